@@ -6,8 +6,7 @@ from typing import Final
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import invoke_with_retries
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.json_text import first_json_object
-from pytest_agentv.evaluators.judge_reply import section, without_thoughts
+from pytest_agentv.evaluators.judge_reply import reply_objects, section
 from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
@@ -84,9 +83,12 @@ def build_user_prompt(request: RubricRequest) -> str:
 
 def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
     """Return the rubrics of a reply; empty if it holds no JSON object with a list of rubrics."""
-    found = first_json_object(without_thoughts(reply), lambda found: bool(_described(found.get("rubrics"))))
+    try:
+        found = [items for _, each in reply_objects(reply) if (items := _described(each.get("rubrics")))]
+    except ValueError:
+        found = []
     rubrics: list[WrittenRubric] = []
-    for number, item in enumerate(_described(found["rubrics"]) if found else (), start=1):
+    for number, item in enumerate(found[0] if found else (), start=1):
         given = masked(_text(item.get("id"))) or f"rubric-{number}"
         is_taken = any(rubric.id == given for rubric in rubrics)
         weight, required = item.get("weight"), item.get("required")

@@ -3,9 +3,8 @@
 import hashlib
 import json
 import logging
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -14,10 +13,9 @@ from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.engine.answers import timed
 from pytest_agentv.engine.waiting import NUMBER, VERSION
 from pytest_agentv.errors import AgentvError, FileError
-from pytest_agentv.model.base import ATOMS, Json, JsonObject, Record
-from pytest_agentv.model.cases import Target, affects_answers
+from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason, is_null
-from pytest_agentv.model.secrets import Masker, Secret, masked
+from pytest_agentv.model.secrets import Masker, masked
 from pytest_agentv.providers.base import (
     Adapter,
     BatchProvider,
@@ -27,7 +25,6 @@ from pytest_agentv.providers.base import (
     read_trace,
 )
 from pytest_agentv.runtime.files import write_atomically
-from pytest_agentv.store.value_hashes import hash_value, is_plain, own_files, text_of_value
 
 # Answers in files, written only if reading them back gives the same answer, and the keys of their names.
 
@@ -40,7 +37,7 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
     asked: JsonObject = {
         "eval_id": request.eval_id,
         "prompt": request.prompt.in_words().to_plain(),
-        "system_prompt": request.system_prompt,
+        "system_prompt": request.system_prompt,  # a schema goes with it
         "guidelines": len(request.guideline_paths),
         "files": [_hash_file(path) for path in request.file_paths],
     }
@@ -136,33 +133,30 @@ def write_entry(path: Path, text: str) -> FileError | None:
 
 # The cache of a target (`--agentv-cache`).
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Part of every key. Incremented when the format of the entries changes."""
-
-_UNLIKE_OTHERS: Final = os.urandom(8).hex()
-"""Stands in keys for values that cannot be compared with those of other runs."""
 
 
 class CachedProvider:
     """Calls the provider behind it only for requests that are not in the cache.
 
-    `keep_answer` says which answers are kept. The key covers everything that affects an answer: the kind, the target's
-    settings without secrets, the prompt, the system prompt, the case's id, the numbers of the answer, of the rerun
-    and among equal questions of the case, and the content of the files. Entries are written in one step, so any number
-    of processes may share the folder.
+    `keep_answer` says which answers are kept. The key covers everything that affects an answer: the fingerprint of the
+    target, the prompt, the system prompt, the case's id, the numbers of the answer, of the rerun and among equal
+    questions of the case, and the content of the files. Entries are written in one step, so any number of processes may
+    share the folder.
     """
 
     def __init__(
         self,
         provider: Adapter,
-        target: Target,
+        fingerprint: str,
         folder: Path,
         masker: Masker,
         as_at_home: Callable[[JsonObject], JsonObject] = dict,
         *,
         tell: Callable[[FileError], None] | None = None,
     ) -> None:
-        """Take a provider, its target and the folder of the cache.
+        """Take a provider, the fingerprint of its target and the folder of the cache.
 
         `as_at_home` gives keys the paths that the process of the run would have, wherever the files lie. `tell` hears
         why an answer cannot be written.
@@ -175,10 +169,7 @@ class CachedProvider:
             self._batch_provider = provider
             self.invoke_batch = self._invoke_batch
         self._provider = provider
-        self._target = {"kind": target.kind, "settings": lasting_settings(target)}
-        if target.provider_batching:
-            self._target["batching"] = True  # the same command prints other output then
-        self._target |= code_places(target, folder, as_at_home)
+        self._target = fingerprint
         self._folder = folder
         self._masker = masker
         self._as_at_home = as_at_home
@@ -227,43 +218,3 @@ class CachedProvider:
         """Return the file of the answer to a request."""
         question = {"version": _VERSION, "target": self._target, **what_is_asked(request)}
         return cached_file(self._folder, self._as_at_home(question))
-
-
-def code_places(target: Target, folder: Path, as_at_home: Callable[[JsonObject], JsonObject] = dict) -> JsonObject:
-    """Return where a target's code lies, seen from a folder, if its settings name it by a relative path or by a word.
-
-    Two folders may each have an `agent.py`, or a kind of the same name.
-    """
-    settings = target.settings
-    if settings.sources.callable is not None:
-        paths: Sequence[Path] = [Path(settings.sources.folder or Path(target.path or "").parent)]
-    elif settings.own_code is None:
-        return {}
-    else:
-        paths = own_files(settings.own_code)
-    home = as_at_home({"code": list(map(str, paths)), "folder": str(folder)})
-    places = [os.path.relpath(place, str(home["folder"])) for place in home["code"]]
-    code = {"code": places[0] if len(places) == 1 else places} if places else {}
-    if settings.own_code is None or is_plain(settings.own_code):
-        return code
-    # The values that a factory got from the code which made it: two folders may give it others.
-    return {**code, "made of": hash_value(settings.own_code).digest}
-
-
-def lasting_settings(target: Target) -> Json:
-    """Return the settings of a target that affect its answers, without secrets."""
-    plain = target.settings.to_plain()
-    return public_settings({key: value for key, value in plain.items() if affects_answers(target.settings, key)})
-
-
-def public_settings(value: object) -> Json:
-    """Return settings as plain data, without secrets."""
-    if isinstance(value, Record):
-        return public_settings(value.to_plain())
-    if isinstance(value, Mapping):
-        return {key: public_settings(item) for key, item in value.items() if not isinstance(item, Secret)}
-    if isinstance(value, list | tuple):
-        return [public_settings(item) for item in value if not isinstance(item, Secret)]
-    if type(value) in ATOMS or isinstance(value, float):
-        return value
-    return text_of_value(value) or _UNLIKE_OTHERS  # JSON cannot hold it; unlike others if not all of it is known

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import Attempts, invoke_with_retries
-from pytest_agentv.engine.cache import cached_file, code_places, lasting_settings, write_entry
+from pytest_agentv.engine.cache import cached_file, write_entry
 from pytest_agentv.engine.judging import EqualQuestions, Tell, tell_of_replies
 from pytest_agentv.errors import EvaluatorError, FileError, ProviderError, TargetError, locate
 from pytest_agentv.evaluators.context import Embedding, ProxiedQuestion, current_meter
@@ -27,7 +27,7 @@ Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
 
 _KINDS: Final = ("openai", "azure", "gemini")
 """The kinds of targets that give embeddings."""
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Part of every key. Incremented when the format of the entries changes, or what is sent for them."""
 MOST: Final = 64
 """The most texts of one request."""
@@ -38,7 +38,7 @@ WAIT_SECONDS: Final = 0.01
 def embedder_of(
     target: Target,
     provider: Adapter,
-    cache: Path | None,
+    cache: tuple[Path, str] | None,
     timeout_seconds: float | None,
     tell: Callable[[FileError], None] | None = None,
 ) -> "TargetEmbedder":
@@ -52,7 +52,7 @@ def embedder_of(
             raise TargetError(what)
         what = f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
         raise TargetError(what)
-    return TargetEmbedder(target, ask, cache, timeout_seconds, tell)
+    return TargetEmbedder(target.name, ask, cache, timeout_seconds, tell)
 
 
 class TargetEmbedder:
@@ -60,24 +60,22 @@ class TargetEmbedder:
 
     def __init__(
         self,
-        target: Target,
+        name: str,
         ask: Ask,
-        cache: Path | None,
+        cache: tuple[Path, str] | None,
         timeout_seconds: float | None,
         tell: Callable[[FileError], None] | None = None,
     ) -> None:
         """Take a target.
 
         Args:
-            target: Its settings are part of the keys of the cache.
+            name: Its name.
             ask: Returns the vectors of texts.
-            cache: The folder of the cache; None: no cache.
+            cache: The folder of the cache, and the fingerprint of the target; None: no cache.
             timeout_seconds: The longest that a request may take.
             tell: Hears why an embedding cannot be written.
         """
-        self._name = target.name
-        code = {} if cache is None else code_places(target, cache)
-        self._settings = {"kind": target.kind, "settings": lasting_settings(target), **code}
+        self._name = name
         self._ask = ask
         self._cache = cache
         self._timeout_seconds = timeout_seconds
@@ -167,7 +165,8 @@ class TargetEmbedder:
     def _path(self, text: str) -> Path | None:
         if self._cache is None:
             return None
-        return cached_file(self._cache, {"embedding": _VERSION, "target": self._settings, "text": text})
+        folder, fingerprint = self._cache
+        return cached_file(folder, {"embedding": _VERSION, "target": fingerprint, "text": text})
 
 
 def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:

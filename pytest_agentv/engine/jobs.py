@@ -19,8 +19,6 @@ CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
 CaseVersion: TypeAlias = tuple[str | None, str, str, str, str, str, str]
 """Node id and key: several items may ask the same under one id."""
-CHANGED: Final = "changed-"
-"""How the hash of a program begins that changed while a case ran. No other run has such a hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 def version_of(case: EvalResult | CaseIdentity) -> CaseVersion | None:
     """Return what tells a case from others, its other versions and other targets; None: no run has it again."""
     key = case_key(case, case.target)
-    return None if key is None or any(part.startswith(CHANGED) for part in key[-2:]) else (case.node_id, *key)
+    return None if key is None else (case.node_id, *key)
 
 
 # Parts of a case that come from user code and not from files: hooks, and objects that replace targets.

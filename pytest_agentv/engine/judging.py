@@ -14,6 +14,7 @@ from pytest_agentv.engine.results import Threshold, decide_status
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
 from pytest_agentv.evaluators.shared import SLACK, shared_key, unmet_text
+from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.results import EvalResult, EvaluatorResult, unmet_required, verdict_of
@@ -83,9 +84,12 @@ class ProviderJudge:
         self._asked = asked
         self._tell = tell
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+    async def ask(
+        self, system_prompt: str, user_prompt: str, context: Context, schema: JsonObject | None = None
+    ) -> str:
         """Return the reply's text. Raises `EvaluatorError` if the target cannot answer."""
-        request = self._asked.next(self._provider, self._request(system_prompt, user_prompt, context), context.twin)
+        request = self._request(system_prompt, user_prompt, context).replace(schema=schema)
+        request = self._asked.next(self._provider, request, context.twin)
         retries = self._options.max_retries
         attempts = await invoke_with_retries(self._provider, request, retries, f"judge {self.name}")
         response = attempts.response

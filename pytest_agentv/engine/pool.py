@@ -29,6 +29,7 @@ from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
+from pytest_agentv.store.fingerprints import Fingerprints
 from pytest_agentv.targets.definitions import Environment, TargetDefinition, TargetKinds, TargetsFile, load_environment
 from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
 
@@ -119,6 +120,8 @@ class Places:
     """Returns plain data with the paths that the process of the run would have."""
     unjudged: UnjudgedFolders | None = None
     """None: this process does not see the folder of the results file."""
+    root: Path | None = None
+    """The root of the project, below which fingerprints look for its files, besides `repo_root`; None: that."""
 
     def environment(self, eval_dir: Path, process_env: Mapping[str, str]) -> Environment:
         """Return the variables of a folder. Raises `FileError`."""
@@ -131,13 +134,16 @@ class FolderTargets:
     Used on the run's event loop only.
     """
 
-    def __init__(self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf) -> None:
+    def __init__(
+        self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf, fingerprints: Fingerprints
+    ) -> None:
         self.warnings: list[Problem] = []
         """Warnings about targets files, until `take_warnings`."""
         self._options = options
         self._places = places
         self._masker = masker
         self._own_kinds = own_kinds
+        self._fingerprints = fingerprints
         self._paths: dict[Path, Path] = {}
         """Targets file by eval folder."""
         self._files: dict[tuple[Path, int], TargetsFile | AgentvError] = {}
@@ -258,12 +264,13 @@ class FolderTargets:
         warm_up = getattr(provider, "warm_up", None)
         if getattr(provider, "reads_environ", False):
             provider = self.in_process(eval_dir, provider)
-        if self._options.cache:
+        fingerprint = self._fingerprints.of_target(target) if self._options.cache else None
+        if fingerprint is not None:
             from pytest_agentv.engine.cache import CachedProvider  # noqa: PLC0415 - only for runs with a cache
 
             folder = self._places.cwd / CACHE_FOLDER
             at_home, tell = self._places.as_at_home, self.warn_of_cache
-            return CachedProvider(provider, target, folder, self._masker, at_home, tell=tell)
+            return CachedProvider(provider, fingerprint, folder, self._masker, at_home, tell=tell)
         if warm_up is not None:  # with a cache, perhaps no model is called
             warm_up()
         return provider
@@ -388,7 +395,8 @@ class TargetPool:
         """Set when a health check failed, which ends the run (decisions 32)."""
         self._options = options
         self._places = places
-        self._folders = FolderTargets(options, places, masker, own_kinds)
+        self.fingerprints = Fingerprints([places.root or places.repo_root, places.repo_root], self.warn_once)
+        self._folders = FolderTargets(options, places, masker, own_kinds, self.fingerprints)
         self._checks = HealthChecks(sharing(places.shared_folder), places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
         self._told: set[object] = set()
@@ -526,8 +534,10 @@ class TargetPool:
             from pytest_agentv.engine import embedding  # noqa: PLC0415 - only for `similar`
 
             target, provider = self._folders.open(eval_dir, name)
-            cache, tell = self._places.cwd / CACHE_FOLDER if self._options.cache else None, self._folders.warn_of_cache
-            self._embedders[key] = embedding.embedder_of(target, provider, cache, self._options.timeout or None, tell)
+            fingerprint = self.fingerprints.of_target(target) if self._options.cache else None
+            cache = None if fingerprint is None else (self._places.cwd / CACHE_FOLDER, fingerprint)
+            timeout, tell = self._options.timeout or None, self._folders.warn_of_cache
+            self._embedders[key] = embedding.embedder_of(target, provider, cache, timeout, tell)
         return self._embedders[key]
 
     def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:

@@ -53,13 +53,6 @@ class WaitingAnswers:
         """Whether an answer of this process has no result yet. Another item of the same name must not take it."""
         return number in self._paths.get((identity.node_id, identity.eval_id), {})
 
-    def drop(self, identity: CaseIdentity, number: int) -> None:
-        """Delete an answer: nobody knows by which version of its program it was given."""
-        path = self._paths.get((identity.node_id, identity.eval_id), {}).pop(number, None)
-        if path is not None:
-            with suppress(OSError):
-                path.unlink()
-
     def settle(self, result: EvalResult, number: int | None = None) -> None:
         """Delete the answers of a written verdict. Mark those of a written error as counted.
 

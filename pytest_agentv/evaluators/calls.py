@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final, Literal, NoReturn, Self, TypeAlias
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.answer_data import parse_json
+from pytest_agentv.evaluators.answer_data import json_equal, parse_json
 from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.json_text import json_equal
 from pytest_agentv.evaluators.patterns import check_pattern, search_now
 from pytest_agentv.evaluators.text import verdict
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, is_amount

@@ -18,6 +18,7 @@ from pytest_agentv.evaluators.context import Context, Services, current_meter
 from pytest_agentv.evaluators.judge import Statements
 from pytest_agentv.evaluators.judge_reply import (
     REPLY_CONTRACT,
+    REPLY_SCHEMA,
     JudgeQuestion,
     Quotes,
     ask_judge,
@@ -334,6 +335,7 @@ def build_aggregator_question(aggregator: LlmAggregator, found: str, context: Co
         f"{AGGREGATOR_SYSTEM_PROMPT} {quotes.rule}\n\n{REPLY_CONTRACT}",
         render_template(template, {"EVALUATOR_RESULTS_JSON": quotes.around(found)}),
         material=(found, context.candidate_answer),
+        schema=None if aggregator.prompt else REPLY_SCHEMA,
     )
 
 

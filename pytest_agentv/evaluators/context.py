@@ -31,8 +31,13 @@ class Judge(Protocol):
     name: str
     """The target's name, for the record."""
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: "Context") -> str:
-        """Return the text of the reply. Raises `EvaluatorError` when there is no reply."""
+    async def ask(
+        self, system_prompt: str, user_prompt: str, context: "Context", schema: JsonObject | None = None
+    ) -> str:
+        """Return the text of the reply. Raises `EvaluatorError` when there is no reply.
+
+        A target whose API can be bound to a JSON Schema replies by it.
+        """
 
 
 @runtime_checkable

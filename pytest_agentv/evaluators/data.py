@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from pytest_agentv.cases.evaluators import load_evaluator
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
+    json_equal,
     locate_part,
     no_data,
     parse_answer,
@@ -18,7 +19,6 @@ from pytest_agentv.evaluators.answer_data import (
 )
 from pytest_agentv.evaluators.base import AnswerPath, Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.json_text import json_equal
 from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.evaluators.run import judge, prepare
 from pytest_agentv.evaluators.shared import shared_key, text_of_part

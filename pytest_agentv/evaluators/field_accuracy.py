@@ -1,26 +1,25 @@
 """`field_accuracy`: fields of a JSON answer, compared one by one with the expected data (agentv-formats 6.8)."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.answer_data import parse_answer, read_path
+from pytest_agentv.evaluators.answer_data import json_equal, parse_answer, read_path
 from pytest_agentv.evaluators.base import AnswerPath, Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.field_values import KNOWN_PARTS, is_date_format, parse_date, parse_number
-from pytest_agentv.evaluators.json_text import json_equal
 from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject
+from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, is_number
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Part, Text, expected
 from pytest_agentv.model.results import Score, weighted_mean
-from pytest_agentv.model.text import digits_apart, format_fixed, format_number
+from pytest_agentv.model.text import digits_apart, format_fixed, format_number, whole_number
 
 
 def _date_format(value: str) -> str:
@@ -308,3 +307,65 @@ def _is_part(item: Json) -> bool:
         return False
     key = {"text": "value", "image": "value", "file": "resolvedPath"}.get(str(item.get("type")))
     return key is not None and isinstance(item.get(key), str)
+
+
+# The dates and numbers of fields.
+
+KNOWN_PARTS: Final = "YYYY or YY, MMMM, MMM, MM or M, DD or D, and separators"
+"""What a format may consist of, for messages. Those of `strptime` are read as well."""
+
+_PART: Final = re.compile(r"y{4}|yy|m{1,4}|dd?", re.IGNORECASE)
+_PARTS: Final = {"yyyy": "%Y", "yy": "%y", "mmmm": "%B", "mmm": "%b", "mm": "%m", "m": "%m", "dd": "%d", "d": "%d"}
+_FIRST_OF_A_MONTH: Final = date(2024, 12, 1)
+
+
+def is_date_format(written: str) -> bool:
+    """Whether a format reads the date that it writes. Without a day, it is the first of the month."""
+    form = _of_strptime(written)
+    try:
+        return datetime.strptime(_FIRST_OF_A_MONTH.strftime(form), form).date() == _FIRST_OF_A_MONTH
+    except (ValueError, re.error):  # a part that is there twice makes a wrong pattern
+        return False
+
+
+def _of_strptime(written: str) -> str:
+    return written if "%" in written else _PART.sub(lambda found: _PARTS[found[0].lower()], written)
+
+
+def parse_date(text: str, formats: Sequence[str] = ()) -> date | None:
+    """Return the date of a text in the first of some formats that fits, or in ISO 8601; None if there is none.
+
+    A time with an offset is taken to UTC first; other times do not matter.
+    """
+    for form in (*map(_of_strptime, formats), None):
+        try:
+            moment = datetime.strptime(text.strip(), form) if form else datetime.fromisoformat(text.strip())
+            return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
+_CURRENCY: Final = r"(?:[A-Z]{3}|[$\xa2-\xa5\u20a0-\u20cf])"
+_BESIDE: Final = re.compile(rf"^([+-]?){_CURRENCY}\s*|\s*(?:{_CURRENCY}|%)$")
+"""The sign or the code of a currency, or a percent sign, beside a number."""
+_NUMBER: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_LARGEST: Final = 1e300
+"""Beyond it, the difference of two whole numbers may be none that a float can hold."""
+
+
+def parse_number(value: Json) -> float | None:
+    """Return a number, or that of a text such as `1,234.50`, `10.9 USD` or `5 %`; None for any other value.
+
+    A whole number keeps all its digits. One that is too large for a float is infinite.
+    """
+    if isinstance(value, str):
+        found = _NUMBER.fullmatch(_BESIDE.sub(r"\1", value.strip()))
+        digits = found[0].replace(",", "") if found else ""
+        value = found and (float(digits) if found[1] or found[2] else whole_number(digits))
+    if not is_number(value):
+        return None
+    try:
+        return value if abs(value) < _LARGEST else float(value)
+    except OverflowError:
+        return math.inf

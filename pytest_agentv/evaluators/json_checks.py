@@ -9,10 +9,9 @@ from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.cases.references import Scope
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.answer_data import no_data
+from pytest_agentv.evaluators.answer_data import json_values, no_data
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.json_text import json_values
 from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.model.base import ABSENT, Json
 from pytest_agentv.model.kind import expected

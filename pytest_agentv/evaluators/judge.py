@@ -13,10 +13,14 @@ from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
 from pytest_agentv.evaluators.judge_reply import (
     REPLY_CONTRACT,
+    REPLY_SCHEMA,
+    TEXT,
     JudgeQuestion,
     Quotes,
     ask_judge,
+    closed,
     context_texts,
+    listed,
     own_object,
     question_of,
     read_judgement,
@@ -200,6 +204,7 @@ def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
         f"{SYSTEM_PROMPT}{quotes.rule}\n\n{REPLY_CONTRACT}",
         "\n\n".join((render_template(template, {**variables, **shown}), *sections)),
         material=(*variables.values(), *seen.values()),
+        schema=None if config.prompt else REPLY_SCHEMA,
     )
 
 
@@ -244,6 +249,10 @@ Reply with exactly one JSON object and no text before or after it:
 - reasoning: one sentence that justifies the check
 - overall_reasoning: one or two sentences on the answer as a whole"""
 
+CHECKS_SCHEMA: Final = closed(
+    checks=listed(closed(id=TEXT, satisfied={"type": "boolean"}, reasoning=TEXT)), overall_reasoning=TEXT
+)
+
 _WANTED: Final = "`checks` (each with `id` and `satisfied`)"
 
 
@@ -273,7 +282,10 @@ def build_rubrics_question(
         "Check the candidate answer against every rubric of the list and reply with the JSON object.",
     )
     return JudgeQuestion(
-        f"{RUBRICS_PROMPT} {quotes.rule}\n\n{CHECKS_CONTRACT}", "\n\n".join(sections), (*sections, *seen.values())
+        f"{RUBRICS_PROMPT} {quotes.rule}\n\n{CHECKS_CONTRACT}",
+        "\n\n".join(sections),
+        (*sections, *seen.values()),
+        CHECKS_SCHEMA,
     )
 
 

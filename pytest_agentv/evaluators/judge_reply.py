@@ -2,20 +2,20 @@
 
 import asyncio
 import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.answer_data import DECODER
 from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge, Services
-from pytest_agentv.evaluators.json_text import json_objects
 from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.results import Score, clamp_score
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.model.text import compact_json, format_number, pretty_json, refuse_constant, trim
+from pytest_agentv.model.text import compact_json, pretty_json, trim
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,14 +32,26 @@ Reply with exactly one JSON object and no text before or after it:
 - misses: at most four short strings, one for each thing that is wrong or lacking
 - reasoning: one or two sentences that justify the score"""
 
+
+def closed(**properties: JsonObject) -> JsonObject:
+    """Return the JSON Schema of an object with these keys and no others, as APIs that bind replies want it."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def listed(items: JsonObject) -> JsonObject:
+    """Return the JSON Schema of a list."""
+    return {"type": "array", "items": items}
+
+
+TEXT: Final = {"type": "string"}
+REPLY_SCHEMA: Final = closed(score={"type": "number"}, hits=listed(TEXT), misses=listed(TEXT), reasoning=TEXT)
+"""The schema of `REPLY_CONTRACT`."""
+
 JUDGE_RETRIES: Final = 2
 """How often to ask a judge again after a reply without a judgement."""
 
-REPLY_LIMIT: Final = 1_000_000
-"""The most characters of a judge's reply that are read. A longer reply is no judgement."""
-
 KEPT_REPLY: Final = 10_000
-"""Characters of an unreadable reply that the record keeps."""
+"""Characters of an unreadable reply that the record keeps: its end."""
 
 SLACK: Final = 1e-6
 """How far a score may be outside 0..1 and still count as rounded."""
@@ -50,27 +62,13 @@ NO_JUDGEMENT: Final = f"The judge's reply holds no JSON object with {_WANTED}."
 _LARGE: Final = 50_000
 """The number of characters whose parsing would block the cases in flight."""
 
-_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=refuse_constant)
-"""Reads texts with raw line breaks too, which small models write."""
-
-_START: Final = re.compile(r"""\{\s*+(?:["'“‘}]|\w++\s*+:)""")
+_START: Final = re.compile(r"""\{\s*+(?:["'}]|\w++\s*+:)""")
 """What begins an object, or what a judge means for one. A brace before other text, as in `{name}`, begins none."""
 
-_REST: Final = re.compile(r"""[\]},]\s*+"[^"\n]*+"\s*+:|"\s*+:\s*+[\[{]""")
-"""A key that is in no object: it was cut, or a quotation mark that is not escaped ended an object too early."""
-
-_MENDED: Final = re.compile(r"""\\n|[\s,"'`´“”„‘’\\]""")
-"""Characters that judges change when they quote an object that is not JSON: quotation marks, commas, escapes."""
-
-_WORDS: Final = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|analysis|reflection|scratchpad)"
-
-_TAG: Final = re.compile(
-    rf"(?P<end></{_WORDS}\s*>|\[/think\]|◁/think▷"
-    r"|<\|channel\|>\s*final\b[^{}]{0,40}?<\|message\|>|<channel\|>|assistantfinal)"
-    rf"|<{_WORDS}(?:\s[^<>]*)?>|\[think\]|◁think▷|<\|channel\|>\s*(?:analysis|commentary)\b|<\|channel>",
-    re.IGNORECASE,
+_THOUGHTS: Final = re.compile(
+    r"(?is)\A(?:.*[<\[]/(?:think|thinking|thought|reasoning)[>\]]|\s*[<\[](?:think|thinking|thought|reasoning)[>\]].*)"
 )
-"""The tags around thoughts of DeepSeek, Qwen, Claude, Mistral, Kimi, gpt-oss and Gemma."""
+"""Thoughts up to the last end tag, whose start tag may be in the prompt; or cut thoughts without an end tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +79,8 @@ class JudgeQuestion(Record):
     user_prompt: str
     material: tuple[str, ...] = ()
     """The texts in the user prompt that the judge may quote: the answer, the case. Objects in them do not count."""
+    schema: JsonObject | None = None
+    """The JSON Schema of the reply; None: the prompt is one of the user, which may ask for other keys."""
 
 
 class Quotes:
@@ -142,7 +142,7 @@ async def _ask_once(
     context: Context,
     read: Callable[[str, JudgeQuestion], Score],
 ) -> Score:
-    reply = await judge.ask(question.system_prompt, user_prompt, context)
+    reply = await judge.ask(question.system_prompt, user_prompt, context, question.schema)
     return await off_loop(len(reply) + sum(map(len, question.material)), read, reply, question)
 
 
@@ -162,27 +162,21 @@ def read_judgement(reply: str, question: JudgeQuestion) -> Score:
         found = own_object(reply, has_score, question, _WANTED)
     except ValueError as error:
         return unreadable(reply, str(error))
-    score, is_kept = found["score"], -SLACK <= found["score"] <= 1 + SLACK
-    shown = format_number(score) if abs(score) < 1e21 else "too large to show"
+    score = found["score"]
+    if not -SLACK <= score <= 1 + SLACK:
+        return unreadable(reply, "The `score` of the judge's reply is no number from 0 to 1.")
     return Score(
         clamp_score(score),
         hits=feedback(found.get("hits"), FEEDBACK_LIMIT),
         misses=feedback(found.get("misses"), FEEDBACK_LIMIT),
         reasoning=reasoning_of(found),
-        error=None if is_kept else f"its score is {shown}, expected a number from 0 to 1",
-        raw_output=None if is_kept else _head(reply),
     )
 
 
 def unreadable(reply: str, reason: str) -> Score:
     """Return the score of a reply that is no judgement."""
-    return Score(0.0, reasoning=reason, raw_output=_head(reply), error=reason)
-
-
-def _head(reply: str) -> str:
-    if len(reply) <= KEPT_REPLY:
-        return reply
-    return f"{masked(reply)[:KEPT_REPLY]}\n[cut: the first {KEPT_REPLY} of {len(reply)} characters]"
+    kept = reply if len(reply) <= KEPT_REPLY else f"…{masked(reply)[-KEPT_REPLY:]}"
+    return Score(0.0, reasoning=reason, raw_output=kept, error=reason)
 
 
 def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: JudgeQuestion, wanted: str) -> JsonObject:
@@ -191,12 +185,10 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     An object that stands in the answer, the case or the system prompt is not the judge's own: a copy of it would let
     the answer judge itself.
     """
-    if len(reply) > REPLY_LIMIT:
-        raise ValueError(f"The judge's reply has more than {REPLY_LIMIT:,} characters.")
-    objects = list(_objects(without_thoughts(reply)))  # thoughts hold drafts
+    objects = list(reply_objects(reply))
     found = {text: value for text, value in objects if accepts(value)}
-    material = [_loose(text) for text in (*question.material, question.system_prompt)] if found else []
-    own = [value for text, value in found.items() if not any(_loose(text) in each for each in material)]
+    material = [_without_blanks(text) for text in (*question.material, question.system_prompt)] if found else []
+    own = [value for text, value in found.items() if not any(_without_blanks(text) in each for each in material)]
     if own and all(value == own[0] for value in own):
         return own[0]
     if own:
@@ -208,64 +200,27 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     raise ValueError(f"The judge's reply holds no JSON object with {wanted}.")
 
 
-def _objects(text: str) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the JSON objects of a text, each with its spelling.
+def reply_objects(reply: str) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the JSON objects of a reply, each with its spelling: the whole reply, else those amid it.
 
     Raises `ValueError` if any JSON is cut or broken: an object that is only a part of a judgement is none.
     """
-    rest: list[str] = []
+    with suppress(ValueError, RecursionError):
+        if isinstance(whole := DECODER.decode(reply), dict):
+            yield reply, whole
+            return
+    text = _THOUGHTS.sub("", reply)  # they hold drafts
     end = 0
     while start := _START.search(text, end):
-        begin = start.start()
-        rest.append(text[end:begin])
         try:
-            value, end = _DECODER.raw_decode(text, begin)
+            value, end = DECODER.raw_decode(text, start.start())
         except (ValueError, RecursionError) as error:
             raise ValueError(f"The JSON in the judge's reply is cut or broken: {error}.") from None
-        yield text[begin:end], value
-    if _REST.search("{".join([*rest, text[end:]])):
-        raise ValueError("The JSON in the judge's reply is cut or broken: some of its keys are in no object.")
+        yield text[start.start() : end], value
 
 
-def _loose(text: str) -> str:
-    """Return a text without the characters that a judge changes when it quotes an object that is not JSON."""
-    return _MENDED.sub("", text).lower()
-
-
-def without_thoughts(text: str) -> str:
-    """Return a text without thoughts.
-
-    Text before an end tag without a start tag counts as thoughts, because the prompts of many models hold the start
-    tag. If a text begins with a start tag that has no end, the thoughts were cut, and there is no reply.
-    """
-    pieces: list[str] = []
-    begun, done = None, 0
-    for tag in _tags(text):
-        if not tag["end"]:
-            begun = tag.start() if begun is None else begun
-            continue
-        if begun is None:
-            pieces.clear()
-        else:
-            pieces.append(text[done:begun])
-        begun, done = None, tag.end()
-    is_cut = begun is not None and not "".join([*pieces, text[done:begun]]).strip()
-    return "" if is_cut else "".join([*pieces, text[done:]])
-
-
-def _tags(text: str) -> Iterator[re.Match[str]]:
-    """Yield the tags of a text. Tags in a JSON object or in quotes are part of the answer, and are skipped."""
-    if not _TAG.search(text):
-        return
-    objects = json_objects(text)
-    begin = end = 0
-    for tag in _TAG.finditer(text):
-        while tag.start() >= end and (found := next(objects, None)):
-            begin, end = found.begin, found.begin + len(found.text)
-        before, after = text[max(0, tag.start() - 3) : tag.start()], text[tag.end() : tag.end() + 3]
-        is_quoted = before[-1:] in ('"', "'", "`") and before[-1:] == after[:1] and "```" not in (before, after)
-        if not begin < tag.start() < end and not is_quoted:
-            yield tag
+def _without_blanks(text: str) -> str:
+    return "".join(text.split())
 
 
 def has_score(found: JsonObject) -> bool:

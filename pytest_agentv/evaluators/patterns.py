@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema, mode
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.text import shown_piece, verdict
+from pytest_agentv.evaluators.text import shown, verdict
 from pytest_agentv.model.kind import Text, expected
 from pytest_agentv.model.results import Score
 
@@ -195,4 +195,4 @@ class Regex(Evaluator):
         pattern = f"/{self.value}/{self.flags or ''}"
         if found is None:
             return verdict(False, "", f"does not match {pattern}")
-        return verdict(True, f"matches {pattern}: {shown_piece(found, context.candidate_answer)}", "")
+        return verdict(True, f"matches {pattern}: {shown(found)}", "")

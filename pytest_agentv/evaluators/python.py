@@ -197,7 +197,8 @@ async def _awaited(value: Any) -> Any:
 def read_result(value: Any, what: str) -> Score:
     """Turn the return value of code into a score. Raises `EvaluatorError` for a value that is no judgement."""
     if isinstance(value, Score | Mapping):
-        return recordable(value if isinstance(value, Score) else _read_mapping(value, what), what)
+        score: Score = recordable(value if isinstance(value, Score) else _read_mapping(value, what), what)
+        return score
     if isinstance(value, bool):
         text = beginning(what, _SHOWN)
         return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))

@@ -107,7 +107,7 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         if evaluator.own_code is not None:
             from pytest_agentv.evaluators.own import recordable  # noqa: PLC0415 - for kinds of users only
 
-            score = recordable(score, "evaluate()")
+            score = recordable(score, f"evaluate() of {evaluator.label!r}")
         if isinstance(score, Score):  # evaluators of users may return anything, for example a class
             if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
                 reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"

@@ -17,9 +17,9 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 
 from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
 from pytest_agentv.errors import EvaluatorError, KindError, locate
+from pytest_agentv.evaluators.answer_data import json_object
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Services, build_payload
-from pytest_agentv.evaluators.json_text import json_object
 from pytest_agentv.evaluators.judge_reply import feedback, has_score, off_loop, reasoning_of
 from pytest_agentv.evaluators.shared import KEYS
 from pytest_agentv.evaluators.target_proxy import TargetProxy

@@ -13,7 +13,7 @@ from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.shared import CHARACTER_DIFFERS, FORM_DIFFERS
 from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Items, Text, expected, spelled
 from pytest_agentv.model.results import Score
-from pytest_agentv.model.secrets import MASK, beginning, masked
+from pytest_agentv.model.secrets import beginning, masked
 from pytest_agentv.model.text import trim
 
 _SHOWN: Final = 80
@@ -67,11 +67,6 @@ class TextsCheck(TextCheck):
 def shown(text: str) -> str:
     """Return a text in quotes, cut if it is long."""
     return f'"{beginning(text, _SHOWN)}"'
-
-
-def shown_piece(piece: str, text: str) -> str:
-    """Return a piece of a text in quotes, or the mask if it may be a part of a secret: the masker would not know it."""
-    return shown(piece if piece in masked(text) else MASK)
 
 
 def verdict(is_met: bool, hit: str, miss: str) -> Score:

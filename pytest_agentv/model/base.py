@@ -5,10 +5,9 @@ import dataclasses
 import enum
 import functools
 import marshal
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
 Json: TypeAlias = Any
 """A plain JSON value: None, bool, int, float, str, a list of them or a mapping from str to them."""
@@ -97,6 +96,7 @@ class Record:
     """
 
     __slots__ = ()
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}  # one that user code made may hold anything
 
     def replace(self, **changes: object) -> Self:
         """Return a copy with some fields changed."""
@@ -157,62 +157,12 @@ def _plain(value: Any) -> Json:
 
 
 def own_copy(value: Any) -> Any:
-    """Return a record, a kind or a tuple with copies of its data, for code of users. Frozen parts stay the same."""
-    kind = type(value)
-    if kind in _FROZEN:
-        return value
-    if kind is dict or kind is list:
+    """Return data, a record, an evaluator or a tuple with copies of its data. Objects of users stay the same."""
+    if isinstance(value, tuple):
+        return tuple(map(own_copy, value))
+    if hasattr(value, "model_copy"):  # an evaluator: a hook that changes one would change it for other cases
+        return value.model_copy(update={name: own_copy(each) for name, each in value})
+    if not isinstance(value, Record):
         return unshared(value)
-    if kind is tuple:
-        return _copied_items(value, own_copy)
-    if isinstance(value, Record):
-        changes = {
-            name: copied
-            for name, _ in _fields(type(value))  # type: ignore[arg-type]
-            if type(held := getattr(value, name)) not in _FROZEN and (copied := own_copy(held)) is not held
-        }
-        return value.replace(**changes) if changes else value
-    if hasattr(kind, "model_copy"):
-        return _copied_kind(value)
-    return unshared(dict(value)) if isinstance(value, Mapping) else unshared(value)
-
-
-def _copied_items(items: tuple[Any, ...], copied: Callable[[Any], Any]) -> tuple[Any, ...]:
-    made = [item if type(item) in _FROZEN else copied(item) for item in items]
-    return tuple(made) if any(map(operator.is_not, made, items)) else items
-
-
-def _copied_kind(value: Any) -> Any:
-    """Return a kind with copies of its lists, mappings and sets, which all cases of a file share."""
-    keys, extra = _copied_values(vars(value)), _copied_values(value.model_extra or {})
-    if not keys and not extra:
-        return value
-    made = value.model_copy()  # its `update` would note defaults as given, and the case would have another hash
-    vars(made).update(keys)
-    (made.model_extra or {}).update(extra)
-    return made
-
-
-def _copied_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return copies of those values that can be changed."""
-    return {
-        name: copied
-        for name, held in values.items()
-        if type(held) not in _FROZEN and (copied := _copied_value(held)) is not held
-    }
-
-
-def _copied_value(value: Any) -> Any:
-    """Return a copy of a value of a kind. Objects of users, such as clients, stay the same, in lists as well."""
-    kind = type(value)
-    if kind in _FROZEN:
-        return value
-    if kind is list:
-        return [_copied_value(item) for item in value]
-    if kind is dict:
-        return {key: _copied_value(item) for key, item in value.items()}
-    if kind is tuple:
-        return _copied_items(value, _copied_value)
-    if isinstance(value, Record) or hasattr(kind, "model_copy"):
-        return own_copy(value)
-    return copy.copy(value) if isinstance(value, list | dict | set) else value
+    held = ((name, getattr(value, name)) for name, _ in _fields(type(value)))  # type: ignore[arg-type]
+    return value.replace(**{name: own_copy(each) for name, each in held if type(each) not in _FROZEN})

@@ -5,8 +5,6 @@ file, the JSON Schema, did-you-mean and the tables in the docs come from it. Imp
 lazily.
 """
 
-import inspect
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -31,10 +29,6 @@ EXPECTED: Final = "expected"
 
 REFERENCE: Final = "x-definition"
 """Where `definition` keeps the name."""
-
-_OURS: Final = "pytest_agentv."
-_CALLERS: Final = ("pluggy", "_pytest")
-"""The packages that call code of users."""
 
 T = TypeVar("T")
 
@@ -113,38 +107,9 @@ class Kind(Part):
     kind: ClassVar[str]
     """The word for it in files and results."""
 
-    _made_in: ClassVar[tuple[str, ...]] = ()
-    """The files of the code that made a class of users. Its module may be another: conftest files share a name."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **options: Any) -> None:
-        super().__pydantic_init_subclass__(**options)
-        cls._made_in = () if cls.__module__.startswith(_OURS) else tuple(dict.fromkeys(_files_that_run()))
-
     def to_plain(self) -> dict[str, Any]:
         """Return the kind and what was given, for hashes."""
         return {"kind": self.kind, **super().to_plain()}
-
-
-def _files_that_run() -> Iterator[str]:
-    """Yield the files of users whose code makes a class now, or gives values to the code that makes it."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and not _name_of(frame).startswith(_CALLERS):
-        is_of_users = not _name_of(frame).startswith((_OURS, "pydantic."))
-        if is_of_users:
-            name = frame.f_code.co_filename
-            yield frame.f_globals.get("__file__") or name if name.startswith("<") else name
-        frame = None if is_of_users and not _has_values(frame.f_code) else frame.f_back
-
-
-def _has_values(code: types.CodeType) -> bool:
-    """Whether code got values of the code around it. Else it does the same, whoever calls it, and also once for all."""
-    is_variadic = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
-    return bool(code.co_argcount or code.co_kwonlyargcount or code.co_freevars or is_variadic)
-
-
-def _name_of(frame: types.FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
 
 
 def definition(name: str) -> dict[str, Any]:

@@ -375,11 +375,11 @@ class EvalResult(Record):
     case_hash: str | None = None
     """Hash of the case's content, including its files. None: the case could not be loaded."""
     target_hash: str | None = None
-    """Hash of the target's definition and code, with secrets as hashes. None: the target could not be resolved.
-    `changed-…`: its program changed while the case ran."""
+    """Hash of the target's definition and code, with secrets as hashes. None: the target could not be resolved,
+    or nobody can tell whether its code has changed."""
     grading_hash: str | None = None
     """Hash of the evaluators, their prompts and scripts, and the judge; the threshold does not change it.
-    `changed-…`: a script changed while the case ran."""
+    None: nobody can tell whether one of them has changed."""
     duration_ms: float | None = None
     """Milliseconds that the whole case took: set-up, all attempts, evaluators."""
     trace: tuple[TraceEvent, ...] | None = None

@@ -57,6 +57,8 @@ class ProviderRequest(Record):
     """Absolute paths of the other input files."""
     system_prompt: str | None = None
     """The system prompt of a judge; None: the prompt is that of a case."""
+    schema: JsonObject | None = None
+    """The JSON Schema of a judge's reply, for APIs that can be bound to one; None: the reply is free."""
     timeout_seconds: float | None = None
     """The run's limit for this call, in seconds; a provider may have a shorter one of its own. None: no limit."""
 

@@ -57,7 +57,6 @@ from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, ru
 from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.runtime.user_code import run_in_thread
-from pytest_agentv.store.program_files import command_words
 from pytest_agentv.targets.fields import (
     OptionalText,
     RealFlag,
@@ -192,7 +191,7 @@ class Cli(Provider):
 
     @property
     def sources(self) -> Sources:
-        return Sources(tuple(command_words(self.command_template)), folder=self.cwd)
+        return Sources((self.command_template,), folder=self.cwd)
 
 
 class CliProvider:

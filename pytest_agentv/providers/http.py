@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import quote
 
@@ -16,7 +16,6 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.secrets import secrets_of
 from pytest_agentv.providers.api.base import HttpReply, HttpRequest, encoded, is_success, open_client
 from pytest_agentv.providers.api.failures import Repeater, refused
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
@@ -26,7 +25,7 @@ from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.providers.python_calls import conversation, prompt_text, require_no_media
 from pytest_agentv.providers.service_reply import JsonPath, Paths, asks_for_html, parse_path, read_reply
 from pytest_agentv.runtime.retry import RequestError
-from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal, secrets_in
+from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal
 
 NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
 """The names for templates."""
@@ -130,11 +129,6 @@ class Service(RetryKeys):
             _parsed(self.context),
         )
 
-    @property
-    def secrets(self) -> Collection[str]:
-        """The values that must not appear in messages."""
-        return set(secrets_in([self.headers, self.body]))
-
 
 def _parsed(text: str | None) -> JsonPath | None:
     return None if text is None else parse_path(text)
@@ -152,10 +146,6 @@ class Http(Service):
 
     def open(self, environment: TargetEnvironment) -> "ServiceProvider":
         return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
-
-    @property
-    def secrets(self) -> Collection[str]:
-        return {*super().secrets, *secrets_of("url", self.url)}
 
     @property
     def is_probed(self) -> bool:
@@ -235,7 +225,7 @@ class ServiceProvider:
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
         self._shows_files = shows_files(settings.content)
-        self._repeater = Repeater(settings.retry, self._label, settings.secrets)
+        self._repeater = Repeater(settings.retry, self._label)
         self.reads_environ = reads_environ
 
     async def check(self) -> None:

@@ -29,17 +29,10 @@ from pytest_agentv.providers.base import (
     total_seconds,
 )
 from pytest_agentv.providers.folder_modules import FolderModules, modules_of
-from pytest_agentv.providers.frameworks.answer import (
-    SIZE_LIMIT,
-    TOO_LARGE,
-    AgentOutput,
-    AgentRunner,
-    NativeAnswer,
-    build_response,
-    runner_of,
-)
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.providers.python_calls import (
+    SIZE_LIMIT,
+    TOO_LARGE,
     Chunks,
     Function,
     build_question,
@@ -47,6 +40,7 @@ from pytest_agentv.providers.python_calls import (
     conversation,
     prompt_text,
     require_no_media,
+    runner_of,
 )
 from pytest_agentv.providers.wire import (
     EXPECTED_KEYS,
@@ -123,11 +117,6 @@ class PythonProvider:
         self._lock = asyncio.Lock()
         self._imported: ImportedCallable | None = None
         self._provider: FunctionProvider | None = None
-
-    @property
-    def keeps_limits(self) -> bool:
-        """Whether calls wait for others first."""
-        return self._provider is not None and self._provider.keeps_limits
 
     async def check(self) -> None:
         """Import the function, so that a fault shows before the first case."""
@@ -246,27 +235,12 @@ class FunctionProvider:
         self._extra = arguments
         self._timeout_seconds = timeout_seconds
         self._as_messages = as_messages
-        self._runner: AgentRunner | None = runner_of(function)
-        self._turns = asyncio.Lock()
-
-    @property
-    def keeps_limits(self) -> bool:
-        """Whether calls wait for others first."""
-        return self._runner is not None and self._runner.is_serial
+        self._runner = runner_of(function)
 
     async def check(self) -> None:
         """Do nothing: a function has no requirements."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        if self.keeps_limits:
-            async with self._turns:
-                return await self._invoke(request)
-        return await self._invoke(request)
-
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
-
-    async def _invoke(self, request: ProviderRequest) -> ProviderResponse:
         if request.prompt.media:  # pictures are read from disk
             function, positional, keywords = await asyncio.to_thread(self._call, request)
         else:
@@ -278,11 +252,14 @@ class FunctionProvider:
         response = await read_value(value, self._label)
         return response.replace(duration_ms=duration) if response.duration_ms is None else response
 
+    async def close(self) -> None:
+        """Do nothing: no resource is open."""
+
     def _call(self, request: ProviderRequest) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
         """Return the callable with its arguments."""
         if self._runner is not None:
             question = build_question(request, as_messages=self._as_messages)
-            return self._runner.run, (self._function, question), dict(self._extra)
+            return self._runner, (self._function, question), dict(self._extra)
         keywords = self._arguments(request)
         if self._as_messages:
             return self._function, (conversation(request),), keywords
@@ -417,18 +394,19 @@ def _read_text(value: str, label: str) -> ProviderResponse:
 def _read(value: Any, label: str) -> ProviderResponse:
     if isinstance(value, Mapping) and any(key in value for key in _OWN_KEYS):
         return _read_mapping(value, label)
+    from pytest_agentv.providers.frameworks import join, read_native  # noqa: PLC0415 - imports the readers of all packages
+    from pytest_agentv.providers.results import NativeAnswer, build_response  # noqa: PLC0415 - as above
+
+    returned = f"a value of type {type(value).__name__}"
     try:
         if isinstance(value, Chunks):
-            from pytest_agentv.providers.frameworks.reading import join  # noqa: PLC0415 - only for streams
-
+            returned = "a generator"
             value = join(value)
-        answer = None if isinstance(value, str) else _native(value)
+        answer = value if isinstance(value, NativeAnswer) else read_native(value)
         response = None if answer is None else build_response(answer)
     except Exception as error:
         reason = str(error) or type(error).__name__
-        returned = value.value if isinstance(value, AgentOutput) else value
-        what = "a generator" if isinstance(value, Chunks) else f"a value of type {type(returned).__name__}"
-        raise ProviderError(f"{label} returned {what} that cannot be read: {reason}", "crash") from error
+        raise ProviderError(f"{label} returned {returned} that cannot be read: {reason}", "crash") from error
     if isinstance(value, str):
         return _read_text(value, label)
     if isinstance(value, Mapping):
@@ -438,16 +416,6 @@ def _read(value: Any, label: str) -> ProviderResponse:
     returned = "None" if value is None else f"a value of type {type(value).__name__}"
     expected = f"a str, a mapping with {EXPECTED_KEYS}, a result of an agent framework, or a ProviderResponse"
     raise ProviderError(f"{label} returned {returned}: expected {expected}", "crash")
-
-
-def _native(value: Any) -> NativeAnswer | None:
-    if isinstance(value, NativeAnswer):
-        return value
-    if isinstance(value, AgentOutput):
-        return value.read(value.value)
-    from pytest_agentv.providers.frameworks.reading import read_native  # noqa: PLC0415 - imports the readers of all packages
-
-    return read_native(value)
 
 
 def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse | None = None) -> ProviderResponse:

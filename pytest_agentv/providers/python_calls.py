@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import time
 from asyncio import timeout as time_limit
-from base64 import b64decode
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,6 @@ from pytest_agentv.model.base import Record
 from pytest_agentv.model.text import format_number
 from pytest_agentv.providers.api.base import chat_content
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.frameworks.answer import SIZE_LIMIT, TooLargeError, finisher_of
 from pytest_agentv.runtime.user_code import (
     USER_LOOP,
     CallTimeoutError,
@@ -28,6 +26,11 @@ from pytest_agentv.runtime.user_code import (
     leaves,
     user_traceback,
 )
+
+SIZE_LIMIT: Final = 64 * 2**20
+"""The most characters of a return value."""
+
+TOO_LARGE: Final = f"it has more than {SIZE_LIMIT // 2**20} million characters"
 
 Function: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
@@ -43,8 +46,8 @@ async def call_user(
 ) -> object:
     """Call a user's function: an async one on the loop for user code, a sync one in a thread of its own.
 
-    Reads generators and streamed runs to their end. Raises `ProviderError` for any exception of the function, and if it
-    exceeds the limit.
+    Reads generators, and streamed runs of openai-agents, to their end. Raises `ProviderError` for any exception of the
+    function, and if it exceeds the limit.
     """
     if _is_async(function) or _is_async(type(function).__call__):
         return await call_async(lambda: _finished(function(*arguments, **keywords)), label, limit)
@@ -83,18 +86,24 @@ def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
+def is_streamed_run(value: object) -> bool:
+    """Whether a value is a run of openai-agents that may go on."""
+    return package_of(value) == "agents" and hasattr(value, "stream_events")
+
+
 def is_unfinished(value: object) -> bool:
     """Whether a value must be awaited, or read to its end on a loop."""
-    return isinstance(value, Awaitable | AsyncIterator) or finisher_of(value) is not None
+    return isinstance(value, Awaitable | AsyncIterator) or is_streamed_run(value)
 
 
 async def _finished(value: Any) -> object:
     """Await a value, and read a stream to its end."""
     while isinstance(value, Awaitable):
         value = await value
-    finish = finisher_of(value)
-    if finish is not None:
-        return await finish(value)
+    if is_streamed_run(value):
+        async for _ in value.stream_events():
+            pass
+        return value
     if isinstance(value, AsyncIterator):
         return await gather(value)
     return _gathered(value)
@@ -128,13 +137,16 @@ class Chunks(Record):
 
 
 async def gather(stream: AsyncIterator[Any]) -> Chunks:
-    """Read an asynchronous generator to its end. Raises `TooLargeError`."""
+    """Read an asynchronous generator to its end. Raises `ValueError` if it is too large."""
     budget = _Budget()
     return Chunks(tuple([budget.take(part) async for part in stream]))
 
 
 def gather_sync(stream: Iterator[Any]) -> Chunks:
-    """Read a generator to its end. Blocks. Raises `TooLargeError`, and `ProviderError` if it returns a value."""
+    """Read a generator to its end. Blocks.
+
+    Raises `ValueError` if it is too large, and `ProviderError` if it returns a value.
+    """
     budget, parts, chunks = _Budget(), list[Any](), iter(stream)
     while True:
         try:
@@ -156,7 +168,7 @@ class _Budget:
     def take(self, part: Any) -> Any:
         self._left -= 1 + len(part) if isinstance(part, str) else 100
         if self._left < 0:
-            raise TooLargeError
+            raise ValueError(TOO_LARGE)
         return part
 
 
@@ -231,32 +243,30 @@ def prompt_text(request: ProviderRequest) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class SentFile(Record):
-    """A picture or a PDF in the content of a turn."""
+# Agents of frameworks, told by their package and an attribute that only its agents have.
 
-    media_type: str
-    content: bytes
-    url: str
-    """A `data:` URL."""
-    name: str | None = None
-    """The file's name; None: it is a picture."""
+_AGENTS: Final = {
+    "pydantic_ai": "run_sync",
+    "agents": "handoffs",
+    "langchain_core": "ainvoke",
+    "langgraph": "ainvoke",
+}
 
 
-def parts_of(content: Any) -> Iterator[str | SentFile]:
-    """Yield the texts, pictures and PDFs of a turn's content."""
-    if isinstance(content, str):
-        yield content
-        return
-    for part in content:
-        if part["type"] == "text":
-            yield part["text"]
-        else:
-            file = part.get("file", {})
-            url = file.get("file_data") or part["image_url"]["url"]
-            head, _, data = url.partition(",")
-            kind = head.removeprefix("data:").removesuffix(";base64")
-            yield SentFile(kind, b64decode(data), url, file.get("filename"))
+def package_of(value: object) -> str | None:
+    """Return the framework of a value's class or of one of its base classes; None for any other value."""
+    packages = (base.__module__.partition(".")[0] for base in type(value).__mro__)
+    return next((package for package in packages if package in _AGENTS), None)
+
+
+def runner_of(value: object) -> Function | None:
+    """Return what runs an agent, with a `Question` and the target's `arguments`; None for any other value."""
+    package = package_of(value)
+    if package is None or isinstance(value, type) or not hasattr(value, _AGENTS[package]):
+        return None
+    from pytest_agentv.providers.frameworks import RUNNERS  # noqa: PLC0415 - imports the readers of all packages
+
+    return RUNNERS[package]
 
 
 # Tells a user's object that stands in for a target which call it answers, so that it can ask this target itself.
@@ -340,7 +350,12 @@ class OwnCall:
         try:
             occurrence = (before,) if before else ()
             yield self._request.replace(
-                prompt=Prompt(prompt), occurrence=occurrence, guideline_paths=(), input_paths=(), system_prompt=None
+                prompt=Prompt(prompt),
+                occurrence=occurrence,
+                guideline_paths=(),
+                input_paths=(),
+                system_prompt=None,
+                schema=None,
             )
         finally:
             self._asking.discard(task)

@@ -285,7 +285,7 @@ def _events(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
 
     Raises `ProviderError` for a stream that is empty, cut, or holds an error, and `ValueError` for cut JSON.
     """
-    from pytest_agentv.providers.frameworks.reading import is_cut  # noqa: PLC0415 - imports the readers of all packages
+    from pytest_agentv.providers.results import is_cut  # noqa: PLC0415 - imports the readers of all APIs
 
     events = read_events(reply.text, label, needs_json=needs_json)
     if not _DONE.search(reply.text) and is_cut(events):
@@ -372,9 +372,9 @@ def read_usage(usage: JsonObject) -> TokenUsage | None:
 
         return openai.read_usage(usage)
     if "input_tokens_details" in usage or "reasoning_tokens" in details:
-        from pytest_agentv.providers.frameworks import openai_agents as responses  # noqa: PLC0415 - only for its replies
+        from pytest_agentv.providers import results  # noqa: PLC0415 - only for its replies
 
-        return responses.read_usage(usage)
+        return results.read_usage(usage)
     if "input_tokens" in usage and (_OF_ANTHROPIC & usage.keys() or "thinking_tokens" in details):
         from pytest_agentv.providers.api import anthropic  # noqa: PLC0415 - only for its replies
 

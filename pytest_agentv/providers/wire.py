@@ -1,8 +1,10 @@
 """The JSON shape in which commands and Python functions report their answer, and what may be wrong with it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from itertools import chain, islice
+from types import SimpleNamespace
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from pydantic import (
@@ -16,11 +18,13 @@ from pydantic import (
     WrapValidator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import from_json, to_json
 
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject
 from pytest_agentv.model.messages import (
     CALL,
+    UNNAMED,
     WORDS_FOR_ROLES,
     Message,
     TokenUsage,
@@ -32,8 +36,8 @@ from pytest_agentv.model.messages import (
 )
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.model.text import compact_json
+from pytest_agentv.providers.api.base import parsed as parsed_text
 from pytest_agentv.providers.base import ProviderResponse, parse_events
-from pytest_agentv.providers.frameworks.answer import read_call
 
 _DEEPEST: Final = 200
 """The most levels of lists and mappings. Answers are written by recursion."""
@@ -306,3 +310,71 @@ def with_tuples(response: ProviderResponse) -> ProviderResponse:
     if any(isinstance(message.tool_calls, list) for message in messages):
         changes["output_messages"] = tuple(each.replace(tool_calls=tuple(each.tool_calls)) for each in messages)
     return response.replace(**changes) if changes else response
+
+
+# Messages of other packages and APIs: objects or mappings.
+
+
+def get(value: object, *names: str) -> Any:
+    """Return the first of some attributes, or keys of a mapping, that is not None; None if there is none."""
+    for name in names:
+        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def items(value: object) -> Sequence[Any]:
+    """Return a list or a tuple unchanged; empty for any other value."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def text(value: object) -> str | None:
+    """Return a text unchanged, the text of an enum member, and None for any other value."""
+    value = value.value if isinstance(value, Enum) else value
+    return value if isinstance(value, str) else None
+
+
+def plain(value: object, *, as_sent: bool = False) -> Any:
+    """Return plain JSON data for any value; `as_sent`: with the names of an API, and without nulls."""
+    data = to_json(
+        value,
+        by_alias=as_sent,
+        exclude_none=as_sent,
+        bytes_mode="base64",
+        inf_nan_mode="strings",
+        fallback=lambda other: vars(other) if isinstance(other, SimpleNamespace) else str(other),
+    )
+    return from_json(data)
+
+
+def parsed(value: object) -> Json:
+    """Return plain data. Parses a text that is JSON, because most APIs send the arguments of tools as text."""
+    return parsed_text(value) if isinstance(value, str) else plain(value)
+
+
+def text_content(content: object) -> Json:
+    """Return the text of a message's content, which may have parts; `ABSENT` if it has no text."""
+    if isinstance(content, str):
+        return str(content)
+    parts = ({"type": "text", "text": part} if isinstance(part, str) else part for part in items(content))
+    found = [get(part, "text") for part in parts if kind_of(part) in ("text", "output_text", "input_text")]
+    texts = [each for each in found if isinstance(each, str)]
+    return "".join(texts) if texts else ABSENT
+
+
+def output_of(value: object) -> Json:
+    """Return the output of a tool, which may have parts. Without a type, they are data."""
+    is_data = any(isinstance(part, Mapping) and "type" not in part for part in items(value))
+    found = ABSENT if is_data else text_content(value)
+    return plain(value) if found is ABSENT else parsed(found)
+
+
+def read_call(call: object) -> ToolCall:
+    """Return a call in the words of any API. The input of a `custom` tool is a free text."""
+    called = get(call, "function", "custom", "toolUse") or call
+    arguments, free = get(called, "arguments", "args"), get(called, "input")
+    given = plain(free) if arguments is None else parsed(arguments)
+    name = text(get(called, "name", "toolName", "tool_name", "tool")) or UNNAMED
+    call_id = text(get(call, "id", "toolCallId", "tool_call_id")) or text(get(called, "toolUseId"))
+    return ToolCall(name, ABSENT if given is None else given, id=call_id)

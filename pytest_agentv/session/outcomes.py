@@ -15,6 +15,7 @@ from pytest_agentv.cases.discovery import SUFFIXES
 from pytest_agentv.errors import AgentvError, ErrorKind
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import counted
 from pytest_agentv.reports.figures import shown
 
 # The exceptions of eval items, and how pytest shows them.
@@ -195,3 +196,8 @@ def obstacle() -> str | None:
     patches = sys.modules.get("gevent.monkey")
     is_patched = patches is not None and patches.is_module_patched("threading")
     return PATCHED_BY_GEVENT if is_patched else None
+
+
+def uncollected_text(files: int) -> str:
+    """Return how many files could not be collected."""
+    return f"{counted(files, 'file')} could not be collected"

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
@@ -248,15 +248,6 @@ def reveal(value: Json) -> Json:
     if isinstance(value, Mapping):
         return {key: reveal(item) for key, item in value.items()}
     return [reveal(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def secrets_in(value: Json) -> Iterator[str]:
-    """Yield the values of the secrets in plain data."""
-    if isinstance(value, Secret):
-        yield value.reveal()
-    elif isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from secrets_in(item)
 
 
 def _shield(value: Json, info: ValidationInfo) -> Json:

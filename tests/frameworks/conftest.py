@@ -77,10 +77,10 @@ def pdf() -> bytes:
 def show(request: pytest.FixtureRequest, tmp_path: Path) -> Ask:
     """Ask an agent with a picture and a PDF: in one question, and at the end of a conversation with another picture."""
 
-    def show_to(value: Any, *, pdf: bool = True) -> ProviderResponse:
+    def show_to(value: Any) -> ProviderResponse:
         chart = _part(tmp_path / "chart.png", PNG, "image/png")
         report = _part(tmp_path / "report.pdf", PDF, "application/pdf")
-        parts = ("Where is order 7?", chart, *((report,) if pdf else ()))
+        parts = ("Where is order 7?", chart, report)
         words = 'Where is order 7?\n\n<file: path="chart.png">'
         prompt = Prompt(words, parts=parts)
         if request.param == "conversation":

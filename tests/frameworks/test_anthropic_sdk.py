@@ -24,11 +24,10 @@ def calling(fake_llm: FakeLlm):
     return anthropic.Anthropic(api_key="key", base_url=fake_llm.script("calling", reply))
 
 
-@pytest.mark.parametrize("streams", [False, True])
-def test_messages_are_read_whole_and_streamed(ask, client, streams):
+def test_a_reply_is_read(ask, client):
     def reply(prompt):
         messages = [{"role": "user", "content": prompt}]
-        return client.messages.create(messages=messages, **SETTINGS, **({"stream": True} if streams else {}))
+        return client.messages.create(messages=messages, **SETTINGS)
 
     response = ask(reply)
 
@@ -39,12 +38,10 @@ def test_messages_are_read_whole_and_streamed(ask, client, streams):
     assert response.is_text_only, "one reply does not tell what was called before it"
 
 
-@pytest.mark.parametrize("streams", [False, True])
-def test_the_calls_of_a_reply_are_read(ask, calling, streams):
+def test_the_calls_of_a_reply_are_read(ask, calling):
     def reply(prompt):
         messages = [{"role": "user", "content": prompt}]
-        stream = {"stream": True} if streams else {}
-        return calling.messages.create(messages=messages, tools=[TOOL], **SETTINGS, **stream)
+        return calling.messages.create(messages=messages, tools=[TOOL], **SETTINGS)
 
     (said,) = ask(reply).output_messages
 

@@ -1,4 +1,3 @@
-import asyncio
 from base64 import b64encode
 
 import pytest
@@ -17,11 +16,7 @@ from openai.types.responses import (
 )
 from pydantic import BaseModel
 
-from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.messages import candidate_answer
-from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.python import FunctionProvider
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
@@ -122,9 +117,6 @@ def test_an_agent_is_asked_and_its_run_is_read(ask):
     assert [(call.tool, call.input, call.output) for call in calls(response)] == [
         ("lookup", {"order": 7}, {"status": "sent (7)"})
     ]
-    (call,) = calls(response)
-    assert call.timestamp.endswith("Z")
-    assert call.duration_ms >= 0
     used = response.token_usage
     assert (used.input, used.cached, used.output, used.reasoning) == (12, 8, 6, 4)
     assert response.cost_usd is None, "the fake model has no name"
@@ -232,19 +224,6 @@ async def streamed(prompt):
     return Runner.run_streamed(desk(), prompt)
 
 
-async def streamed_and_read(prompt):
-    result = Runner.run_streamed(desk(), prompt)
-    async for _ in result.stream_events():
-        pass
-    return result
-
-
-async def streamed_and_begun(prompt):
-    result = Runner.run_streamed(desk(), prompt)
-    await anext(result.stream_events())
-    return result
-
-
 async def texts_and_the_result(prompt):
     result = Runner.run_streamed(desk(), prompt)
     async for event in result.stream_events():
@@ -253,7 +232,7 @@ async def texts_and_the_result(prompt):
     yield result
 
 
-@pytest.mark.parametrize("function", [streamed, streamed_and_read, streamed_and_begun, texts_and_the_result])
+@pytest.mark.parametrize("function", [streamed, texts_and_the_result])
 def test_a_streamed_run_is_read_to_its_end(ask, function):
     response = ask(function)
 
@@ -264,43 +243,3 @@ def test_a_streamed_run_is_read_to_its_end(ask, function):
     ]
     used = response.token_usage
     assert (used.input, used.cached, used.output, used.reasoning) == (12, 8, 6, 4)
-
-
-def test_a_streamed_run_that_fails_midway_is_an_error(ask):
-    class Breaking(FakeModel):
-        async def stream_response(self, *args, **kwargs):
-            yield text_delta("Order ")
-            raise ConnectionError("the model has gone")
-
-    async def broken(prompt):
-        return Runner.run_streamed(desk(model=Breaking()), prompt)
-
-    async def endless(prompt):
-        return Runner.run_streamed(desk(), prompt, max_turns=1)
-
-    with pytest.raises(ProviderError, match="the model has gone"):
-        ask(broken)
-    with pytest.raises(ProviderError, match="Max turns"):
-        ask(endless)
-
-
-def test_times_are_those_of_the_tool_and_hooks_of_the_user_stay(ask):
-    @function_tool
-    async def lookup(order: int) -> str:
-        """Look an order up."""
-        await asyncio.sleep(0.05)
-        return "sent"
-
-    (call,) = calls(ask(Agent(name="desk", tools=[lookup], model=FakeModel())))
-    assert call.duration_ms >= 49
-
-    ended = []
-
-    class Mine(agents.RunHooks):
-        async def on_tool_end(self, context, agent, tool, result):
-            ended.append(result)
-
-    provider = FunctionProvider("mine", desk(), {"hooks": Mine()})
-    (call,) = calls(asyncio.run(provider.invoke(ProviderRequest(Prompt("Where is order 7?"), "case"))))
-    assert ended
-    assert call.duration_ms is None

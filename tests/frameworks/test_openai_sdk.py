@@ -61,15 +61,6 @@ def test_chat_completions_are_read_whole_and_streamed(ask, client):
     check(ask(lambda prompt: chat(prompt).model_dump()))
 
 
-def test_an_asynchronous_stream_is_read(openai, ask, client):
-    async def streamed(prompt):
-        own = openai.AsyncOpenAI(api_key="key", base_url=client.base_url)
-        messages = [{"role": "user", "content": prompt}]
-        return await own.chat.completions.create(model="gpt-4o", messages=messages, stream=True)
-
-    assert candidate_answer(ask(streamed).output_messages) == "It is sent."
-
-
 def test_responses_are_read_whole_and_streamed(ask, client):
     check(ask(lambda prompt: client.responses.create(model="gpt-4o", input=prompt)))
     check(ask(lambda prompt: client.responses.create(model="gpt-4o", input=prompt, stream=True)))
@@ -94,23 +85,6 @@ def test_the_messages_of_a_loop_are_read(ask, calling):
     response = ask(with_tokens)
     check_calls(response, {"status": "sent"})
     assert (response.token_usage.input, response.cost_usd) == (60, 0.01)
-
-
-def test_the_replies_of_a_loop_add_up(ask, calling):
-    def loop(prompt):
-        messages, replies = [{"role": "user", "content": prompt}], []
-        while True:
-            replies.append(calling.chat.completions.create(model="gpt-4o", messages=messages, tools=[CHAT_TOOL]))
-            message = replies[-1].choices[0].message
-            if not message.tool_calls:
-                return replies
-            answers = [{"role": "tool", "tool_call_id": call.id, "content": "sent"} for call in message.tool_calls]
-            messages += [message, *answers]
-
-    response = ask(loop)
-
-    assert (response.token_usage.input, response.token_usage.output) == (60, 10)
-    assert [call.tool for said in response.output_messages for call in said.tool_calls] == ["lookup"]
 
 
 def test_the_items_of_a_loop_are_read(ask, calling):

@@ -38,8 +38,6 @@ def test_an_agent_is_asked_and_its_run_is_read(ask):
     assert candidate_answer(response.output_messages) == '{"lookup":{"status":"sent (0)"}}'
     (call,) = calls(response)
     assert (call.tool, call.input, call.output) == ("lookup", {"order": 0}, {"status": "sent (0)"})
-    assert call.timestamp is not None
-    assert call.duration_ms is not None or call.timestamp.endswith("000Z")
     assert response.token_usage is not None
     assert response.token_usage.input > 0 < response.token_usage.output
     assert response.cost_usd is None, "nobody knows what the test model costs"

@@ -1,11 +1,8 @@
 import asyncio
 import errno
-import importlib.util
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,9 +10,7 @@ from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode
 from pytest_agentv.engine.cache import (
     CachedProvider,
     cached_file,
-    code_places,
     keep_answer,
-    public_settings,
     read_answer,
     what_is_asked,
 )
@@ -26,9 +21,9 @@ from pytest_agentv.model.secrets import Masker, Secret
 from pytest_agentv.providers.api.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli import Cli
-from pytest_agentv.providers.kind import Provider, class_of_factory
-from pytest_agentv.providers.python import Python
+from pytest_agentv.providers.kind import Provider
 from pytest_agentv.runtime import files
+from pytest_agentv.store.fingerprints import Fingerprints
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
 RESPONSE = ProviderResponse((Message("assistant", "an answer"),), token_usage=TokenUsage(1, 2))
@@ -63,7 +58,9 @@ def ask(provider: CachedProvider, request: ProviderRequest = REQUEST) -> Provide
 
 
 def cached(provider: CountingProvider, folder: Path, of: Target | None = None) -> CachedProvider:
-    return CachedProvider(provider, of or target(), folder, Masker(["sk-secret-1"]))
+    fingerprint = Fingerprints([folder, Path(__file__).parent], lambda *_: None).of_target(of or target())
+    assert fingerprint is not None
+    return CachedProvider(provider, fingerprint, folder, Masker(["sk-secret-1"]))
 
 
 def test_the_same_question_is_asked_once_and_the_hit_is_marked(tmp_path: Path) -> None:
@@ -111,130 +108,11 @@ def test_what_was_kept_by_earlier_versions_is_found_and_not_paid_for_again() -> 
     assert cached_file(Path("cache"), asked) == Path("cache") / name[:2] / f"{name}.json"
 
 
-def test_the_key_of_a_target_has_none_of_its_secrets() -> None:
-    key = Secret("sk-secret-1")
-    settings = {"key": key, "words": ["-k", key, {"header": key, "n": 1}], "pair": (1, key), "model": "gpt"}
-    assert public_settings(settings) == {"words": ["-k", {"n": 1}], "pair": [1], "model": "gpt"}
-
-
-def test_the_key_of_a_target_does_not_depend_on_the_order_of_a_set_or_on_an_address() -> None:
-    def answer(function: object) -> object:
-        return lambda: function
-
-    for first, second in [({0, 8}, {8, 0}), (answer(answer), answer(answer)), ([{"a": {0, 8}}], [{"a": {8, 0}}])]:
-        assert public_settings(first) == public_settings(second)
-        assert str(public_settings(first)) == str(public_settings(second))
-    assert public_settings({0, 8}) != public_settings({0, 9})
-    assert public_settings(answer(answer)) != public_settings(answer(1))
-    assert public_settings(lambda text: text.upper()) != public_settings(lambda text: text.lower())
-
-
-def test_code_of_one_name_that_lies_in_two_files_is_another_setting(tmp_path: Path) -> None:
-    """Several conftest files share the name of their module, and may use other code of one name."""
-    for name, longest in [("a", 5), ("b", 9), ("c", 5)]:
-        (tmp_path / name).mkdir()
-        code = f"LONGEST = {longest}\ndef is_short(text): return len(text) < LONGEST\nclass Short:\n  limit = LONGEST\n"
-        (tmp_path / name / "shared.py").write_text(code)
-    modules = [import_file(tmp_path / name / "shared.py") for name in "abc"]
-    for name in ("is_short", "Short"):
-        first, other, same = (public_settings(getattr(module, name)) for module in modules)
-        assert first == same != other
-
-
 def test_the_output_of_a_batch_is_no_answer_to_a_single_call(tmp_path: Path) -> None:
     provider, plain = CountingProvider(), target()
     for of in (plain, plain.replace(provider_batching=True), plain):
         ask(cached(provider, tmp_path, of))
     assert provider.calls == 2
-
-
-KIND = """
-from pytest_agentv.providers.kind import Provider
-class Talker(Provider):
-    kind = "talker"
-    def open(self, environment): ...
-"""
-
-
-def test_code_of_one_name_in_two_folders_has_answers_of_its_own(tmp_path: Path) -> None:
-    def asked(targets: list[Target]) -> int:
-        provider = CountingProvider()
-        for of in targets:
-            ask(cached(provider, tmp_path / targets[0].kind, of))
-        return provider.calls
-
-    function = target(Python(callable="agent.py:answer"), "python")
-    assert asked([function.replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 2
-    for name in "ab":
-        (tmp_path / f"{name}.py").write_text(KIND)
-    kinds = {name: import_file(tmp_path / f"{name}.py").Talker for name in "ab"}
-    assert asked([target(kinds[name](), "talker") for name in "aba"]) == 2
-    assert asked([target().replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 1
-
-
-def test_the_key_of_a_users_kind_names_the_file_of_its_class_only(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text(KIND)
-    kind = target(import_file(tmp_path / "a.py").Talker(), "talker")
-    assert code_places(kind, tmp_path / "cache") == {"code": "../a.py"}
-
-
-SPEAKER = """
-from typing import ClassVar
-from pytest_agentv.providers.kind import Provider
-class Speaker(Provider):
-    kind = "speaker"
-    says: ClassVar[str] = "?"
-    def open(self, environment): ...
-def kind_of(said):
-    class Made(Speaker):
-        says: ClassVar[str] = said
-    return Made
-def factory(target, variables, says): ...
-def factory_of(said):
-    def make(target, variables): return said
-    return make
-"""
-SPEAKERS = """
-from functools import partial
-from typing import ClassVar
-import speaker
-class Derived(speaker.Speaker):
-    says: ClassVar[str] = "I am a"
-Made = speaker.kind_of("I am a")
-Partly = partial(speaker.factory, says="I am a")
-Closed = speaker.factory_of("I am a")
-"""
-
-
-@pytest.mark.parametrize("name", ["Derived", "Made", "Partly", "Closed"])
-def test_a_kind_of_two_folders_that_is_made_of_the_code_of_a_third_has_answers_of_its_own(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "speaker.py").write_text(SPEAKER)
-    monkeypatch.setitem(sys.modules, "speaker", import_file(tmp_path / "speaker.py"))
-    provider = CountingProvider()
-    for folder in "aba":
-        (tmp_path / f"{folder}.py").write_text(SPEAKERS.replace("I am a", f"I am {folder}"))
-        kind = getattr(import_file(tmp_path / f"{folder}.py"), name)
-        settings = kind() if isinstance(kind, type) else class_of_factory("speaker", kind)()
-        ask(cached(provider, tmp_path / "cache", target(settings, "speaker")))
-    assert provider.calls == 2
-
-
-def test_answers_of_a_model_are_found_wherever_the_folder_of_the_cache_is_moved(tmp_path: Path) -> None:
-    for folder in (tmp_path / "here", tmp_path / "far" / "away"):
-        ask(cached(CountingProvider(), folder))
-    first, second = tmp_path.rglob("*.json")
-    assert first.name == second.name
-
-
-def import_file(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(f"kinds_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("messages", [(), (Message("assistant", None),)])
@@ -272,7 +150,7 @@ def test_an_answer_that_cannot_be_written_leaves_no_folder_and_is_told(
     monkeypatch.setattr(files, "_write_new", fail)
     told: list[str] = []
     provider = CachedProvider(
-        CountingProvider(), target(), tmp_path, Masker(), tell=lambda each: told.append(str(each))
+        CountingProvider(), "fingerprint", tmp_path, Masker(), tell=lambda each: told.append(str(each))
     )
     assert [ask(provider).cached for _ in range(2)] == [False, False]
     assert [text.partition(": cannot be written: ")[2] for text in told] == ["No space left on device"] * 2
@@ -364,13 +242,6 @@ def test_an_entry_that_names_a_trace_file_is_asked_for_again(tmp_path: Path) -> 
     assert provider.calls == 2
 
 
-def test_another_key_of_the_same_account_still_hits(tmp_path: Path) -> None:
-    provider = CountingProvider()
-    ask(cached(provider, tmp_path))
-    ask(cached(provider, tmp_path, target(OpenAi(model="gpt", api_key=Secret("sk-other-22"), temperature=0.5))))
-    assert provider.calls == 1
-
-
 @pytest.mark.parametrize(
     "request_",
     [
@@ -395,6 +266,7 @@ def test_what_shapes_the_answer_is_asked_anew(tmp_path: Path, request_: Provider
         target(OpenAi(model="gpt", temperature=0.5, base_url="http://localhost")),
         target(Cli(command_template="echo", cwd="/")),
         target(kind="azure"),
+        target(OpenAi(model="gpt", api_key=Secret("sk-other-22"), temperature=0.5)),
     ],
 )
 def test_another_target_is_asked_anew(tmp_path: Path, other: Target) -> None:

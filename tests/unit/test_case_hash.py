@@ -7,8 +7,8 @@ import pytest
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cases.written import LoadContext
-from pytest_agentv.engine.fingerprints import CaseHashes
 from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.store.fingerprints import CaseHashes
 
 CASE = "{id: a, criteria: ok, input: 'hi {{ tone }}', vars: {tone: '-'}, evaluators: [{contains: hi}]}"
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from results_files import read_results
 
 from pytest_agentv.cli.main import main
-from pytest_agentv.store.yaml_documents import yaml_document
 
 RECORD = {"eval_id": "a", "score": 1, "hits": [], "candidate_answer": "two\nlines\n", "details": {"camelKey": "1e3"}}
 
@@ -29,26 +28,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_line_becomes_a_document_with_blocks_for_texts_of_several_lines(agentv):
-    Path("r.jsonl").write_text(json.dumps(RECORD) + "\n" + json.dumps({"eval_id": "b"}) + "\n")
-    run = agentv("convert", "r.jsonl")
-    assert (run.exit_code, run.out, run.err) == (0, "Converted 2 records to r.yaml\n", "")
-    assert Path("r.yaml").read_text() == (
-        "---\neval_id: a\nscore: 1\nhits: []\ncandidate_answer: |\n  two\n  lines\n"
-        'details:\n  camelKey: "1e3"\n---\neval_id: b\n'
-    )
-
-
-@pytest.mark.parametrize("suffix", ["yaml", "yml"])
-def test_a_document_becomes_a_line(agentv, suffix):
-    Path(f"r.{suffix}").write_text(yaml_document(RECORD) + yaml_document({"eval_id": "b"}))
-    run = agentv("convert", f"r.{suffix}", "--out", "deep/er/out.jsonl")
-    assert (run.exit_code, run.out) == (0, "Converted 2 records to deep/er/out.jsonl\n")
-    lines = Path("deep/er/out.jsonl").read_text().splitlines()
-    assert list(map(json.loads, lines)) == [RECORD, {"eval_id": "b"}]
-    assert list(json.loads(lines[0])) == list(RECORD)
-
-
 @given(st.lists(st.dictionaries(st.text(max_size=5), values, min_size=1, max_size=4), min_size=1, max_size=4))
 def test_there_and_back_is_the_same(tmp_path_factory, records):
     folder = tmp_path_factory.getbasetemp()
@@ -57,19 +36,6 @@ def test_there_and_back_is_the_same(tmp_path_factory, records):
     assert main(["convert", str(source), "--force"]) == 0
     assert main(["convert", str(there), "--force", "-o", str(back)]) == 0
     assert list(read_results(back).results) == records
-
-
-def test_a_file_that_is_there_is_not_overwritten(agentv):
-    Path("r.jsonl").write_text('{"a": 1}\n')
-    Path("r.yaml").write_text("mine\n")
-    run = agentv("convert", "r.jsonl")
-    assert (run.exit_code, run.out) == (2, "")
-    assert run.err == (
-        "agentv convert: r.yaml exists; --force overwrites it, --out names another file\nTry: agentv convert --help\n"
-    )
-    assert Path("r.yaml").read_text() == "mine\n"
-    assert agentv("convert", "r.jsonl", "--force").exit_code == 0
-    assert Path("r.yaml").read_text() == "---\na: 1\n"
 
 
 def test_what_cannot_be_read_is_told_and_left_out(agentv):
@@ -84,39 +50,9 @@ def test_what_cannot_be_read_is_told_and_left_out(agentv):
     assert Path("r.yaml").read_text() == "---\na: 1\n---\na: \N{REPLACEMENT CHARACTER}\nb: null\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("r.txt",), "r.txt: expected a file that ends in .jsonl, .yaml or .yml\n" + TRY),
-        (
-            ("r.jsonl", "-o", "x.txt"),
-            "x.txt: expected a name that ends in .jsonl, .yaml, .yml, .csv, .xml; or --format\n" + TRY,
-        ),
-        (("gone.jsonl",), "gone.jsonl: cannot be read: No such file or directory"),
-        (
-            ("r.jsonl",),
-            "r.jsonl: holds no records: expected lines of JSON objects, or YAML documents that are mappings",
-        ),
-    ],
-)
-def test_nothing_is_written_when_there_is_nothing_to_convert(agentv, arguments, message):
-    Path("r.jsonl").write_text("")
-    run = agentv("convert", *arguments)
-    assert (run.exit_code, run.out, run.err) == (2, "", f"agentv convert: {message}\n")
-    assert [path.name for path in Path().iterdir()] == ["r.jsonl"]
-
-
-def test_a_file_that_cannot_be_written_is_told(agentv):
-    Path("r.jsonl").write_text('{"a": 1}\n')
-    run = agentv("convert", "r.jsonl", "--out", "r.jsonl/x.yaml")
-    assert run.exit_code == 2
-    assert run.err == "agentv convert: r.jsonl/x.yaml: cannot be written: r.jsonl is a file, not a folder\n"
-
-
 @pytest.mark.parametrize("name", ["r.jsonl", "./link.jsonl"])
 @pytest.mark.parametrize("kind", ["jsonl", "yaml", "csv", "junit"])
 def test_results_are_not_overwritten_by_what_is_made_of_them(agentv, name, kind):
-    """CSV has a part of a result only, and lines that cannot be read were lost."""
     text = json.dumps(RECORD) + "\n" + "half"
     Path("r.jsonl").write_text(text)
     Path("link.jsonl").symlink_to("r.jsonl")

@@ -1,12 +1,9 @@
 """`agentv eval`: the pytest call that its arguments stand for."""
 
-import re
-
 import pytest
 
 from pytest_agentv.cli.arguments import UsageError
 from pytest_agentv.cli.eval import PYTEST_FLAGS_WITH_VALUE, build_pytest_call
-from pytest_agentv.model.options import RUN_OPTIONS
 
 SUITE = "evalcases:\n  - id: a\n    expected_outcome: o\n    input_messages: [{role: user, content: q}]\n"
 
@@ -22,29 +19,6 @@ def folder(tmp_path, monkeypatch):
 
 def call(*arguments):
     return list(build_pytest_call(arguments).arguments)
-
-
-def test_paths_are_handed_on_and_run_flags_get_their_prefix():
-    assert call("qa.eval.yaml", "--target", "azure", "--threshold=0.5", "--dry-run") == [
-        "--agentv-target=azure",
-        "--agentv-dry-run",
-        "--agentv-threshold=0.5",
-        "qa.eval.yaml",
-    ]
-
-
-def test_a_repeatable_flag_keeps_all_its_values_and_an_alias_stands_for_its_option():
-    assert call("qa.eval.yaml", "--eval-id", "a", "--test-id=b", "--agent-timeout", "5") == [
-        "--agentv-eval-id=a",
-        "--agentv-eval-id=b",
-        "--agentv-timeout=5",
-        "qa.eval.yaml",
-    ]
-
-
-def test_a_flag_with_an_optional_value_does_not_swallow_the_path_after_it():
-    assert call("--dump-prompts", "qa.eval.yaml") == ["--agentv-dump-prompts=.agentv/prompts", "qa.eval.yaml"]
-    assert call("--dump-traces=there", "qa.eval.yaml") == ["--agentv-dump-traces=there", "qa.eval.yaml"]
 
 
 def test_flags_of_pytest_are_handed_on_wherever_they_stand():
@@ -68,13 +42,6 @@ def test_flags_of_other_plugins_take_their_value_after_a_sign_or_after_two_dashe
         "x.css",
         "qa.eval.yaml",
     ]
-
-
-@pytest.mark.scenario("Path expansion and validation")
-@pytest.mark.scenario("Globbed eval inputs")
-def test_files_folders_and_globs_become_eval_files_sorted_and_each_once():
-    expected = ["evals/chat.yaml", "evals/deep.yml", "qa.eval.yaml"]
-    assert call("qa.eval.yaml", "evals", "./qa.eval.yaml", "evals/*.y{a,}ml", "**/*.yml") == expected
 
 
 def test_files_outside_the_working_directory_are_absolute(folder, monkeypatch):
@@ -102,17 +69,6 @@ def test_all_patterns_without_an_eval_file_are_named_at_once(folder, agentv, gol
     assert (run.exit_code, run.out, run.err) == (4, "", golden("cli/eval_unmatched.txt"))
 
 
-def test_a_word_after_an_unknown_flag_may_have_been_its_value(agentv):
-    run = agentv("eval", "qa.eval.yaml", "--css", "out.html")
-    assert run.exit_code == 4
-    assert run.err == (
-        "agentv eval: no eval files for:\n"
-        "  out.html: there is no such file or folder\n"
-        "Write the value of an unknown flag after `=`: --css=out.html\n"
-        "Try: agentv eval --help\n"
-    )
-
-
 def test_a_misspelt_flag_before_its_value_is_told(agentv):
     run = agentv("eval", "qa.eval.yaml", "--treshold", "0.5")
     assert run.err == (
@@ -124,41 +80,19 @@ def test_a_misspelt_flag_before_its_value_is_told(agentv):
     )
 
 
-def test_without_paths_nothing_is_run(agentv):
-    run = agentv("eval", "--dry-run")
-    assert run.exit_code == 4
-    assert run.err == (
-        "agentv eval: no eval paths given: expected eval files, folders or globs\nTry: agentv eval --help\n"
-    )
-
-
 @pytest.mark.scenario("Worker limits and validation")
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--workers=0", "argument --workers: 0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
         ("--workers=51", "argument --workers: 51 workers are out of range: expected 1 to 50 (the minimum is 1)"),
         ("--workers=many", "argument --workers: 'many' is not a number of workers: expected 1 to 50"),
         ("--output-format=xml", "argument --output-format: unknown output format 'xml': expected one of jsonl, yaml"),
-        ("--target", "argument --target: expected one argument"),
     ],
 )
 def test_a_bad_value_is_refused_before_anything_runs(agentv, flag, message):
     run = agentv("eval", "qa.eval.yaml", flag)
     assert (run.exit_code, run.out) == (4, "")
     assert run.err == f"agentv eval: {message}\nTry: agentv eval --help\n"
-
-
-def test_the_help_lists_every_option_with_its_effect_and_its_default(agentv):
-    text = agentv("eval", "--help").out
-    words = " ".join(text.split())
-    for option in RUN_OPTIONS:
-        entry = re.search(rf"--{option.name}\b(?! goes).*?\(default: .*?\)", words)
-        assert entry, option.name
-        assert option.help.split()[0] in entry[0]
-    assert "--agentv-" not in text
-    assert "All other flags are passed on to pytest" in text
-    assert "0 all cases passed, 1 some failed or could not be judged" in text
 
 
 def test_the_table_of_flags_with_a_value_is_that_of_pytest_and_xdist(pytestconfig):
@@ -172,11 +106,6 @@ def test_the_table_of_flags_with_a_value_is_that_of_pytest_and_xdist(pytestconfi
     }
     assert {"-k", "--tb", "-n"} <= with_value
     assert with_value - {"--runpytest"} <= set(PYTEST_FLAGS_WITH_VALUE)
-
-
-def test_an_unmatched_pattern_is_an_error_for_who_builds_the_call_too():
-    with pytest.raises(UsageError, match=r"nope\.yaml: there is no such file or folder"):
-        call("nope.yaml")
 
 
 LEFT_OUT = (
@@ -196,30 +125,7 @@ def test_files_of_a_folder_that_their_names_leave_out_are_told(folder):
         build_pytest_call(["evals", "--strict"])
 
 
-def test_a_folder_of_which_all_files_are_left_out_is_an_error_that_says_why(folder, agentv):
-    for name in ("chat.yaml", "deep.yml"):
-        (folder / "evals" / name).unlink()
-    (folder / "evals/test_math.yaml").write_text(SUITE)
-    run = agentv("eval", "evals")
-    assert run.exit_code == 4
-    assert f"  evals: no eval files in this folder\n    {LEFT_OUT}\n" in run.err
-
-
-def test_a_target_that_is_given_twice_means_both():
-    assert call("qa.eval.yaml", "--target=a", "--target", "b") == ["--agentv-target=a,b", "qa.eval.yaml"]
-
-
-@pytest.mark.scenario("Workers flag help text")
-def test_the_help_says_how_many_workers_there_are_by_default_and_what_they_do(agentv):
-    run = agentv("eval", "--help")
-    text = " ".join(run.out.split())
-    assert run.exit_code == 0
-    assert "--workers N Most cases in flight at once" in text
-    assert "else 1: one after another" in text
-
-
 def test_a_path_with_brackets_is_refused_with_a_way_to_run_it(folder):
-    """pytest takes a bracket for the start of a test's parameters."""
     for name in ("app/[slug]/qa.eval.yaml", "app/[a]/evals/b [b]/x/deep.yaml", "app/one[1].eval.yaml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(SUITE)

@@ -10,66 +10,7 @@ import pytest
 import warm
 from thorough import varied
 
-from pytest_agentv import __version__
-from pytest_agentv.cli.main import COMMANDS, main
-
 RUN = [sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())"]
-
-
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])
-def test_without_a_command_the_help_is_shown(agentv, golden, arguments):
-    run = agentv(*arguments)
-    assert (run.exit_code, run.out, run.err) == (0, golden("cli/help.txt"), "")
-
-
-@pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_the_version_is_that_of_the_package(agentv, flag):
-    assert agentv(flag).out == f"agentv {__version__} (pytest-agentv)\n"
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("evl", "agentv: unknown command 'evl'; did you mean 'eval'?\n"),
-        ("frobnicate", f"agentv: unknown command 'frobnicate'; known: {', '.join(COMMANDS)}\n"),
-    ],
-)
-def test_an_unknown_command_is_told_with_what_may_have_been_meant(agentv, word, message):
-    run = agentv(word)
-    assert (run.exit_code, run.out, run.err) == (2, "", message)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "missing"),
-    [
-        (
-            "compare",
-            "baseline (results file of the run to compare with), candidate (results file of the run that may be",
-        ),
-        ("compare x", "candidate (results file of the run that may be better or worse)"),
-        ("report", "run (results file of the run (JSONL or YAML))"),
-        ("merge", "files (results files, JSONL or YAML), -o/--out (file to write, JSONL or YAML)"),
-        ("merge x", "-o/--out (file to write, JSONL or YAML)"),
-        ("convert", "source"),
-        ("generate rubrics", "file"),
-        ("schema", "kind"),
-    ],
-)
-def test_what_is_missing_is_told_in_the_words_of_the_help(agentv, arguments, missing):
-    """`compare x` asked for `candidate, more`, of which the second may be left out."""
-    run = agentv(*arguments.split())
-    assert run.exit_code == 2
-    command = arguments.split()[0]
-    assert run.err.startswith(f"agentv {command}: missing: {missing}")
-    assert "more" not in run.err.split("Try:")[0]
-
-
-@pytest.mark.parametrize("command", list(COMMANDS))
-@pytest.mark.parametrize("words", ["{} --help", "{} -h", "help {}"])
-def test_each_command_has_a_help_of_its_own(agentv, command, words):
-    run = agentv(*words.format(command).split())
-    assert run.exit_code == 0
-    assert run.out.startswith(f"usage: agentv {command} ")
 
 
 def test_a_command_is_imported_only_when_it_is_run():
@@ -126,7 +67,6 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("buffered", [True, False])
 def test_a_full_disk_below_the_output_is_no_lost_comparison(tmp_path, buffered):
-    """The exit code 1 of compare says that the candidate is worse."""
     (tmp_path / "r.jsonl").write_text('{"eval_id": "a", "score": 1}\n')
     environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
     for command in (["compare", "r.jsonl", "r.jsonl"], ["--version"]):
@@ -148,7 +88,6 @@ def test_a_full_disk_below_the_output_is_no_lost_comparison(tmp_path, buffered):
 @pytest.mark.parametrize("closed", [varied(">&-"), varied("2>&-"), ">&- 2>&-"])
 @pytest.mark.parametrize(("words", "exit_code"), [("r.jsonl r.jsonl", 0), ("r.jsonl gone.jsonl", 2)])
 def test_the_exit_code_is_that_of_the_command_where_streams_are_closed(tmp_path, closed, words, exit_code):
-    """As below some daemons. A missing file ended with 1, as if the candidate was worse."""
     (tmp_path / "r.jsonl").write_text('{"eval_id": "a", "score": 1}\n')
     script = f"{shlex.join(RUN)} compare {words} {closed}"
     run = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -160,9 +99,3 @@ def test_a_terminal_that_lacks_characters_gets_escapes():
     run = warm.run([*RUN, "validate", "ä.yaml"], capture_output=True, env=environment)
     assert run.returncode == 1
     assert run.stdout.startswith(b"\\xe4.yaml: error: there is no such file or folder\n")
-
-
-def test_main_takes_the_arguments_of_the_process_when_it_is_given_none(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["agentv", "--version"])
-    assert main() == 0
-    assert capsys.readouterr().out.startswith("agentv ")

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from results_files import read_results
 
-from pytest_agentv.reports.judged_cases import CaseName
 from pytest_agentv.store.writers import unjudged_folder
 
 TRY = "\nTry: agentv merge --help\n"
@@ -41,7 +40,6 @@ def merged(name="all.jsonl"):
 
 
 def test_the_verdict_on_a_file_that_is_overwritten_is_none_on_the_merged_one(agentv):
-    """With the same figures, its green gate excused the failing cases of another run."""
     rest = {"dataset": "a", "hits": [], "misses": [], "candidate_answer": ""}
     write("all.jsonl", result("a", **rest), result("b", "fail", **rest))
     write("1.jsonl", result("a", "fail", **rest), result("b", **rest))
@@ -54,79 +52,10 @@ def test_the_verdict_on_a_file_that_is_overwritten_is_none_on_the_merged_one(age
     assert agentv("report", "all.jsonl").out.splitlines()[1] == "## ❌ Evaluations: 1 passed, 1 failed"
 
 
-def test_two_shards_are_one_file_of_one_run(agentv):
-    write("1.jsonl", result("a", at=1, shard=shard(1, 2)), result("b", "fail", at=2, shard=shard(1, 2)))
-    write("2.jsonl", result("c", "error", at=3, shard=shard(2, 1)))
-    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
-    text = "Merged 3 results of 2 files into all.jsonl: 1 passed, 1 failed, 1 could not be judged\n"
-    assert (run.exit_code, run.out, run.err) == (0, text, "")
-    assert merged() == [
-        result("a", at=1, shard=shard(1, 2), run_id="run-3"),
-        result("b", "fail", at=2, shard=shard(1, 2), run_id="run-3"),
-        result("c", "error", at=3, shard=shard(2, 1)),
-    ]
-
-
 def test_cases_that_failed_as_expected_are_counted_by_themselves(agentv):
     write("1.jsonl", result("a", "fail", at=1), result("b", "fail", at=2, xfail="known"), result("c", at=3, xfail=""))
     said = agentv("merge", "1.jsonl", "-o", "all.jsonl").out
     assert said == "Merged 3 results of 1 file into all.jsonl: 1 passed, 1 failed, 1 failed as expected\n"
-
-
-def test_the_result_that_ended_last_counts_whatever_the_order_of_the_files(agentv):
-    write("1-retry.jsonl", result("a", "pass", at=9))
-    write("1.jsonl", result("a", "error", at=1), result("b", at=2))
-    run = agentv("merge", "1-retry.jsonl", "1.jsonl", "-o", "all.jsonl")
-    assert run.exit_code == 0
-    assert run.err == (
-        "evals/a.eval.yaml::a: the result in 1-retry.jsonl:1 (pass) counts, the one in 1.jsonl:1 (error) does not\n"
-    )
-    assert {each["eval_id"]: each["status"] for each in merged()} == {"a": "pass", "b": "pass"}
-
-
-@pytest.mark.parametrize("time", [None, "yesterday", 7])
-def test_without_times_the_last_file_counts(agentv, time):
-    write("1.jsonl", result("a", "error", at=9))
-    write("2.jsonl", result("a", "pass", timestamp=time))
-    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").exit_code == 0
-    assert [each["status"] for each in merged()] == ["pass"]
-
-
-def test_within_a_file_the_last_line_counts(agentv):
-    """A resumed run judges an old answer by a new threshold: the time is that of the answer."""
-    write("1.jsonl", result("a", "pass", at=5), result("b", at=1), result("a", "fail", at=2))
-    run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
-    assert "the result in 1.jsonl:3 (fail) counts, the one in 1.jsonl:1 (pass) does not" in run.err
-    assert [(each["eval_id"], each["status"]) for each in merged()] == [("b", "pass"), ("a", "fail")]
-
-
-def test_the_same_result_twice_is_no_news(agentv):
-    write("1.jsonl", result("a", at=1), result("a", at=1, run_id="run-7"))
-    write("all.jsonl", result("a", at=1), result("b", at=2))
-    run = agentv("merge", "1.jsonl", "all.jsonl", "all.jsonl", "-o", "all.jsonl")
-    assert (run.exit_code, run.err) == (0, "")
-    assert run.out == "Merged 2 results of 2 files into all.jsonl: 2 passed\n"
-
-
-def test_results_for_several_targets_and_items_of_one_id_all_stay(agentv):
-    cases = [result("a"), result("a", target="other"), result("a", node_id="evals/a.eval.yaml::a-2")]
-    write("1.jsonl", *cases)
-    assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
-    assert merged() == cases
-
-
-def test_missing_cases_are_told(agentv):
-    write("1.jsonl", result("a", shard=shard(1, 2, 4, count=3)), result("b", shard=shard(1, 2, 4, count=3)))
-    write("2.jsonl")
-    write("3.jsonl", result("d", at=1, shard=shard(3, 2, 4, count=3)))
-    run = agentv("merge", "1.jsonl", "2.jsonl", "3.jsonl", "-o", "all.jsonl")
-    assert run.exit_code == 1
-    assert run.err == (
-        "2.jsonl: holds no results\n"
-        "1 of 4 cases has no result: shard 2/3 has no results; shard 3/3 has results of 1 of its 2 cases\n"
-    )
-    assert len(merged()) == 3, "they are merged all the same"
-    assert agentv("merge", "all.jsonl", "-o", "all.jsonl", "--allow-missing").exit_code == 0
 
 
 def test_damaged_answers_do_not_prevent_a_merge(agentv):
@@ -139,7 +68,6 @@ def test_damaged_answers_do_not_prevent_a_merge(agentv):
 
 
 def test_the_answers_beside_a_file_go_with_it(agentv):
-    """Else a run that resumes the merged file takes the answers of another run."""
     write("1.jsonl", result("a", at=1))
     write("all.jsonl", result("b", at=2))
     kept = unjudged_folder(Path("all.jsonl")) / "b.json"
@@ -153,32 +81,6 @@ def test_the_answers_beside_a_file_go_with_it(agentv):
     assert not kept.exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        (CaseName("a.py::test_a", "a.py", "test_a", None), "a.py::test_a"),
-        (CaseName("a.py::test_a", "a.py", "named", None), "a.py::test_a (named)"),
-        (CaseName("a.yaml::a@gpt-x", "a.yaml", "a@x", "gpt"), "a.yaml::a@gpt-x"),
-        (CaseName(None, "a.yaml", "a", None), "a.yaml::a"),
-        (CaseName(None, None, "a", None), "a"),
-    ],
-)
-def test_a_case_is_called_by_its_most_exact_name(name, label):
-    assert name.label == label
-
-
-def test_two_results_without_a_time_are_two_results(agentv):
-    write("1.jsonl", result("a", "error", timestamp=""), result("a", timestamp=""))
-    assert "a.eval.yaml::a" in agentv("merge", "1.jsonl", "-o", "all.jsonl").err
-
-
-def test_tests_in_python_may_define_a_target_each(agentv):
-    for number in "12":
-        of = {"eval_file": "test_a.py", "node_id": f"test_a.py::test_{number}", "target_hash": number}
-        write(f"{number}.jsonl", result("a", **of))
-    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").err == ""
-
-
 def test_shards_of_an_earlier_split_are_not_counted_with_those_of_the_last(agentv):
     write("1.jsonl", result("a", at=1, shard=shard(1, 9, 3, count=4)), result("b", at=2, shard=shard(1, 2, 3, count=2)))
     run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
@@ -188,7 +90,6 @@ def test_shards_of_an_earlier_split_are_not_counted_with_those_of_the_last(agent
 
 
 def test_a_target_that_was_defined_in_another_way_is_told(agentv):
-    """Other folders, tests in Python and results that do not count may have other definitions of their own."""
     write("1.jsonl", result("a", at=1, target_hash="1"), result("b", at=1, target_hash="1"), result("old", at=1))
     write("2.jsonl", result("c", at=2, target_hash="2"), result("d", at=2, target_hash="2"))
     told = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
@@ -204,7 +105,6 @@ def test_a_target_that_was_defined_in_another_way_is_told(agentv):
 
 
 def test_an_error_that_names_no_shard_is_a_result(agentv):
-    """A worker that crashed left it, or a test that evaluates: that is no case."""
     crashed = result("c", "error", at=2)
     write("1.jsonl", result("a", shard=shard(1, 1)), result("b", shard=shard(2, 2)), crashed)
     assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
@@ -213,7 +113,6 @@ def test_an_error_that_names_no_shard_is_a_result(agentv):
 
 
 def test_what_a_run_without_shards_added_to_merged_shards_is_not_missing(agentv):
-    """A run that goes on with the merged file asks for missing cases: their results name no shard, and its run."""
     write("1.jsonl", result("a", shard=shard(1, 2)), result("b", "error", shard=shard(1, 2)))
     write("2.jsonl")
     assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").exit_code == 1
@@ -226,15 +125,6 @@ def test_what_a_run_without_shards_added_to_merged_shards_is_not_missing(agentv)
     assert agentv("merge", "3.jsonl", "-o", "3.jsonl").exit_code == 1, "of the evals as they were, for all we know"
 
 
-def test_a_half_line_is_told_and_its_case_missing(agentv):
-    write("1.jsonl", result("a"))
-    with Path("1.jsonl").open("a") as file:
-        file.write('{"eval_id": "b", "sco')
-    run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
-    text = "1.jsonl:2: the last line is incomplete, as after a crash; it was skipped\n"
-    assert (run.exit_code, run.err) == (1, text)
-
-
 @pytest.mark.parametrize("name", ["2.jsonl", "2.yaml"])
 def test_a_shard_that_was_killed_in_its_first_line_does_not_keep_others_from_being_merged(agentv, name):
     write("1.jsonl", result("a", shard=shard(1, 1, 2)))
@@ -244,67 +134,6 @@ def test_a_shard_that_was_killed_in_its_first_line_does_not_keep_others_from_bei
     assert (run.exit_code, [each["eval_id"] for each in merged()]) == (1, ["a"])
     assert "is incomplete, as after a crash; it was skipped\n1 of 2 cases has no result: shard 2/2" in run.err
     assert agentv("merge", name, "-o", "none.jsonl").exit_code == 2, "there is nothing to merge"
-
-
-def test_a_half_line_is_no_loss_where_all_cases_are_there(agentv):
-    write("1.jsonl", result("a", shard=shard(1, 1, 1)))
-    with Path("1.jsonl").open("a") as file:
-        file.write('{"eval_id": "a", "sco')
-    assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
-
-
-def test_shards_of_different_evals_are_refused(agentv):
-    write("1.jsonl", result("a", shard=shard(1, 2)))
-    write("2.jsonl", result("b", at=1, shard=shard(2, 1, suite="other")))
-    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
-    assert run.exit_code == 2
-    assert run.err == (
-        "agentv merge: 1.jsonl and 2.jsonl are of different evals: their shards did not collect the same cases from "
-        "the same eval files; --force merges them all the same" + TRY
-    )
-    assert not Path("all.jsonl").exists()
-    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--force", "--allow-missing").exit_code == 0
-
-
-def test_files_without_a_common_eval_file_are_refused(agentv):
-    write("1.jsonl", result("a"))
-    write("2.jsonl", result("a", eval_file="other/b.eval.yaml", node_id="other/b.eval.yaml::a"))
-    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
-    assert run.exit_code == 2
-    assert run.err == (
-        "agentv merge: 1.jsonl is of different evals: it holds results of evals/a.eval.yaml, the other files of "
-        "other/b.eval.yaml; --force merges them all the same" + TRY
-    )
-    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--force").exit_code == 0
-    assert len(merged()) == 2
-
-
-def test_a_shard_of_a_dry_run_is_no_part_of_a_run(agentv):
-    """Its mocked answers were counted as passed."""
-    write("1.jsonl", result("a", shard=shard(1, 1, 2)))
-    write("2.jsonl", result("b", shard=shard(2, 1, 2), target="default-dry-run", dry_run=True))
-    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
-    assert run.exit_code == 2
-    told = "agentv merge: 2.jsonl holds results of a dry run, 1.jsonl does not; --force merges them all the same"
-    assert run.err == told + TRY
-    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--force").exit_code == 0
-    assert agentv("merge", "2.jsonl", "-o", "dry.jsonl", "--allow-missing").exit_code == 0
-
-
-def test_small_shards_may_share_no_eval_file(agentv):
-    write("1.jsonl", result("a", shard=shard(1, 1, 2)))
-    write("2.jsonl", result("b", eval_file="evals/b.eval.yaml", shard=shard(2, 1, 2)))
-    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").exit_code == 0
-
-
-def test_a_file_that_exists_is_kept(agentv):
-    write("1.jsonl", result("a"))
-    write("all.jsonl", result("precious"))
-    run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
-    text = "all.jsonl exists; --overwrite overwrites it, and given as one of the files it is merged as well"
-    assert (run.exit_code, run.err) == (2, f"agentv merge: {text}{TRY}")
-    assert agentv("merge", "1.jsonl", "-o", "all.jsonl", "--overwrite").exit_code == 0
-    assert [each["eval_id"] for each in merged()] == ["a"]
 
 
 def test_what_holds_no_results_is_refused(agentv):
@@ -327,25 +156,6 @@ def test_what_holds_no_results_is_refused(agentv):
     assert {run.exit_code for run in runs.values()} == {2}
     assert agentv("merge", "empty.jsonl", "-o", "all.txt").err.startswith("agentv merge: all.txt: expected a name that")
     assert not Path("all.jsonl").exists()
-
-
-def test_yaml_is_read_and_written(agentv):
-    write("1.jsonl", result("a", candidate_answer="two\nlines\n"))
-    assert agentv("merge", "1.jsonl", "-o", "1.yaml").exit_code == 0
-    assert "candidate_answer: |\n  two\n" in Path("1.yaml").read_text()
-    write("2.jsonl", result("b"))
-    assert agentv("merge", "1.yaml", "2.jsonl", "-o", "all.jsonl").exit_code == 0
-    assert merged() == [result("a", candidate_answer="two\nlines\n"), result("b")]
-
-
-def test_results_of_agentv_itself_are_merged(agentv):
-    """They name neither run nor item, and get no names."""
-    own = {"timestamp": "2026-11-21T12:00:00.000Z", "eval_id": "a", "score": 1, "target": "t", "hits": []}
-    write("1.jsonl", own)
-    write("2.jsonl", {**own, "eval_id": "b"})
-    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
-    assert (run.exit_code, run.out) == (0, "Merged 2 results of 2 files into all.jsonl: 2 judged\n")
-    assert merged() == [own, {**own, "eval_id": "b"}]
 
 
 def test_a_write_that_fails_leaves_all_as_it_was(agentv, monkeypatch):
@@ -372,7 +182,6 @@ def test_many_cases_with_several_results_are_summed_up(agentv):
 
 
 def test_results_of_agentv_itself_are_told_apart_from_ours(agentv):
-    """They were merged as cases of their own without a word."""
     foreign = [{"eval_id": each, "score": 1.0, "target": "default", "timestamp": ""} for each in ("a", "z")]
     write("ours.jsonl", result("a"), result("b"))
     write("theirs.jsonl", *foreign)
@@ -384,22 +193,11 @@ def test_results_of_agentv_itself_are_told_apart_from_ours(agentv):
     assert agentv("merge", "theirs.jsonl", "-o", "same.jsonl").err == ""
 
 
-def test_results_of_a_newer_version_are_told_and_kept(agentv):
-    write("old.jsonl", result("a", schema_version=1))
-    write("new.jsonl", result("b", schema_version=2), result("c", schema_version=2))
-    text = "new.jsonl:1: schema_version: expected 1 or less, got 2: a newer pytest-agentv wrote it; what it says may "
-    text += "be misread\n"
-    run = agentv("merge", "old.jsonl", "new.jsonl", "-o", "all.jsonl")
-    assert (run.exit_code, run.err) == (0, text)
-    assert len(read_results(Path("all.jsonl")).results) == 3
-
-
 @pytest.mark.parametrize(
     "command",
     [
         ("compare", "new.jsonl", "old.jsonl"),
         ("compare", "old.jsonl", "older.jsonl", "new.jsonl"),
-        ("compare", "old.jsonl", "new.jsonl", "--statistics"),
         ("report", "new.jsonl", "-o", "report.html"),
     ],
 )

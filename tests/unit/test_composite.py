@@ -62,7 +62,7 @@ class ScriptedJudge:
     name: str = "grader"
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context, schema: object = None) -> str:
         self.asked.append((system_prompt, user_prompt))
         return self.reply
 

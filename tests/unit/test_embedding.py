@@ -3,17 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_agentv.engine.embedding import TargetEmbedder
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
-from pytest_agentv.model.cases import Target
 from pytest_agentv.providers.api.base import Embeddings
 from pytest_agentv.providers.api.failures import ContentError
-from pytest_agentv.providers.mock import Mock
 
 MISSING = "the target 'embeddings' gave no embeddings: it replied without a vector for one of the texts"
 
@@ -25,7 +22,8 @@ class Server:
         self.most = most
         self.error = error or ContentError("model 'e' replied HTTP 400", "config", {"request_attempts": 1})
         self.sizes: list[int] = []
-        self.embedder = TargetEmbedder(Target("embeddings", "mock", Mock()), self.answer, cache, None)
+        kept = None if cache is None else (cache, "fingerprint")
+        self.embedder = TargetEmbedder("embeddings", self.answer, kept, None)
 
     async def answer(self, texts: Sequence[str], _: float | None) -> Embeddings:
         self.sizes.append(len(texts))
@@ -37,29 +35,6 @@ class Server:
     async def ask(self, *questions: Sequence[str]) -> list[Sequence[Embedding] | BaseException]:
         """Ask for the texts of several cases at a time."""
         return await asyncio.gather(*map(self.embedder.embed, questions), return_exceptions=True)
-
-
-def kind_of(folder: Path) -> type[Mock]:
-    """Return a kind of a conftest.py in a folder, whose name and module are those of the kinds of other folders."""
-    names: dict[str, Any] = {"__name__": "conftest", "__file__": str(folder / "conftest.py")}
-    exec(compile(SPEAKING, names["__file__"], "exec"), names)
-    kind: type[Mock] = names["Speaking"]
-    return kind
-
-
-SPEAKING = """
-from pytest_agentv.providers.mock import Mock
-class Speaking(Mock):
-    kind = "speaking"
-"""
-
-
-def test_kinds_of_two_folders_have_embeddings_of_their_own_in_the_cache(tmp_path: Path) -> None:
-    server = Server()
-    for folder in "aba":
-        target = Target("embeddings", "speaking", kind_of(tmp_path / folder)())
-        asyncio.run(TargetEmbedder(target, server.answer, tmp_path / "cache", None).embed(["hello"]))
-    assert server.sizes == [1, 1]
 
 
 def test_a_text_that_a_server_refuses_is_an_error_of_its_own_case_only() -> None:

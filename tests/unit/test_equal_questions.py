@@ -10,11 +10,10 @@ from pytest_agentv.engine.judging import EqualQuestions
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.composite import Composite, WeightedAverage
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.model.cases import Target
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.mock import Mock, dry_run_provider
+from pytest_agentv.providers.mock import dry_run_provider
 
 from .checks.conftest import CASE
 
@@ -22,7 +21,7 @@ REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
 
 
 def cache(folder: Path) -> CachedProvider:
-    return CachedProvider(dry_run_provider(0, 0, 0), Target("t", "mock", Mock()), folder, Masker())
+    return CachedProvider(dry_run_provider(0, 0, 0), "fingerprint", folder, Masker())
 
 
 def test_the_first_of_equal_questions_has_no_number_and_the_others_have_one_each(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.messages import Message, ToolCall
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.failure import alike, call_lines, failure_text, word_diff
+from pytest_agentv.reports.failure import alike, call_lines, word_diff
 from pytest_agentv.reports.reasons import reason_line
 
 FACTS = EvaluatorResult("facts", "heuristic", 0.5, 1.0, misses=("missing: 30 days",))
@@ -29,19 +29,11 @@ def result(*evaluators: EvaluatorResult, **changes: Any) -> EvalResult:
     [
         (result(FACTS, TONE, GOOD), 'facts: missing "30 days"; tone: too curt (0.50 < 0.80)'),
         (result(FACTS.replace(misses=("bird",))), 'facts: has "bird" (0.50 < 0.80)'),
-        (result(TONE.replace(reasoning=None)), "tone: 0.50 (0.50 < 0.80)"),
         (result(TONE.replace(misses=tuple("abcde"))), "tone: a, b, c, and 2 more (0.50 < 0.80)"),
-        (result(FACTS.replace(weight=0), TONE), "tone: too curt (0.50 < 0.80)"),
         (result(FACTS.replace(score=0.9), TONE), "tone: too curt (0.50 < 0.80)"),
-        (result(misses=("names\nthe form",)), "names the form (0.50 < 0.80)"),
-        (result(reasoning="Rude."), "Rude (0.50 < 0.80)"),
         (result(), "the score is too low (0.50 < 0.80)"),
         (result(GOOD, score=0.7999, threshold=0.8), "the score is too low (0.7999 < 0.8)"),
         (result(GOOD.replace(weight=0), score=0), "all weights are 0, so that nothing counts (0.00 < 0.80)"),
-        (
-            result(EvaluatorResult("gate", "composite", 0, 1.0, evaluator_results=(GOOD.replace(weight=0),)), score=0),
-            "gate: all weights are 0, so that nothing counts (0.00 < 0.80)",
-        ),
         (
             result(EvaluatorResult("gate", "composite", 0.2, 1.0, evaluator_results=(FACTS, GOOD))),
             'gate: facts missing "30 days" (0.50 < 0.80)',
@@ -64,11 +56,8 @@ def test_the_line_is_short_and_holds_no_secret() -> None:
     ("reference", "answer", "diff"),
     [
         ("Within 30 days, by post.", "Within 14 days, by post.", "Within [-30-] {+14+} days, by post."),
-        ("a b c", "a b c d e", "a b c {+d e+}"),
         ("a b\nc d", "a b\nx d", "a b\n[-c-] {+x+} d"),
-        ("a b\nc d", "a b\n    c d e", "a b\n    c d {+e+}"),  # the indentation of the answer
         ("a b\n  c\nd", "a b\nd", "a b\n[-c\n-] d"),
-        ("a b\nd", "a b\n  c\nd", "a b\n  {+c\n+} d"),
         ("a b", "a   b", None),  # the same words
         ("one two three", "four five six", None),  # nothing in common
         ("", "a", None),
@@ -135,34 +124,3 @@ def test_a_secret_at_the_cut_of_a_value_is_masked_whole(before: int) -> None:
     shown = "\n".join(call_lines([Message("assistant", tool_calls=calls)], Masker(['QZ7kP1vX"N4mT9rLw2sY'])))
     assert "QZ7" not in shown
     assert "N4m" not in shown
-
-
-def test_the_account_tells_what_one_wants_to_know_next() -> None:
-    calls = (ToolCall("search", {"query": "tents"}, [{}, {}]),)
-    failed = result(
-        FACTS,
-        expected_outcome="Names the days",
-        candidate_answer="Within 14 days.",
-        output_messages=(Message("assistant", "Within 14 days.", calls),),
-    )
-    text = failure_text(
-        failed,
-        threshold_source="case",
-        rerun_command=None,
-        masker=Masker(["s3cret-key"]),
-        question="May I return it? s3cret-key " + "please " * 100,
-        reference_answer="Within 30 days.",
-    )
-    parts = text.split("\n\n")
-    assert [part.partition("\n")[0] for part in parts[:7]] == [
-        "Score 0.500 is below the threshold 0.800 (written in the case)",
-        "Question (the first 300 of 728 characters):",
-        "Expected outcome:",
-        "Answer (15 characters):",
-        "Reference against answer ([-not in the answer-] {+only in the answer+}):",
-        "Tool calls:",
-        "Evaluator  Type       Score  Weight  Verdict",
-    ]
-    assert parts[4].endswith("\n  Within [-30-] {+14+} days.")
-    assert parts[5].endswith('\n  search(query="tents") -> 2 rows')
-    assert "s3cret" not in text

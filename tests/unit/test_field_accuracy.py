@@ -13,11 +13,14 @@ from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import parse_answer, read_path
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck, expected_data, score_fields
-from pytest_agentv.evaluators.field_values import (
+from pytest_agentv.evaluators.field_accuracy import (
+    FieldAccuracy,
+    FieldCheck,
+    expected_data,
     is_date_format,
     parse_date,
     parse_number,
+    score_fields,
 )
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import EvalCase

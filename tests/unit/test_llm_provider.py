@@ -288,7 +288,7 @@ def test_waiting_is_no_part_of_the_duration(llm: FakeLlm, name: str) -> None:
     assert response.duration_ms + response.raw["waited_ms"] <= elapsed_ms
 
 
-BUSY = "model 'gpt-4o' (openai) replied HTTP 503: busy to the key Bearer ***"
+BUSY = f"model 'gpt-4o' (openai) replied HTTP 503: busy to the key Bearer {KEY}"
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_function_that_takes_the_request_finds_the_files_and_one_that_is_to_ge
 def test_the_cache_knows_the_content_and_neither_the_folder_nor_the_bytes(tmp_path: Path, monkeypatch: Any) -> None:
     settings = KINDS.table["mock"](response="an answer")
     target = Target("t", "mock", settings)
-    cache = CachedProvider(create_provider(target, {}), target, tmp_path / "cache", Masker())
+    cache = CachedProvider(create_provider(target, {}), "fingerprint", tmp_path / "cache", Masker())
     found = [call(cache).cached, call(cache).cached]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -42,7 +42,7 @@ class ScriptedJudge:
     reply: str
     name: str = "grader"
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context, schema: object = None) -> str:
         return self.reply
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.answer_data import json_equal
 from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, args_match, reported_calls, score_trajectory
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.json_text import json_equal
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message, ToolCall, TraceEvent, TraceSummary, traced_calls

@@ -240,8 +240,7 @@ def test_the_late_answer_to_a_request_is_not_taken_for_that_to_the_next(code: Co
 def test_waiting_for_ones_turn_does_not_count(code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code.behave(seconds=1.5)
     monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
-    target = Target("t", "vscode", Vscode())
-    asked = CachedProvider(provider(code, root), target, root.parent / "cache", Masker())
+    asked = CachedProvider(provider(code, root), "fingerprint", root.parent / "cache", Masker())
 
     async def run() -> list[attempts.Attempts]:
         calls = (attempts.invoke_with_retries(asked, request(word, timeout_seconds=4.0), 0) for word in "abc")

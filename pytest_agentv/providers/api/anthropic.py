@@ -1,5 +1,6 @@
 """The API of Anthropic: messages."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -33,6 +34,8 @@ from pytest_agentv.providers.api.model import DirectModel
 from pytest_agentv.targets.fields import PositiveCount
 
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
+_JUDGEMENT: Final = "agentv_judgement"
+"""The tool whose input is the judgement of a judge."""
 
 
 class Anthropic(DirectModel):
@@ -71,7 +74,7 @@ class AnthropicApi:
             self._headers["x-api-key"] = settings.api_key
         self._fixed = {"model": settings.model, **_choices(settings)}
 
-    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
+    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
         system = [_text(message.content) for message in messages if message.role == "system"]
         turns = [message for message in messages if message.role != "system" and message.content.strip()]
         merged: list[dict[str, Any]] = [
@@ -81,12 +84,15 @@ class AnthropicApi:
         if merged and merged[-1]["role"] == "assistant":  # the API refuses blanks at the end of the last answer
             last = merged[-1]["content"][-1]
             last["text"] = last["text"].rstrip()
-        body = {**self._fixed, "messages": merged}
-        return ApiRequest(self._url, self._headers, {**body, "system": system} if system else body)
+        body = {**self._fixed, "messages": merged, **({"system": system} if system else {})}
+        if schema is not None and "thinking" not in body:  # which the API refuses beside a forced tool
+            tool = {"name": _JUDGEMENT, "description": "Takes the judgement.", "input_schema": schema}
+            body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": _JUDGEMENT}}
+        return ApiRequest(self._url, self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         """Read a reply. If an error interrupts an answer, gateways send both in one reply."""
-        blocks = entries(reply.get("content"))
+        blocks = [_told(block) for block in entries(reply.get("content"))]
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         if not isinstance(reply.get("content"), list) or (reply.get("error") and not text):
             return None
@@ -105,6 +111,12 @@ class AnthropicApi:
             reasoning_tokens=_thinking_tokens(usage) or None,
             billing=read_billing(usage),
         )
+
+
+def _told(block: JsonObject) -> JsonObject:
+    """Return the judgement of a forced tool as a text, and any other block unchanged."""
+    is_judgement = block.get("type") == "tool_use" and block.get("name") == _JUDGEMENT
+    return _text(json.dumps(block.get("input"), ensure_ascii=False)) if is_judgement else block
 
 
 def _choices(settings: ModelSettings) -> dict[str, Any]:

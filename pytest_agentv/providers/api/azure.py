@@ -91,8 +91,8 @@ class AzureApi:
         self._headers = {"api-key": settings.api_key} if settings.api_key else {}
         self._settings = settings
 
-    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        path, body = asked(self._settings, messages, "max_completion_tokens")
+    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
+        path, body = asked(self._settings.bound(schema), messages, "max_completion_tokens")
         return ApiRequest(f"{self._place}{path}{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:

@@ -4,7 +4,7 @@ import importlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
@@ -157,6 +157,11 @@ def schema_of(response_format: JsonObject | None) -> JsonObject | None:
     return schema if isinstance(schema, dict) else None
 
 
+def form_of(schema: JsonObject) -> JsonObject:
+    """Return the format, in the shape of OpenAI, that binds the reply of a judge to a schema."""
+    return {"type": "json_schema", "json_schema": {"name": "judgement", "schema": schema, "strict": True}}
+
+
 def known(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that are not None. Others are left out of a request."""
     return {name: value for name, value in values.items() if value is not None}
@@ -273,6 +278,10 @@ class ModelSettings(Record):
     api_format: str | None = None
     """`responses`; otherwise OpenAI's chat completions."""
 
+    def bound(self, schema: JsonObject | None) -> "ModelSettings":
+        """Return the settings whose format binds the reply to a schema, if there is one."""
+        return self if schema is None else self.replace(response_format=form_of(schema))
+
 
 @dataclass(frozen=True, slots=True)
 class Billing(Record):
@@ -347,10 +356,10 @@ class Api(Protocol):
     price_provider: str
     """The API's name in price tables."""
 
-    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
+    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
         """Build the request for the next message of a conversation. A system message comes first, if there is one.
 
-        Reads pictures and PDFs. Raises `ProviderError` for those that cannot be sent.
+        Reads pictures and PDFs. Raises `ProviderError` for those that cannot be sent. The reply is bound to the schema.
         """
 
     def read(self, reply: JsonObject) -> ModelReply | None:
@@ -393,10 +402,6 @@ class AskedModel(Protocol):
     @property
     def api_settings(self) -> ModelSettings:
         """The settings for the API."""
-
-    @property
-    def secrets(self) -> Collection[str]:
-        """The values that must not appear in messages."""
 
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""

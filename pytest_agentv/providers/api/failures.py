@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, mapping
 from pytest_agentv.model.cases import RetryPolicy
-from pytest_agentv.model.secrets import Masker, beginning, mask_pieces
+from pytest_agentv.model.secrets import beginning
 from pytest_agentv.model.text import counted, format_number
 from pytest_agentv.providers.api.base import shown_url, text_of
 from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries
@@ -51,6 +51,11 @@ _SAID: Final = {
     "Developer instruction": "system_instruction",
 }
 """Google's words for parameters."""
+_FORM: Final = re.compile(
+    r"response.?format|json.?schema|json mode|response.?(mime.?type|schema)|text\.format|tool.?choice|tool use",
+    re.IGNORECASE,
+)
+"""The parameters that bind a reply to a schema, and words for them."""
 _KEPT: Final = frozenset({"model", "messages", "input", "contents", "system", "tools"})
 """Parameters without which something else would be asked."""
 _GROUPS: Final = frozenset({"generationConfig", "output_config", "reasoning", "text"})
@@ -117,6 +122,12 @@ def refused_parameter(body: str, sent: JsonObject) -> str | None:
         if named and _REFUSED.search(sentence) and not _SCHEMA.search(sentence):
             return min(named)[1]
     return None
+
+
+def refuses_form(failure: RequestFailure) -> bool:
+    """Whether a server refuses the form to which the reply was bound, as older servers and some models do."""
+    is_refusal = failure.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+    return is_refusal and _FORM.search(failure.message) is not None
 
 
 def _words(text: str) -> str:
@@ -252,14 +263,11 @@ class Repeater:
         self,
         policy: RetryPolicy,
         asked: str,
-        secrets: Iterable[str],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take the policy, the name of the model or service, the values to hide in messages, and a `sleep` function."""
+        """Take the policy, the name of the model or service, and a `sleep` function."""
         self._policy = policy
         self._asked = asked
-        self._secrets = frozenset(secrets)
-        self._masker = Masker(self._secrets)
         self._sleep = sleep
 
     async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
@@ -272,7 +280,7 @@ class Repeater:
         try:
             async with asyncio.timeout(limit):
                 found = await with_retries(
-                    lambda: self._ask(ask),
+                    ask,
                     self._policy,
                     log,
                     deadline=None if limit is None else time.monotonic() + limit,
@@ -290,14 +298,6 @@ class Repeater:
             message = f"no answer from {self._asked} within {format_number(limit or 0)} s{before}"
             raise ProviderError(message, "timeout", log.to_raw()) from None
         return found, log
-
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
-        try:
-            return await ask()
-        except RequestError as error:  # a server may repeat the key in its message
-            failure = error.failure
-            message = mask_pieces(self._masker.mask(failure.message), self._secrets)
-            raise RequestError(failure.replace(message=message)) from None
 
 
 def _requests(log: RequestLog) -> str:

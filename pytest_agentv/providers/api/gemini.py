@@ -73,23 +73,23 @@ class GeminiApi:
         self._url = f"{base}/models/{quote(settings.model, safe='')}"
         self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}
         self._model = f"models/{settings.model}"
-        config = _generation_config(settings)
-        self._config: dict[str, Any] = {"generationConfig": config} if config else {}
+        self._settings = settings
         self._tier = settings.extra_body.get("serviceTier", settings.extra_body.get("service_tier"))
-        if settings.tools:
-            self._config["tools"] = _tools(settings.tools)
 
-    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
+    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
         system = [{"text": message.content} for message in messages if message.role == "system"]
         turns = [message for message in messages if message.role != "system"]
         contents = [
             {"role": role, "parts": list(map(_part, parts))}
             for role, parts in in_turns(turns, lambda message: "model" if message.role == "assistant" else "user")
         ]
-        body: dict[str, Any] = {"contents": contents, **self._config}
-        if system:
-            body["system_instruction"] = {"parts": system}
-        return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, body)
+        body = {
+            "contents": contents,
+            "generationConfig": _generation_config(self._settings.bound(schema)) or None,
+            "tools": _tools(self._settings.tools) if self._settings.tools else None,
+            "system_instruction": {"parts": system} if system else None,
+        }
+        return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, known(body))
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason.

@@ -21,9 +21,9 @@ from weakref import WeakSet
 
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.messages import TokenUsage
-from pytest_agentv.model.secrets import Masker
-from pytest_agentv.providers.api.base import AskedModel, Billing, chat_content
+from pytest_agentv.providers.api.base import AskedModel, Billing, chat_content, form_of
 from pytest_agentv.providers.api.failures import describe_no_json, refused, shorten, status_kind, without_reply
 from pytest_agentv.providers.api.replies import Asked, build_arguments, build_response, read_cost, read_litellm
 from pytest_agentv.runtime.files import READ_LIMIT
@@ -47,7 +47,6 @@ class LitellmClient:
         self._target = target
         self._arguments = build_arguments(settings.kind, settings.api_settings, environment)
         self._told = settings.api_settings
-        self._masker = Masker(settings.secrets)
         _OPEN.add(self)
 
     def warm_up(self) -> None:
@@ -58,19 +57,19 @@ class LitellmClient:
         """Wait for the import of litellm. Raises `ProviderError` if it fails."""
         await load_litellm()
 
-    async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
+    async def ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> Asked:
         """Make one request. Raises `RequestError`, and `ProviderError` if litellm cannot be imported."""
         litellm = await load_litellm()
         has_files = any(message.parts for message in messages)  # pictures and PDFs, which a thread reads
         turns = await asyncio.to_thread(_turns, messages) if has_files else _turns(messages)
         arguments = {**self._arguments, **(_without_gateways() if self._told.tools else {}), **_ONE_REQUEST}
+        arguments |= {"response_format": form_of(schema)} if schema else {}
         started = time.perf_counter()
         try:
             with limited_replies():
                 reply = await litellm.acompletion(**arguments, messages=turns)
         except Exception as error:  # noqa: BLE001 - litellm raises any exception; its chain has the cause
-            failure = read_failure(error, self._model, self._target)
-            raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
+            raise RequestError(read_failure(error, self._model, self._target)) from None
         duration_ms = round((time.perf_counter() - started) * 1000)
         known = read_litellm(reply)
         if known is None:

@@ -1,13 +1,12 @@
 """The shared part of models behind an API: their keys, and the policy for failed requests."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.secrets import secrets_of
 from pytest_agentv.providers.api.base import Api, ModelSettings, query_without_version
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
 from pytest_agentv.providers.kind import RetryKeys
@@ -25,7 +24,6 @@ from pytest_agentv.targets.fields import (
     Text,
     Whole,
     reveal,
-    secrets_in,
     text_of,
 )
 
@@ -121,16 +119,6 @@ class Model(RetryKeys):
         return ModelSettings(
             self.model, key, **told, tools=None if self.tools is None else tuple(map(reveal, self.tools))
         )
-
-    @property
-    def secrets(self) -> Collection[str]:
-        """The values that must not appear in messages."""
-        key = secrets_of("api_key", self.api_key.reveal()) if self.api_key else ()
-        return {
-            *key,
-            *secrets_of("base_url", self.base_url or ""),
-            *secrets_in([self.headers, self.extra_body, self.tools]),
-        }
 
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""

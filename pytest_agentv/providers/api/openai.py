@@ -85,8 +85,8 @@ class OpenAiApi:
         self._settings = settings
         self._limit = "max_completion_tokens" if _OPENAI.match(f"{base}/") else "max_tokens"
 
-    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        path, body = asked(self._settings, messages, self._limit)
+    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
+        path, body = asked(self._settings.bound(schema), messages, self._limit)
         return ApiRequest(f"{self._base}{path}{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
@@ -208,9 +208,9 @@ def _call(call: JsonObject) -> ToolCall:
 
 
 def _read_response(reply: JsonObject) -> ModelReply | None:
-    from pytest_agentv.providers.frameworks.openai_agents import read_reply  # noqa: PLC0415 - files are checked without it
+    from pytest_agentv.providers.results import read_response  # noqa: PLC0415 - files are checked without it
 
-    answer = read_reply(reply)
+    answer = read_response(reply)
     if answer.error:
         return None
     kinds = [item.get("type") for item in entries(reply.get("output"))]

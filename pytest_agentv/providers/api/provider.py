@@ -25,7 +25,7 @@ from pytest_agentv.providers.api.base import (
     extended,
     without,
 )
-from pytest_agentv.providers.api.failures import Repeater, without_choice
+from pytest_agentv.providers.api.failures import Repeater, refuses_form, without_choice
 from pytest_agentv.providers.api.litellm import LitellmClient
 from pytest_agentv.providers.api.replies import Asked, build_messages, build_response
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
@@ -45,8 +45,11 @@ class ModelClient(Protocol):
     async def ready(self) -> None:
         """Wait for the preparations of `warm_up`. Raises `ProviderError` if they fail."""
 
-    async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
-        """Make one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
+    async def ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> Asked:
+        """Make one request, whose reply is bound to a schema if there is one.
+
+        Raises `RequestError`, and `ProviderError` if a retry could not help.
+        """
         ...
 
     async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> "Price | None":
@@ -77,9 +80,11 @@ class LlmProvider:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._repeater = Repeater(settings.retry, self._model, settings.secrets, sleep)
+        self._repeater = Repeater(settings.retry, self._model, sleep)
         client = LitellmClient if settings.uses_litellm else DirectClient
         self._client: ModelClient = client(settings, environment.variables, self._model, environment.where)
+        self._binds = True
+        """Whether the server takes a schema of the reply, as far as is known."""
         self.reads_environ = settings.uses_litellm
         self.needs_no_task = not settings.uses_litellm  # litellm may cancel the task that calls it
 
@@ -101,13 +106,24 @@ class LlmProvider:
         """
         messages = build_messages(request)
         await self._client.ready()
-        asked, log = await self._repeater.ask(lambda: self._client.ask(messages), request.timeout_seconds)
+        asked, log = await self._repeater.ask(lambda: self._ask(messages, request.schema), request.timeout_seconds)
         response = asked.response
         is_reported = response.cost_usd is not None
         model, usage = response.raw["model"], response.token_usage
         price = None if is_reported else await self._client.price(model, usage, asked.billing)
         cost = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
         return response.replace(raw={**response.raw, **log.to_raw()}, **cost)
+
+    async def _ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None) -> Asked:
+        """Ask once. A server that refuses a schema of the reply is asked without one from then on."""
+        if schema is not None and self._binds:
+            try:
+                return await self._client.ask(messages, schema)
+            except RequestError as error:
+                if not refuses_form(error.failure):
+                    raise
+                self._binds = False
+        return await self._client.ask(messages)
 
     async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
         """Return the vectors of some texts, with repetitions like `invoke`. Raises `ProviderError`."""
@@ -154,11 +170,13 @@ class DirectClient:
         """Wait for the import of the HTTP client. Raises `ProviderError` if it fails."""
         await _loaded(load_network().client)
 
-    async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
+    async def ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> Asked:
         """Make one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
         has_files = any(message.parts for message in messages)  # pictures and PDFs, which a thread reads
-        request = await asyncio.to_thread(self._api.request, messages) if has_files else self._api.request(messages)
-        raw, duration_ms = await self._post(extended(request, self._told).replace(is_large=has_files))
+        build = functools.partial(self._api.request, messages, schema)
+        request = await asyncio.to_thread(build) if has_files else build()
+        plain = extended(request, self._told).replace(is_large=has_files)
+        raw, duration_ms = await self._post(plain, is_bound=schema is not None)
         reply = self._api.read(raw)
         if reply is None:
             raise RequestError(without_choice(raw, self._model))
@@ -173,8 +191,11 @@ class DirectClient:
         found: Price | None = prices.price(name, self._api.price_provider, usage, billing)
         return found
 
-    async def _post(self, plain: ApiRequest) -> tuple[JsonObject, int]:
-        """Send a request and return the reply and its duration. What the model does not take is left out."""
+    async def _post(self, plain: ApiRequest, *, is_bound: bool) -> tuple[JsonObject, int]:
+        """Send a request and return the reply and its duration. What the model does not take is left out.
+
+        Not the form of a reply that is bound to a schema: without one, the target's own form may be right.
+        """
         http = await self._opened()
         request = self._adapted(plain)
         while True:
@@ -182,6 +203,8 @@ class DirectClient:
             try:
                 return await http.post(request), round((time.perf_counter() - started) * 1000)
             except RequestError as error:
+                if is_bound and refuses_form(error.failure):
+                    raise
                 self._learn(error.failure, request.body)
                 again = self._adapted(plain)
                 if again == request:

@@ -226,7 +226,7 @@ def _unsigned_text(file: Path, count: int) -> str:
     results = counted(count, "result does", "results do")
     return (
         f"{locate(file, None)}: {results} not tell with which target and evaluators it came about (no target_hash, no "
-        f"grading_hash), as those of older versions: such cases are run again"
+        f"grading_hash): such cases are run again"
     )
 
 

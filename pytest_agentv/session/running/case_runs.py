@@ -26,7 +26,7 @@ from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.records import Recorder
 from pytest_agentv.session.recording.resume import Carried
-from pytest_agentv.session.running.preparing import CaseSigner, PreparedCase
+from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.showing.item_outcomes import Asked
 from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.workers import Parent, ProcessShare
@@ -211,7 +211,6 @@ class CaseRuns:
         self,
         *,
         pool: TargetPool,
-        signer: CaseSigner,
         recorder: Recorder,
         progress: Progress,
         failures: FailureLimit,
@@ -220,7 +219,6 @@ class CaseRuns:
         away: "Away | None",
     ) -> None:
         self._pool = pool
-        self._signer = signer
         self._recorder = recorder
         self._progress = progress
         self._failures = failures
@@ -250,7 +248,7 @@ class CaseRuns:
                     member = members[0] if members else None
                     result = await self._ask(job, prepared, log, member)
                 else:
-                    result = await self._combined(answers)
+                    result = await answers()
                 ending.note_judged()
                 return await self._record(result, prepared, leave)
         except GeneratorExit:
@@ -294,7 +292,7 @@ class CaseRuns:
         current_log.set(log)
         try:
             with ending:
-                result = await self._combined(answers)
+                result = await answers()
                 result = await self._recorder.record(result)
                 self._let_go(result)
                 return result
@@ -339,21 +337,6 @@ class CaseRuns:
         self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
     ) -> EvalResult:
         """Ask for one answer and judge it: in the run's executor if possible, else in this process."""
-        since = self._signer.moment()
-        result = await self._ask_there_or_here(job, prepared, log, member)
-        checked = self._signer.checked(result, since)
-        if checked.target_hash != result.target_hash:
-            self._pool.waiting.drop(job.identity, job.answer)
-        return checked
-
-    async def _combined(self, answers: Callable[[], Awaitable[EvalResult]]) -> EvalResult:
-        """Return the result of several answers, of which some may be of a program that changed."""
-        since = self._signer.moment()
-        return self._signer.checked(await answers(), since)
-
-    async def _ask_there_or_here(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
-    ) -> EvalResult:
         hooks, own = prepared.hooks, prepared.own
         if self._away is not None:
             found = await self._away.ask(

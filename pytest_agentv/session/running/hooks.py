@@ -152,7 +152,6 @@ class SessionHooks:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        mask_sections(report, self._session.masker, is_ours=isinstance(item, EvalItem))
         if isinstance(item, EvalItem):
             if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
@@ -184,6 +183,10 @@ class SessionHooks:
         if self._session.travelling is not None:
             self._session.travelling.pack(item.nodeid, report)
         return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        mask_sections(report, self._session.masker)
 
     def pytest_enter_pdb(self, pdb: Any) -> None:
         """Show what a debugger prints in the function of a target at once."""

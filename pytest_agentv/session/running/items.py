@@ -19,6 +19,7 @@ from pytest_agentv.session.compat import allow_to_pass, fixture_functions, missi
 from pytest_agentv.session.outcomes import AgentvWarning, CannotRun, EvalErrored, EvalFailed, as_text, parameter_fault
 from pytest_agentv.session.running.session import EvalSession
 from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED, add_properties
+from pytest_agentv.store.fingerprints import source_file
 
 if TYPE_CHECKING:
     from pytest_agentv.providers.python_calls import OwnCalls
@@ -91,9 +92,8 @@ def asks_target(item: pytest.Item) -> bool:
 
 
 def _files_of_fixture(item: pytest.Item, name: str) -> tuple[Path, ...]:
-    from pytest_agentv.store.value_hashes import source_files  # noqa: PLC0415 - only for fixtures of users
-
-    return tuple(dict.fromkeys(file for function in fixture_functions(item, name) for file in source_files(function)))
+    own = (each for each in fixture_functions(item, name) if not each.__module__.startswith("pytest_agentv."))
+    return tuple(dict.fromkeys(file for file in map(source_file, own) if file is not None))
 
 
 # Eval items: the cases of an eval file in pytest's tree.

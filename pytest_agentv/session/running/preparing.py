@@ -1,7 +1,5 @@
 """From an eval file's entry to a job for the engine, with the hashes of the case."""
 
-import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +12,7 @@ from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.cases.messages import asks_nothing
 from pytest_agentv.cases.references import load_guideline_patterns
 from pytest_agentv.cases.written import LoadContext
-from pytest_agentv.engine.fingerprints import CaseHashes, Fingerprints
 from pytest_agentv.engine.jobs import (
-    CHANGED,
     NO_HOOKS,
     NO_OVERRIDES,
     CaseHooks,
@@ -26,7 +22,7 @@ from pytest_agentv.engine.jobs import (
     choose_target,
 )
 from pytest_agentv.engine.judging import evaluators_of, needs_of
-from pytest_agentv.engine.pool import Places, is_first_to_warn
+from pytest_agentv.engine.pool import Places, TargetPool, is_first_to_warn
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, name_below
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -43,6 +39,7 @@ from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.compat import expected_failure
 from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.user_hooks import FIXTURES
+from pytest_agentv.store.fingerprints import CaseHashes, digest
 from pytest_agentv.store.writers import stored_name
 
 # From an eval file's entry to a job for the engine.
@@ -259,102 +256,78 @@ class CasePreparer:
 # Adds hashes to each case, by which a later run decides whether its result is still valid.
 
 _HASH_DIGITS: Final = 8
-_CHANGED: Final = (
-    "changed while the run was going on: cases that ended since then may have run either version, so a resumed run "
-    "runs them again"
-)
-_LEFT_OUT: Final = {"grading_hash": ", and comparisons leave them out", "target_hash": ""}
-"""What else follows for a hash. Comparisons are of cases that were judged the same way, by targets of any version."""
+_MOCK: Final = digest({"kind": "mock"})
+_GIVEN: Final = digest({"kind": "answer"})
 
 
 class CaseSigner:
-    """Signs cases. Hashes targets and judges once per folder."""
+    """Signs cases. Hashes each target once per folder."""
 
-    def __init__(self, fingerprints: Fingerprints, loop: LoopThread, warn_once: Callable[[Problem, str], None]) -> None:
-        """`warn_once` gets a warning and a name for what it is about, and shows one of each name."""
-        self._fingerprints = fingerprints
+    def __init__(self, pool: TargetPool, loop: LoopThread, *, dry_run: bool) -> None:
+        self._pool = pool
         self._loop = loop
-        self._warn_once = warn_once
-        self._targets: dict[tuple[Path, str], str | None] = {}
-        self._embeddings: dict[tuple[Path, str], str | None] = {}
-        self._judges: dict[tuple[Path, str], str | None] = {}
-        self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
-        self._no_hash = f"{CHANGED}{os.urandom(4).hex()}"
-        """Stands in results for a hash of files that changed while a case ran. No other run has it."""
+        self._dry_run = dry_run
+        self._targets: dict[tuple[Path, str], tuple[str | None, str]] = {}
+        """The hash of each target, and the name of its judge."""
+        self._last: tuple[Sequence[AnyEvaluator], str, str | None] | None = None
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
-        """Return a case with its hashes. An unresolved target has none: the case reports the error."""
+        """Return a case with its hashes. A target has none if it cannot be resolved, or may have changed unseen."""
         job = prepared.job
         if isinstance(job, EvalResult):
             return prepared
-        key = (job.case.folder, job.identity.target)
+        folder, name, own = job.case.folder, job.identity.target, prepared.own
         evaluators = evaluators_of(job.case)
         needs = needs_of(evaluators)
-        judge = self._judge_hash(key, prepared) if needs.any_answers else ""
-        judge = self._with_embeddings(judge, key[0], needs.embeddings)
-        grading = None if judge is None else self._grading_hash(evaluators, judge)
+        judge = self._judge_hash(folder, name, own) if needs.any_answers else ""
+        for each in needs.embeddings:
+            asked, _ = self._target(folder, each)
+            judge = None if judge is None or asked is None else f"{judge} {asked}"
         identity = job.identity.replace(
-            target_hash=self._target_hash(key, prepared), grading_hash=grading, judge=self._judge_name(key, judge)
+            target_hash=self._target_hash(folder, name, own),
+            grading_hash=None if judge is None else self._grading_hash(evaluators, judge),
+            judge=f"{self._target(folder, name)[1]}@{judge[:_HASH_DIGITS]}" if judge else None,
         )
         return prepared.replace(job=job.replace(identity=identity))
 
-    def moment(self) -> int:
-        """Return the present moment, for `checked`."""
-        return self._fingerprints.moment()
+    def _target_hash(self, folder: Path, name: str, own: Overrides) -> str | None:
+        if self._dry_run:
+            return _MOCK
+        if own.answer is not None:
+            return _GIVEN
+        if own.provider is None:
+            return self._target(folder, name)[0]
+        made = self._pool.fingerprints.of_object(own.provider, own.provider_files)
+        if own.calls is None or made is None:
+            return made
+        asked, _ = self._target(folder, name)
+        return None if asked is None else digest([made, asked])
 
-    def checked(self, result: EvalResult, since: int) -> EvalResult:
-        """Return the result of a case that began at a moment, without the hashes of programs that changed meanwhile.
+    def _judge_hash(self, folder: Path, name: str, own: Overrides) -> str | None:
+        if self._dry_run:
+            return _MOCK
+        if own.judge is not None:
+            return self._pool.fingerprints.of_object(own.judge, own.judge_files)
+        return self._target(folder, self._target(folder, name)[1])[0]
 
-        Otherwise later runs would take it for a result of the programs that were hashed.
-        """
-        for name in _LEFT_OUT:
-            path = self._fingerprints.changed_file(getattr(result, name), since)
-            if path is not None:
-                self._warn_of_change(path, name)
-                result = result.replace(**{name: self._no_hash})
-        return result
+    def _target(self, folder: Path, name: str) -> tuple[str | None, str]:
+        """Return the hash of a target, and the name of the target that judges its answers."""
+        if (folder, name) not in self._targets:
+            self._targets[folder, name] = self._loop.run(self._resolve(folder, name))
+        return self._targets[folder, name]
 
-    def _warn_of_change(self, path: Path, name: str) -> None:
-        file = hashlib.sha256(str(path).encode("utf-8", "replace")).hexdigest()[:16]
-        problem = Problem(path, None, "", f"{_CHANGED}{_LEFT_OUT[name]}", level="warning")
-        self._warn_once(problem, f"changed-{name}-{file}")
+    async def _resolve(self, folder: Path, name: str) -> tuple[str | None, str]:
+        try:
+            target = self._pool.definition(folder, name)
+        except (AgentvError, OSError):  # the case reports it
+            return None, name
+        return _MOCK if self._dry_run else self._pool.fingerprints.of_target(target), target.judge_target or name
 
-    def _with_embeddings(self, judge: str | None, folder: Path, names: Sequence[str]) -> str | None:
-        """Add the hashes of the targets whose embeddings are compared; None where one cannot be resolved."""
-        for name in names:
-            key = (folder, name)
-            if key not in self._embeddings:
-                asked = self._fingerprints.target_hash(folder, name, NO_OVERRIDES)
-                self._embeddings[key] = self._loop.run(asked)
-            found = self._embeddings[key]
-            judge = None if judge is None or found is None else f"{judge} {found}"
-        return judge
-
-    def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str:
+    def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str | None:
         """Return the hash of evaluators. Consecutive cases often share those of their file."""
         last = self._last  # tests may evaluate in several threads
         if last is not None and last[0] is evaluators and last[1] == judge:
             return last[2]
-        grading = self._fingerprints.grading_hash(evaluators, judge or None)
+        grading = self._pool.fingerprints.of_grading(evaluators, judge)
         self._last = (evaluators, judge, grading)
         return grading
-
-    def _target_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
-        own = prepared.own
-        if own.replace_target:
-            return self._loop.run(self._fingerprints.target_hash(*key, own))
-        if key not in self._targets:
-            self._targets[key] = self._loop.run(self._fingerprints.target_hash(*key, own))
-        return self._targets[key]
-
-    def _judge_name(self, key: tuple[Path, str], judge: str | None) -> str | None:
-        """Return the judge's name with the start of its hash, by which baselines distinguish judges."""
-        return f"{self._fingerprints.judge_name(*key)}@{judge[:_HASH_DIGITS]}" if judge else None
-
-    def _judge_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
-        own = prepared.own
-        if own.judge is not None:
-            return self._loop.run(self._fingerprints.judge_hash(*key, own))
-        if key not in self._judges:
-            self._judges[key] = self._loop.run(self._fingerprints.judge_hash(*key, own))
-        return self._judges[key]

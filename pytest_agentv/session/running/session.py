@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agentv.engine.fingerprints import Fingerprints
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.judging import evaluators_of
 from pytest_agentv.engine.pool import Places, TargetPool, UnjudgedFolders, is_first_to_warn
@@ -64,10 +63,11 @@ class RunEngine:
         is_shared = self._share.count > 1 or self._has_executor
         self._providers = FolderKinds(config, "pytest_agentv_providers")
         shared = shared_folder(run_id) if is_shared else None
-        self.places = Places(find_repo_root(cwd), cwd, shared, unjudged=_unjudged(identity))
+        root = _project_root(config)
+        self.places = Places(find_repo_root(cwd), cwd, shared, unjudged=_unjudged(identity), root=root)
         self.loop = LoopThread()
         self.pool = TargetPool(options, self.places, masker, self._providers)
-        self.signer = self._signer()
+        self.signer = CaseSigner(self.pool, self.loop, dry_run=options.dry_run)
         self.away = self._open_away(identity) if self._has_executor else None
         """Runs cases in other processes; None: all run in this one."""
 
@@ -78,11 +78,6 @@ class RunEngine:
 
     def paces(self) -> Paces:
         return Paces(self.loop, self.pool, self._options, self._share, self._processes)
-
-    def _signer(self) -> CaseSigner:
-        roots = (_project_root(self._config), self.places.repo_root)
-        fingerprints = Fingerprints(self.pool, *roots, dry_run=self._options.dry_run)
-        return CaseSigner(fingerprints, self.loop, self.pool.warn_once)
 
     def targets_of(self, folder: Path) -> TargetsFile:
         """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
@@ -180,7 +175,6 @@ class EvalSession:
         engine, records = self._engine, self._records
         runs = CaseRuns(
             pool=engine.pool,
-            signer=engine.signer,
             recorder=records.recorder,
             progress=self.progress,
             failures=self.failures,

@@ -1,6 +1,7 @@
-"""Prints the end of a run: the summary, the section on statistics, and problems beside the cases."""
+"""Shows the end of a run: on the terminal, on GitHub, and as an HTML report."""
 
 import itertools
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_agentv.errors import locate
-from pytest_agentv.model.base import Record
+from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import counted
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.summary import Outcomes, summary_lines
 from pytest_agentv.reports.totals import waiting_hint
 from pytest_agentv.session.compat import TerminalReporter, items_of
-from pytest_agentv.session.outcomes import may_be_eval
+from pytest_agentv.session.outcomes import may_be_eval, uncollected_text
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults
 from pytest_agentv.session.showing.item_outcomes import (
@@ -23,15 +26,13 @@ from pytest_agentv.session.showing.item_outcomes import (
     held_text,
     ignored_text,
     lost_text,
-    uncollected_text,
 )
 from pytest_agentv.session.user_hooks import held_by
 
 if TYPE_CHECKING:
-    from pytest_agentv.reports.markdown import (
-        RunVerdict,  # only for CI services
-        Trouble,
-    )
+    from pytest_agentv.reports.gates import Ending  # these are needed by few runs
+    from pytest_agentv.reports.html.reading import Run
+    from pytest_agentv.reports.markdown import RunVerdict, Trouble
 
 
 # A run that has ended, in the form that summaries and CI services need.
@@ -204,3 +205,112 @@ def _write(terminal: TerminalReporter, line: SummaryLine) -> None:
         terminal.write_sep("=", line.text)
     else:
         terminal.write_line(line.text, **_MARKUP.get(line.style, {}))
+
+
+# The summary page of a GitHub step, and annotations at the lines of cases.
+
+_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+_FILE_LIMIT: Final = 1_048_576
+"""In bytes. GitHub shows nothing of a longer file."""
+
+
+def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
+    """Write the summary page. Return its faults, and the lines of the log that become annotations."""
+    from pytest_agentv.reports.ci import annotation_lines  # noqa: PLC0415 - only in CI
+
+    masker = Masker.of_environment()
+    name = os.environ.get(_SUMMARY)
+    fault = _append_summary(ended.verdict(), name, masker) if name else None
+    is_annotated = bool(os.environ.get("GITHUB_ACTIONS"))
+    lines = annotation_lines(ended.run.results, ended.outcomes.expected_failures, masker) if is_annotated else ()
+    return [fault] if fault else [], tuple(lines)
+
+
+def _append_summary(verdict: "RunVerdict", name: str, masker: Masker) -> str | None:
+    """Append the verdict to the summary page. Return the reason if that failed."""
+    from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, markdown_lines  # noqa: PLC0415 - only in CI
+
+    path = Path(name)
+    try:
+        size = path.stat().st_size if path.exists() else 0
+        limit = min(MARKDOWN_LIMIT, _FILE_LIMIT - size - len("\n\n"))
+        text = "".join(f"{line}\n" for line in markdown_lines(verdict, masker, limit))
+        if not text:
+            return f"{_SUMMARY}: {visible(name)} is full, so this run's verdict was not added to it"
+        with path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(f"\n\n{text}" if size else text)
+    except OSError as error:
+        return f"{_SUMMARY}: {visible(name)} cannot be written: {error.strerror or error}"
+    return None
+
+
+# The HTML report (`--agentv-html`), from the lines of the results file.
+
+
+def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None, config: pytest.Config) -> str | None:
+    """Write the report; return why that could not be done.
+
+    `verdict` is the JSON of the verdict on the run; None: there is none.
+    """
+    from pytest_agentv.reports.html.page import ReportInput, write_report  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.html.reading import run_of  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.session.showing.texts import start_of  # noqa: PLC0415 - only if asked for
+
+    run, options, results_path = ended.run, ended.options, ended.identity.results_path
+    if path.resolve() in {each.resolve() for each in (results_path, options.baseline) if each is not None}:
+        return f"{locate(path, None)}: no report was written: this is the file of results that it would be made of"
+    if not run.results:
+        return f"{locate(path, None)}: no report was written: there are no results"
+    try:
+        results, earlier = ([each.to_plain() for each in some] for some in (run.results, run.earlier))
+        shown = run_of(results_path.name, results, earlier=earlier)
+        shown = shown.replace(problems=tuple(map(str, run.problems)))
+        given = ReportInput(
+            shown,
+            _base(options, verdict),
+            margin=options.margin,
+            is_confirming=options.confirm > 0,
+            ending=_ending(ended, verdict),
+            start=start_of(config),
+        )
+        write_report(path, given)
+    except (AgentvError, OSError) as error:
+        return f"the report was not written: {error}"
+    return None
+
+
+def _base(options: RunOptions, verdict: JsonObject | None) -> "Run | None":
+    """Return the baseline that the run was compared with, if any."""
+    from pytest_agentv.reports.gates import NO_VERDICT  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.html.reading import read_run  # noqa: PLC0415 - only if asked for
+
+    if options.baseline is None or options.update_baseline is not None:
+        return None
+    return None if verdict is None or verdict.get("verdict") == NO_VERDICT else read_run(options.baseline)
+
+
+def _ending(ended: EndedRun, verdict: JsonObject | None) -> "Ending":
+    from pytest_agentv.reports.gates import ending_of  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.reasons import expected_failures  # noqa: PLC0415 - only if asked for
+
+    is_by_case = ended.options.gate in ("cases", "off")
+    expected = frozenset(ended.outcomes.expected_failures) if is_by_case else expected_failures(ended.run.results)
+    unexpected = ended.outcomes.unexpected_passes.intersection(each.node_id or "" for each in ended.run.results)
+    return ending_of(verdict).replace(
+        troubles=tuple(_troubles(ended, unexpected)), expected=expected, unexpected=frozenset(unexpected)
+    )
+
+
+def _troubles(ended: EndedRun, unexpected: set[str]) -> Iterator[str]:
+    """Yield problems beside the evaluations. The gates are left out, because the report describes them elsewhere."""
+    if ended.is_broken_off:
+        yield "the run broke off before its end"
+    if files := ended.outcomes.uncollected:
+        yield uncollected_text(len(files))
+    others = set(ended.outcomes.failed_with_good_scores(ended.run.results)) - unexpected
+    if ended.write_errors:
+        yield "results were lost"
+    elif others:
+        yield f"{counted(len(others), 'case')} failed outside of the evaluation"
+    if ended.lost:
+        yield lost_text(ended.lost)

@@ -178,11 +178,6 @@ def held_text(holder: str) -> str:
     return f"cases ran one after another, because {holder}, which may skip them or change what they see: {how}"
 
 
-def uncollected_text(files: int) -> str:
-    """Return how many files could not be collected."""
-    return f"{counted(files, 'file')} could not be collected"
-
-
 def lost_text(lost: Sequence[str]) -> str:
     """Return how many cases were lost to crashed workers."""
     cases = counted(len(lost), "case was", "cases were")

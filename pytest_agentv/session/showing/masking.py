@@ -14,7 +14,7 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import harmless_in_ci, shown, visible
 from pytest_agentv.reports.prints import STREAMS, CaseStream, current_log
 from pytest_agentv.session.compat import TerminalReporter, logging_handlers, logging_outputs, put_on_top
-from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation
+from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation, may_be_eval
 from pytest_agentv.session.recording.records import RECORDER_THREAD
 from pytest_agentv.session.showing.item_outcomes import is_own, suite_properties
 
@@ -23,9 +23,6 @@ from pytest_agentv.session.showing.item_outcomes import is_own, suite_properties
 _REPRESENTATIONS: Final = "_pytest._code.code"
 _MASKED: Final = pytest.StashKey[bool]()
 """Whether an item has used one of our fixtures."""
-_SUBTESTS: Final = "agentv-subtests"
-_SUBTEST_CONTEXTS: Final = ("SubtestContext", "SubTestContext")
-"""The classes of pytest and of pytest-subtests that hold the message and the parameters of a subtest."""
 
 
 def mask_from_now_on(item: pytest.Item) -> None:
@@ -38,17 +35,16 @@ def is_masked(item: pytest.Item) -> bool:
     return is_evaluation(item) or _MASKED in item.stash
 
 
-def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -> None:
+def mask_sections(report: pytest.TestReport, masker: Masker) -> None:
     """Mask what was captured while an item ran.
 
     Every report is masked, because capturing includes what processes of other cases print. Escape sequences are removed
     from our items only.
     """
-    if not report.sections:
-        return
-    masker.look_again()
-    clean = visible if is_ours else harmless_in_ci
-    report.sections = [(title, clean(masker.mask(content))) for title, content in report.sections]
+    if report.sections:
+        masker.look_again()
+        clean = visible if may_be_eval(report.nodeid) else harmless_in_ci
+        report.sections = [(title, clean(masker.mask(content))) for title, content in report.sections]
 
 
 def mask_account(report: pytest.TestReport, masker: Masker) -> None:
@@ -56,20 +52,16 @@ def mask_account(report: pytest.TestReport, masker: Masker) -> None:
 
     A failure has source lines, values of variables, and messages.
     """
-    reason = getattr(report, "wasxfail", None)
-    if report.longrepr is None and reason is None:
-        return
     masker.look_again()  # a test may have set variables
     report.longrepr = _masked(report.longrepr, masker)
-    if reason is not None:
-        vars(report)["wasxfail"] = _masked(reason, masker)
+    if hasattr(report, "wasxfail"):
+        report.wasxfail = _masked(report.wasxfail, masker)
 
 
 def mask_properties(report: pytest.TestReport, masker: Masker) -> None:
     """Mask the properties that tests and fixtures record. Ours say which case it is, and hold no answers."""
-    if not all(map(_is_ours, report.user_properties)):
-        masker.look_again()
-        report.user_properties = [each if _is_ours(each) else _masked(each, masker) for each in report.user_properties]
+    masker.look_again()
+    report.user_properties = [each if _is_ours(each) else _masked(each, masker) for each in report.user_properties]
 
 
 def _is_ours(given: object) -> bool:
@@ -89,28 +81,6 @@ def mask_end(terminal: TerminalReporter | None, masker: Masker) -> None:
     _masked(vars(terminal).get("_keyboardinterrupt_memo") if terminal is not None else None, masker)
 
 
-class SubtestMasking:
-    """Masks what subtests add to their reports after these were made: message, parameters, captured prints and logs."""
-
-    def __init__(self, masker: Masker) -> None:
-        self._masker = masker
-
-    @staticmethod
-    def join(config: pytest.Config, masker: Masker) -> None:
-        """Take part from the first test in Python on. A run of eval files has no subtests, and need not pay for it."""
-        if not config.pluginmanager.has_plugin(_SUBTESTS):
-            config.pluginmanager.register(SubtestMasking(masker), _SUBTESTS)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        context = getattr(report, "context", None)
-        if type(context).__name__ not in _SUBTEST_CONTEXTS:
-            return
-        mask_sections(report, self._masker, is_ours=False)
-        for name in ("msg", "kwargs"):
-            object.__setattr__(context, name, _masked(getattr(context, name, None), self._masker))  # it is frozen
-
-
 def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
     """Mask a warning that pytest shows at the end. Targets run in its process, so it may be theirs.
 
@@ -119,9 +89,7 @@ def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
     if issubclass(recorded.category, AgentvWarning):
         recorded.line = ""
     elif recorded.line is None:
-        line = linecache.getline(recorded.filename, recorded.lineno).strip()
-        clean = masker.mask(line)
-        recorded.line = None if clean == line else clean
+        recorded.line = masker.mask(linecache.getline(recorded.filename, recorded.lineno))
     text = str(recorded.message)
     clean = harmless_in_ci(masker.mask(text))
     if clean != text:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.runtime.files import InUse, remove_leftovers
 from pytest_agentv.session.choosing import REASON, send_named, unasked_line
-from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.compat import TerminalReporter, junit_case
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.session.recording.identity import (
@@ -28,15 +28,15 @@ from pytest_agentv.session.recording.identity import (
     unpack,
 )
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, judged_versions, read_run, recorded_now
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports, is_own
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, answers_path, unjudged_folder, verdict_path
 
 if TYPE_CHECKING:
     from pytest_agentv.reports.figures import SummaryLine  # needed by few runs
+    from pytest_agentv.session.gating.run_gate import VerdictSection
     from pytest_agentv.session.showing.ending import EndedRun
-    from pytest_agentv.session.showing.verdict_section import VerdictSection
 
 
 # Writes and checks the results file in the process that owns the terminal.
@@ -159,6 +159,52 @@ def node_ids(results: Iterable[EvalResult]) -> set[str]:
     return {result.node_id for result in results if result.node_id is not None}
 
 
+# Gives the cases of a JUnit file the file and line where they are written, and figures that come late.
+
+_ATTRIBUTES: Final = {"agentv_file": "file", "agentv_line": "line"}
+
+
+class JunitPlaces:
+    """Adds `file` and `line`, counted from 1. pytest leaves them out of its default family `xunit2`."""
+
+    NAME: Final = "agentv-junit"
+
+    def __init__(self, config: pytest.Config, *, is_renewed: bool) -> None:
+        """`is_renewed` says whether cases may be asked again after their items ended."""
+        self._config = config
+        self._is_renewed = is_renewed
+        self._elements: dict[str, Any] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
+        places = {name: value for name, value in report.user_properties if name in _ATTRIBUTES}
+        case = junit_case(self._config, report) if places and report.when == "teardown" else None
+        yield
+        if case is not None:
+            element = case.to_xml()  # finished already, and the same object each time
+            for name, value in places.items():
+                element.set(_ATTRIBUTES[name], str(value))
+            if self._is_renewed:
+                self._elements[report.nodeid] = element
+
+    def renew(self, results: Iterable[EvalResult]) -> None:
+        """Replace the figures of cases. The file is written later."""
+        from xml.etree.ElementTree import SubElement  # noqa: PLC0415 - pytest has imported it for its file
+
+        from pytest_agentv.reports.junit import result_properties  # noqa: PLC0415 - only if cases are asked again
+
+        for result in results:
+            element = self._elements.get(result.node_id or "")
+            properties = None if element is None else element.find("properties")
+            if properties is None:
+                continue
+            for each in list(properties):
+                if is_own(each.get("name", "")) and each.get("name") not in _ATTRIBUTES:
+                    properties.remove(each)
+            for name, value in result_properties(result):
+                SubElement(properties, "property", name=name, value=str(value))
+
+
 # Prints the end of a run and sets its exit code, in the one process that owns the terminal.
 
 _GITHUB: Final = ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
@@ -201,8 +247,6 @@ class RunReporter:
             config.pluginmanager.register(reporter, cls.NAME)
             reporter._outcomes.join(config, reporter._terminal)
             if config.getoption("xmlpath", None):
-                from pytest_agentv.session.showing.ci import JunitPlaces  # noqa: PLC0415 - only if a JUnit file is written
-
                 config.pluginmanager.register(JunitPlaces(config, is_renewed=bool(options.baseline)), JunitPlaces.NAME)
             if reporter._terminal is not None:
                 config.pluginmanager.register(KeptReports(reporter._terminal))
@@ -313,7 +357,7 @@ class RunReporter:
     def _tell_others(self, config: pytest.Config, *, wants_results: bool) -> None:
         """Call the CI service and the hooks of users."""
         if any(map(os.environ.get, _GITHUB)):
-            from pytest_agentv.session.showing.ci import tell_github  # noqa: PLC0415 - only in CI
+            from pytest_agentv.session.showing.ending import tell_github  # noqa: PLC0415 - only in CI
 
             remarks, self._annotations = tell_github(self._ended())
             self._remarks += remarks
@@ -343,7 +387,7 @@ class RunReporter:
         write_end(terminalreporter, end)
 
     def _open_section(self, config: pytest.Config) -> "VerdictSection":
-        from pytest_agentv.session.showing.verdict_section import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
+        from pytest_agentv.session.gating.run_gate import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
 
         return VerdictSection(config, self._options, self._identity, lambda: self._read().results)
 
@@ -356,7 +400,7 @@ class RunReporter:
 
     def _write_html(self, path: Path) -> None:
         """Write the HTML report, or note why it could not be written."""
-        from pytest_agentv.session.showing.html_report import write_html  # noqa: PLC0415 - only if asked for
+        from pytest_agentv.session.showing.ending import write_html  # noqa: PLC0415 - only if asked for
 
         contract = self._section.contract() if self._section is not None else None
         if fault := write_html(path, self._ended(), contract, self._config):

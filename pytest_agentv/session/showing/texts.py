@@ -25,7 +25,7 @@ from pytest_agentv.session.showing.item_outcomes import (
     add_properties,
     forget_properties,
 )
-from pytest_agentv.session.showing.masking import SubtestMasking, is_masked, mask_account
+from pytest_agentv.session.showing.masking import is_masked, mask_account
 
 # The errors of failed and broken cases, with the command that runs a case again.
 
@@ -256,7 +256,6 @@ def complete_report(
 ) -> None:
     """Add the evaluations of a Python test to its report."""
     told = item.stash.get(_TOLD, [])
-    SubtestMasking.join(item.config, masker)
     if is_masked(item):
         mask_account(report, masker)
     error = call.excinfo.value if call.excinfo is not None else None

@@ -1,4 +1,6 @@
+import logging
 import os
+import warnings
 
 import pytest
 
@@ -6,6 +8,7 @@ import pytest
 def test_traceback(agentv):
     key = os.environ["SHOP_API_KEY"]
     print("printed", key)
+    logging.getLogger("test").warning("logged %s", key)
     assert agentv.run(f"Is it {key}?", evaluators=[{"contains": "nothing"}])
     assert key == "another"
 
@@ -17,5 +20,6 @@ def test_assertion(agentv):
 
 
 def test_skip(agentv):
+    warnings.warn("is sk-live-1234567890abcdef still in use?", stacklevel=1)
     agentv.run("Hi", evaluators=[{"contains": "Use"}])
     pytest.skip(f"no use for {os.environ['SHOP_API_KEY']}")

@@ -32,7 +32,7 @@ class Judge:
     name: str = "judge"
     asked: list[str] = field(default_factory=list)
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context, schema: object = None) -> str:
         self.asked.append(user_prompt)
         found = re.findall(r"^- \[([\w-]+)\](?: \(.*?\))?: (.*)$", user_prompt, re.MULTILINE)
         checks = [

@@ -28,140 +28,48 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
     [
         ({"is-json": True}, "So: {}", ("is no JSON: Expecting value: line 1 column 1 (char 0)",)),
         ({"is-json": True}, "NaN", ("is no JSON: NaN is no JSON",)),
-        ({"is-json": True}, f'{{"a": [{"7" * 5001}]}}', ()),
-        ({"is-json": True}, "7" * 5_000_000, ()),
         ({"not-is-json": True}, "7" * 5001, ("is JSON",)),
-        ({"is-json": True}, "5", ()),
-        ({"is-json": {"items": {"format": "email"}}}, '[5, "a@b.org", "a"]', ('[2]: "a" is not a "email"',)),
-        ({"equals": 5}, "5 or [5]", ("holds no JSON, and so is not 5",)),
         ({"is-yaml": True}, "- []\n" * 200, ()),
-        ({"is-yaml": True}, "a: " + "[" * 99 + "]" * 99, ()),
-        ({"is-xml": True}, f"<a>{'<b/>' * 2000}</a>", ()),
-        ({"is-xml": True}, "<a>" * 30_000 + "</a>" * 30_000, ()),
-        ({"not-is-xml": True}, "<a>" * 30_000 + "</a>" * 30_000, ("is XML",)),
         ({"not-is-xml": True}, "<a>" * 30_000, ()),
         ({"is-xml": True}, SVG, ()),
-        ({"not-is-xml": True}, SVG, ("is XML",)),
-        ({"is-xml": True}, '<!DOCTYPE a SYSTEM "a.dtd"><a>&b;</a>', ()),
         ({"is-xml": True}, "<!DOCTYPE a><a>&b;</a>", ("is no XML: undefined entity: line 1, column 15",)),
-        (
-            {"is-json": {"properties": {k: {"type": "number"} for k in "abcd"}}},
-            '{"a": "x", "b": "x", "c": "x", "d": "x"}',
-            (
-                'a: "x" is not of type "number"',
-                'b: "x" is not of type "number"',
-                'c: "x" is not of type "number"',
-            ),
-        ),
         ({"is-json": {"items": {"required": ["p"]}}}, "[{}]", ('[0]: "p" is a required property',)),
         ({"is-json": False}, "{}", ("False schema does not allow {}",)),
-        ({"contains-json": True}, "no { json", ("contains no JSON",)),
-        ({"contains-json": True}, 'a {"b": 1} c', ()),
-        ({"contains-json": {"type": "array"}}, "the list [1, 2] is it", ()),
         ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"b": 1}', ()),
-        ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"c": 1}', ('"b" is a required property',)),
         ({"contains-json": True}, "See [above] for it: [1, 2]", ()),
-        ({"contains-json": {"type": "array"}}, 'As [1]: {"a": [2]}', ('{"a":[2]} is not of type "array"',)),
         ({"contains-json": True}, "first [1] then [2]", ("contains no JSON",)),
         ({"contains-json": True}, "see [above] and {below}", ("contains no JSON",)),
         ({"contains-json": True}, DEEP, ("contains no JSON",)),
         ({"contains-json": True}, '{"a": {"b": 1}', (f"{BROKEN}Expecting ',' delimiter: line 1 column 15 (char 14)",)),
-        (
-            {"not-contains-json": {"required": ["b"]}},
-            'So: [{"b": 1}, {"b',
-            (f"{BROKEN}Unterminated string starting at: line 1 column 17 (char 16)",),
-        ),
         ({"contains-json": {"required": ["b"]}}, 'No: {"a": {"b": 1}\n```json\n{"b": 1}\n```', ()),
-        ({"contains-json": {"required": ["b"]}}, 'f() { return {"b": 1}; }', ()),
-        ({"contains-json": True}, 'From [0, 1) and [1 on: {"b": 1}', ()),
         ({"equals": 1, "path": "b"}, '[{"b": 1}, {"b": "say \\"', ("b is missing: the answer holds no JSON",)),
         ({"equals": 1, "path": "b"}, '{"b": 1}, as of [1, 2', ()),
-        ({"not-field": "b"}, 'So: [{"b": 1}, tru', ("the answer holds no JSON, so b could not be checked",)),
-        ({"equals": 1, "path": "b"}, 'As [1 and [2 say: {"b": 1}', ()),
         (
             {"is-json": {"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": False}},
             '{"ab": "x", "b": 1}',
             ("Additional properties are not allowed ('b' was unexpected)", 'ab: "x" is not of type "number"'),
         ),
-        ({"is-json": {"patternProperties": {"^a": {}}, "additionalProperties": {"type": "null"}}}, '{"ab": 1}', ()),
-        (
-            {"is-json": {"items": {"format": "date"}}},
-            '["2024-02-28", 5, "2024-13-45"]',
-            ('[2]: "2024-13-45" is not a "date"',),
-        ),
-        ({"is-json": {"format": "email"}}, '"nobody"', ('"nobody" is not a "email"',)),
-        (
-            {"is-json": {"format": "email"}},
-            '"änn@example.com"',
-            ('"änn@example.com" is not a "email"',),
-        ),
-        ({"is-json": {"format": "date-time"}}, '"2024-02-28T12:30:00Z"', ()),
-        (
-            {"is-json": {"format": "date-time"}},
-            '"2024-02-30T12:30:00Z"',
-            ('"2024-02-30T12:30:00Z" is not a "date-time"',),
-        ),
         ({"is-json": {"format": "date-time"}}, '"2024-02-28"', ('"2024-02-28" is not a "date-time"',)),
-        ({"is-json": {"format": "int32"}}, "5", ()),
-        ({"is-xml": True}, "<a><b></a>", ("is no XML: mismatched tag: line 1, column 8",)),
-        ({"is-xml": True}, "", ("is no XML: no element found: line 1, column 0",)),
-        ({"is-yaml": True}, "Sorry, I cannot.", ("is no YAML: it is a text, and no mapping or list",)),
         ({"is-yaml": True}, "a: \ud800", ("is no YAML: it has half a character, which YAML cannot have",)),
         ({"is-yaml": True}, "a: *b", ("is no YAML: the alias *b has no anchor",)),
         ({"is-yaml": True}, "a: &b [1]\nc: *b", ()),
         ({"is-yaml": True}, '{"url": "\\ud83d\\ude00"}', ()),
-        ({"not-is-yaml": True}, json.dumps([{"k" * 2000: "\x7f"}], indent="\t"), ("is YAML",)),
         ({"is-yaml": True}, '{"a":' * 150 + "1" + "}" * 150, ()),
-        ({"is-yaml": True}, '"\\ud83d\\ude00"', ("is no YAML: found invalid Unicode character escape code at line 1",)),
-        ({"is-yaml": True}, "a: 1\na: 2", ()),
-        ({"is-yaml": True}, "a: !!python/object:os.system {}", ()),
         ({"contains": "x", "path": "a.b"}, "text", ("a.b is missing: the answer holds no JSON",)),
         ({"contains": "x", "path": "a.b"}, '{"a": "text"}', ("a.b is missing: a is no mapping and no list",)),
-        ({"contains": "x", "path": "a[3]"}, '{"a": [1]}', ("a[3] is missing: a has 1 entry",)),
         ({"equals": 2, "path": "a.length"}, '{"a": [1, 1]}', ()),
-        ({"contains": '"y":1', "path": "a"}, '{"a": {"y": 1}}', ()),
-        ({"field": {"path": "a", "check": {"equals": 1}}}, '{"a": 1}', ()),
-        ({"field": {"path": "a", "starts-with": "```python"}}, '{"a": "```python\\nx\\n```"}', ()),
         ({"field": {"path": "a", "equals": 1}}, 'Fill {name} in: {"a": 1}', ()),
-        ({"field": {"path": "[1]", "equals": 2}}, "Here are two: [1, 2].", ()),
-        ({"field": {"path": "[1].a", "equals": 2}}, 'Two: [{"a": 1}, {"a": 2}].', ()),
-        ({"equals": [1]}, "as [1] says", ("holds no JSON, and so is not [1]",)),
         ({"not-equals": {"a": 1}}, 'Is it {"a": 1} or {"a": 1.0}?', ('is {"a":1}',)),
         ({"not-equals": [1, 2]}, "The list: [1, 2]", ("is [1,2]",)),
-        ({"not-equals": {"a": 1}}, '{"a": 2} {"a": 3}', ()),
         ({"not-equals": {"a": 1}}, '```json\n[{"a": 1}, {"a": 1}]\n```', ()),
-        ({"not-equals": {"a": 1}}, "no", ()),
         ({"python": "data is None"}, "as [1] says", ()),
-        ({"field": {"path": "a", "equals": 1}}, '[1] says {"a": 1} or {"a": 2}', ()),
-        ({"field": {"path": "[0]"}}, "as [1] and [2] say", ("[0] is missing: the answer holds no JSON",)),
-        ({"not-field": "a"}, '{"a": null}', ("a is there",)),
         ({"not-field": "a.b"}, '{"a": {"b": null}}\n{"c": 1}', ("a.b is there",)),
         ({"not-field": "a.b"}, '{"a": 1}\n{"c": 1}', ()),
-        ({"not-field": "a"}, "{}", ()),
         ({"not-field": {"path": "a", "field": "b"}}, '{"a": "text"}', ()),
-        ({"equals": 1, "path": "[0].a"}, LISTED % '[{"a": 1}]', ()),
-        ({"equals": 1, "path": "a"}, LISTED % '[{"a": 1}]', ("a is missing: the answer has 1 entry",)),
-        ({"equals": [{"a": 1}]}, LISTED % '[{"a": 1}]', ()),
         ({"equals": {"a": 1}}, LISTED % '[{"a": 1}]', ('is [{"a":1}], not {"a":1}',)),
-        ({"equals": [{"a": 1}, {"a": 2}]}, LISTED % '[{"a": 1}, {"a": 2}]', ()),
-        ({"python": "data[0]['a'] == 1"}, LISTED % '[{"a": 1}]', ()),
-        ({"equals": 120, "path": "price"}, CUT, ("price is missing: the answer holds no JSON",)),
-        ({"contains": "1", "path": "[0]"}, CUT, ("[0] is missing: the answer holds no JSON",)),
         ({"not-field": "item"}, CUT, ("the answer holds no JSON, so item could not be checked",)),
         ({"not-field": "a"}, "I cannot.", ("the answer holds no JSON, so a could not be checked",)),
-        ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON, so a could not be checked",)),
-        ({"not-field": "a"}, "[1]", ()),
-        ({"not-field": "b"}, 'Two: [{"a": 1}, {"a": 2}].', ()),
-        ({"not-field": "[2]"}, "The list: [1, 2]", ()),
-        ({"not-field": "a"}, "", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": {"path": "a", "equals": 1}}, "I cannot.", ("a is missing: the answer holds no JSON",)),
-        (
-            {"not-field": {"path": "a", "field": {"path": "b", "equals": 1}}},
-            '{"a": {}}',
-            ("b is missing: the answer has no keys",),
-        ),
-        ({"not-field": {"path": "a", "equals": 1}}, "{}", ("a is missing: the answer has no keys",)),
-        ({"field": {"path": "a", "field": {"path": "b", "equals": 1}}}, '{"a": {"b": 1}}', ()),
     ],
 )
 def test_what_a_check_finds(bench, check, answer, misses):
@@ -189,10 +97,7 @@ def test_an_answer_that_is_not_read_to_its_end_is_not_judged(bench, prefix, chec
 
 @pytest.mark.parametrize(
     ("pattern", "text", "is_found"),
-    [
-        *((r"^\d{4}$", "2024", True), (r"^\d{4}$", "2024\n", False), (r"^\d{4}$", "٢٠٢٤", False)),
-        *((r"^(a|b$)", "b\n", False), (r"^\w+$", "é", False), (r"^\p{Lu}$", "É", True), ("(?<=a)b", "ab", True)),
-    ],
+    [*((r"^\d{4}$", "2024", True), (r"^\d{4}$", "2024\n", False), (r"^\d{4}$", "٢٠٢٤", False))],
 )
 def test_a_pattern_of_a_schema_is_in_the_language_of_javascript(bench, pattern, text, is_found):
     names = {"patternProperties": {pattern: {}}}
@@ -230,20 +135,6 @@ def test_a_long_answer_that_is_almost_json_does_not_hold_up_the_loop(bench, chec
     assert max(pauses) < 0.3 * sum(pauses), pauses
 
 
-def test_a_schema_may_stand_in_a_file(bench):
-    (bench.folder / "order.json").write_text('{"required": ["price"]}')
-    evaluator = bench.one({"is-json": "order.json"})
-    assert evaluator.value == {"required": ["price"]}
-    (bench.folder / "order.json").write_text("{")
-    _, faults = bench.load({"is-json": "order.json"}, {"is-json": "oder.json"})
-    assert faults[0].startswith("/qa.yaml:2: evaluators[0].is-json: order.json is no JSON: Expecting property name")
-    assert faults[1].startswith("/qa.yaml:3: evaluators[1].is-json: file 'oder.json' was not found; searched: ")
-    assert len(faults) == 2, "each is told once"
-    (bench.folder / "deep.json").write_text("[" * 100_000)
-    _, faults = bench.load({"is-json": "deep.json"})
-    assert faults == ["/qa.yaml:2: evaluators[0].is-json: deep.json is no JSON: it is nested too deeply"]
-
-
 @pytest.mark.parametrize(
     ("schema", "fault"),
     [
@@ -262,24 +153,10 @@ def test_a_schema_that_cannot_be_used_is_an_error_of_the_case(bench, schema, fau
 
 @pytest.mark.parametrize(
     "schema",
-    [
-        {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "additionalProperties": {"$ref": "#"}},
-        {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}], "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}},
-        {"properties": {"not": {"$ref": "#"}, "$ref": {"type": "null"}}},
-        {
-            "$schema": "http://json-schema.org/draft-07/schema#",
-            "definitions": {"a": {"$ref": "#/definitions/b", "not": {"$ref": "#"}}, "b": {}},
-            "$ref": "#/definitions/a",
-        },
-    ],
+    [{"properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "additionalProperties": {"$ref": "#"}}],
 )
 def test_a_schema_may_refer_to_itself_for_parts_of_a_value(bench, schema):
     assert bench.judged({"is-json": schema}, '{"a": {"a": null}}').score == 1.0
-
-
-def test_a_reference_leads_to_a_place_within_the_schema(bench):
-    within = {"definitions": {"p": {"type": "number"}}, "properties": {"x": {"$ref": "#/definitions/p"}}}
-    assert bench.judged({"is-json": within}, '{"x": "y"}').misses == ('x: "y" is not of type "number"',)
 
 
 @pytest.mark.parametrize(
@@ -287,12 +164,8 @@ def test_a_reference_leads_to_a_place_within_the_schema(bench):
     [
         ({"contains-json": True}, True),
         ({"not-contains-json": True}, False),
-        ({"equals": {"a": 1, "b": 1}}, False),
         ({"equals": 1, "path": "b"}, True),
-        ({"not-equals": 1, "path": "b"}, False),
-        ({"field": "b"}, True),
         ({"not-field": "b"}, False),
-        ({"python": "data['b'] == 1 < data['a']"}, True),
     ],
 )
 @pytest.mark.parametrize("text", ["{}", "The numbers: {}"])
@@ -317,12 +190,9 @@ IN_A_TEXT = [
     "check",
     [
         {"contains-json": {"required": ["price"]}},
-        {"equals": {"price": 120}},
         {"field": {"path": "price", "equals": 120}},
-        {"python": "data['price'] == 120"},
         {"not-field": "draft"},
         {"not-contains-json": {"required": ["price"]}},
-        {"not-equals": 120, "path": "price"},
     ],
 )
 @pytest.mark.parametrize("answer", IN_A_TEXT)

@@ -25,33 +25,18 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
     [
         # The answer is a text, so the encoding that its XML declares does not count.
         ({"is-xml": True}, '<?xml version="1.0" encoding="UTF-16"?><a>é</a>', True),
-        ({"is-xml": True}, '<?xml version="1.0" encoding="Shift_JIS"?><a>é</a>', True),
-        ({"is-xml": True}, '<?xml version="1.0" encoding="nope"?><a/>', True),
         ({"is-xml": True}, "<p:a/>", False),
-        ({"is-xml": True}, '<a p:x="1"/>', False),
         ({"is-xml": True}, "<a:/>", False),
-        ({"is-xml": True}, '<a xmlns:p="u" xmlns:q="u" p:x="1" q:x="2"/>', False),
-        ({"is-xml": True}, '<p:a xmlns:p="u" xml:lang="en"/>', True),
-        ({"is-xml": True}, '<a xmlns="u v"/>', True),
         (NEEDS_PRICE, "We do not know [1].", False),
         (NEEDS_PRICE, "[]", False),
         (NEEDS_PRICE, 'As [1] says: {"price": 120}', True),
-        (NEEDS_PRICE, '[{"price": 120}]', True),
-        ({"not-contains-json": {"properties": {"error": {}}}}, "See [1].", True),
         ({"contains-json": {"properties": {}, "type": ["array", "object"]}}, "[1]", True),
         (NEEDS_B, '{"a": 1}', False),
-        (NEEDS_B, '{"a": 1, "b": 1}', True),
-        (NEEDS_B, "{}", True),
         ({"is-json": {"properties": {"x": {"dependencies": {"a": {"required": ["b"]}}}}}}, '{"x": {"a": 1}}', False),
-        ({"is-json": {"properties": {"dependencies": {"type": "object"}}}}, '{"dependencies": {}}', True),
         # As floats, 19.99 / 0.01 is 1998.9999999999998.
         ({"is-json": {"multipleOf": 0.01}}, "19.99", True),
-        ({"is-json": {"multipleOf": 0.1}}, "-0.3", True),
         ({"is-json": {"multipleOf": 0.01}}, "19.995", False),
         ({"is-json": {"multipleOf": 3}}, "9007199254740993", True),
-        ({"is-json": {"multipleOf": 2}}, "9007199254740993", False),
-        ({"is-json": {"multipleOf": 0.5}}, '"x"', True),
-        ({"is-json": {"multipleOf": 0.01}}, f"1{'0' * 400}", True),
         ({"is-json": {"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}}, '{"a": 1}', False),
     ],
 )
@@ -64,27 +49,14 @@ def test_a_check_finds_what_the_same_check_of_another_tool_finds(bench, check, a
     ("format_name", "text", "passes"),
     [
         ("email", "ann.o'neill+shop@mail-1.example.com", True),
-        ("email", "ann@localhost", True),
         ("email", '"ann b"@example.com', True),
-        ("email", "ann@[127.0.0.1]", True),
-        ("email", "@", False),
         ("email", "Write to us @ the shop", False),
-        ("email", "Ann <ann@example.com>", False),
-        ("email", "ann@example.com, bob@example.com", False),
-        ("email", "ann@bob@example.com", False),
-        ("email", " ann@example.com", False),
         ("email", "ann@example.com\n", False),
-        ("email", "ann..b@example.com", False),
         ("email", "ann@-example.com", False),
-        ("email", "änn@example.com", False),
         ("idn-email", "änn@example.com", True),
-        ("idn-email", "ann@пример.example", True),
-        ("idn-email", "ann@example.com", True),
         ("idn-email", "nobody", False),
-        ("idn-email", "änn @example.com", False),
         ("idn-email", "änn@ex\u00a0ample.com", False),
         ("date-time", "2020-02-29t10:00:00z", True),
-        ("date-time", "2021-02-29t10:00:00z", False),
         ("date-time", "2020-02-29T10:00:00+0100", False),
     ],
 )
@@ -93,88 +65,21 @@ def test_a_format_of_a_schema_takes_what_its_standard_says(bench, format_name, t
     assert (result.score, result.error) == (float(passes), None)
 
 
-def test_a_schema_of_keys_says_that_an_object_is_missing(bench):
-    assert bench.judged(NEEDS_PRICE, "See [1].").misses == ("contains no JSON object",)
-
-
-@pytest.mark.parametrize(
-    ("check", "answer", "passes"),
-    [
-        ({"equals": "yes"}, " yes\n", True),
-        ({"equals": 5}, "5.0", True),
-        ({"equals": {"a": 1}}, 'Here it is: {"a": 1}', True),
-        ({"starts-with": "yes"}, "\n yes", True),
-        ({"icontains": "strasse"}, "Straße", True),
-        ({"contains-json": True}, "[1, 2]", True),
-        ({"contains-json": True}, "{a: 1}", False),
-        ({"contains-json": True}, "Fill in {name}.", False),
-        ({"regex": "^yes$"}, "yes\n", True),
-        ({"regex": r"^\w+$"}, "café", True),
-        ({"regex": r"^\w+$", "flags": "a"}, "café", False),
-        ({"regex": r"^yes\Z"}, "yes\n", False),
-    ],
-)
-def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes):
-    """In each of these promptfoo gives the other verdict, or cannot say the same."""
-    assert bench.judged(check, answer).score == float(passes)
-
-
-@pytest.mark.parametrize(
-    ("check", "answer", "passes"),
-    [
-        ({"regex": r"ANSWER: *B\s*$"}, "I think so. ANSWER: B\n", True),
-        ({"regex": r"ANSWER: *B\s*$"}, "ANSWER: Both", False),
-        ({"regex": r"ANSWER: *B\s*$"}, "ANSWER: B or C", False),
-        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["tents"]', False),
-        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '{"tent": 1}', False),
-        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["pole", "tent"]', True),
-        ({"word": "A"}, "It is a tent.", True),
-        ({"ends-with": "yes"}, "Yes.", False),
-        ({"equals": "tent"}, "The tent.", False),
-        ({"rouge": "the tent", "variant": "rouge1", "threshold": 0.7}, "tent", False),
-        ({"rouge": "30", "variant": "rouge1", "threshold": 0.7}, "30.0", False),
-        ({"is-json": {"type": "string"}}, "hello", False),
-        ({"is-json": {"type": "string"}}, '"hello"', True),
-    ],
-)
-def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_evals(bench, check, answer, passes):
-    assert bench.judged(check, answer).score == float(passes)
-
-
 @pytest.mark.parametrize(
     ("answer", "target", "verdicts"),
     [
         ("ANSWER: 3.14", 3, "III"),
         ("ANSWER: 3", 3, "ICC"),
-        ("ANSWER: 375", 3.5, "III"),
-        ("ANSWER: $5", "$5", "ICC"),
         ("ANSWER: C", "C++", "III"),
-        ("ANSWER: A, B", "A", "CII"),
-        ("ANSWER: 30,000", 30, "III"),
-        ("ANSWER: x-ray", "x", "CII"),
         ("The ANSWER: A or maybe ANSWER: B", "A", "III"),
-        ("The ANSWER: A or maybe ANSWER: B", "B", "CCI"),
         ("ANSWER: yes (or no)", "yes", "III"),
-        ("ANSWER: 50%", "50%", "ICC"),
-        ("I think so.\nanswer : b.\nIt is so.", "B", "CCI"),
         ("ANSWER: A\nANSWER: B", "A", "III"),
         ("B", "B", "III"),
-        ("ANSWER: .5", "5", "III"),
-        ("ANSWER:", "", "III"),
-        ("ANSWER: .", "", "III"),
-        ("ANSWER: ", "", "III"),
-        ("My answer: maybe. FINAL ANSWER: B", "B", "CCI"),
         ("ANSWER:\nB", "B", "CCC"),
-        ("ANSWER\t: B", "B", "CCC"),
-        ("ANSWER: A", ["A", "B"], "CCC"),
-        ("ANSWER: C", ["A", "B"], "III"),
         ("ANSWER: the tent", "The tent", "IIC"),
-        ("ANSWER: the tent.", "the tent", "III"),
-        ("ANSWER: B) Paris", "B", "CII"),
     ],
 )
 def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_does(bench, answer, target, verdicts):
-    """The verdicts are those of `answer("letter")`, `("word")` and `("line")` of inspect_ai 0.3.285."""
     page = read_page(ROOT / "docs/coming-from.md")
     (block,) = [block for block in page.blocks if block.name == "evals/marks.py"]
     (bench.folder / "marks.py").write_text(block.text, "utf-8")
@@ -184,10 +89,7 @@ def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_do
     assert "".join("C" if score else "I" for score in found) == verdicts
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [{}, {"title": "an order"}, {"$defs": {"a": {}}}, {"$ref": "#/$defs/a", "$defs": {"a": {}}}, {"format": "date"}],
-)
+@pytest.mark.parametrize("schema", [{}, {"title": "an order"}])
 def test_a_schema_of_keywords_that_check_little_stays_one(bench, schema):
     checks, faults = bench.load({"is-json": schema})
     assert (len(checks), faults) == (1, [])
@@ -231,15 +133,10 @@ def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, ki
             "looks for the slashes too (write the pattern without them: a\\/b[/]c, and flags: i)",
             "warning",
         ),
-        ("/abc/g", "looks for the slashes too (write the pattern without them: abc)", "warning"),
         ("/abc/", "looks for the slashes too (write the pattern without them: abc)", "hint"),
-        ("/abc/gim", "looks for the slashes too (write the pattern without them: abc, and flags: im)", "warning"),
         ("/api/v", "looks for the slashes too (write the pattern without them: api)", "hint"),
-        ("/usr/my", "looks for the slashes too (write the pattern without them: usr, and flags: m)", "hint"),
         ("/dev/sdd", None, None),
-        ("/usr/bin/", None, None),
         ("/api/v1", None, None),
-        ("[/]abc[/]", None, None),
         ("//", None, None),
     ],
 )

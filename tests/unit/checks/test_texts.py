@@ -3,57 +3,28 @@
 import asyncio
 import re
 import time
-import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.patterns import check_pattern, search, search_now
-from pytest_agentv.evaluators.text import _normalized, has_word
 from pytest_agentv.model.secrets import Masker, masking
 
 
 @pytest.mark.parametrize(
     ("check", "answer", "score", "hits", "misses"),
     [
-        ({"contains": "30"}, "130 euros", 1, ('contains "30"',), ()),
         ({"word": "30"}, "130 euros", 0, (), ('lacks "30"',)),
         ({"word": "30 days"}, "within 30\n Days.", 1, ('contains "30 days"',), ()),
         ({"words": ["30", "000"]}, "-30.5, 30'000", 1, ('contains "30"', 'contains "000"'), ()),
-        ({"words": ["1,500.5", "-30"]}, "it is 1,500.5 or -30.", 1, ('contains "1,500.5"', 'contains "-30"'), ()),
         ({"words": ["120", "tent"]}, "120元, tent_size, tents", 0, (), ('lacks "120"', 'lacks "tent"')),
         ({"word": "naïve"}, "a NAÏVE plan", 1, ('contains "naïve"',), ()),
-        ({"words": ["careful", "5"]}, "⚠️Careful: 5️⃣ days", 1, ('contains "careful"', 'contains "5"'), ()),
-        (
-            {"words": ["a", "b", "c", "d"]},
-            "a, ab, d!",
-            0.5,
-            ('contains "a"', 'contains "d"'),
-            ('lacks "b"', 'lacks "c"'),
-        ),
-        ({"contains-all": ["a", "b"]}, "a", 0.5, ('contains "a"',), ('lacks "b"',)),
-        ({"contains-any": ["a", "b"]}, "c", 0, (), ('lacks "a"', 'lacks "b"')),
         ({"icontains": "STRASSE"}, "straße", 1, ('contains "STRASSE"',), ()),
-        ({"starts-with": "Yes"}, "No, never", 0, (), ('starts with "No,", not "Yes"',)),
-        ({"ends-with": "bye"}, "so long", 0, (), ('ends with "ong", not "bye"',)),
-        ({"equals": "yes"}, "no", 0, (), ('is "no", not "yes"',)),
         ({"equals": 30}, " 30.0 ", 1, ("is 30",), ()),
-        ({"equals": True}, "1", 0, (), ("is 1, not true",)),
         ({"equals": {"a": [1]}}, 'It is ```json\n{"a": [1.0]}\n```', 1, ('is {"a":[1]}',), ()),
-        ({"equals": {"a": 1}}, "nothing", 0, (), ('holds no JSON, and so is not {"a":1}',)),
         ({"equals": {"a": 2}}, 'So: {"a": 1} {"a": 2}', 0, (), ('is {"a":1}, not {"a":2}',)),
-        ({"equals": "30", "path": "n"}, '{"n": 30}', 1, ('is "30"',), ()),
         ({"not-equals": "30", "path": "n"}, '{"n": 30}', 0, (), ('is "30"',)),
-        ({"equals": " 120.5\n", "path": "n"}, '{"n": 120.50}', 1, ('is "120.5"',), ()),
-        ({"equals": "120", "path": "n"}, '{"n": 1.2e2}', 1, ('is "120"',), ()),
-        (
-            {"equals": "120.50", "path": "n"},
-            '{"n": 120.50}',
-            0,
-            (),
-            ('is 120.5, not "120.50" (the same number, but its text is "120.5")',),
-        ),
         (
             {"field": {"path": "n", "equals": "30.0"}},
             '{"n": 30}',
@@ -61,35 +32,13 @@ from pytest_agentv.model.secrets import Masker, masking
             (),
             ('is 30, not "30.0" (the same number, but its text is "30")',),
         ),
-        ({"equals": "40", "path": "n"}, '{"n": 30}', 0, (), ('is 30, not "40"',)),
-        ({"equals": "30.0", "path": "n"}, '{"n": "30"}', 0, (), ('is "30", not "30.0"',)),
         ({"equals": "30.0"}, "30", 0, (), ('is "30", not "30.0"',)),
-        (
-            {"equals": "True", "path": "n"},
-            '{"n": true}',
-            0,
-            (),
-            ('is true, not "True" (the same flag, but its text is "true")',),
-        ),
-        ({"equals": "true", "path": "n"}, '{"n": true}', 1, ('is "true"',), ()),
-        ({"not-equals": "false", "path": "n"}, '{"n": false}', 0, (), ('is "false"',)),
-        ({"equals": "1", "path": "n"}, '{"n": true}', 0, (), ('is true, not "1"',)),
-        ({"equals": "null", "path": "n"}, '{"n": null}', 0, (), ('is null, not "null"',)),
         ({"equals": "9" * 400, "path": "n"}, f'{{"n": {"9" * 400}}}', 1, (), ()),
-        ({"equals": "[1]", "path": "n"}, '{"n": [1]}', 0, (), ('is [1], not "[1]"',)),
-        ({"field": {"path": "n", "equals": "30"}}, '{"n": 30}', 1, ('is "30"',), ()),
-        ({"field": {"path": "n", "not-equals": "30"}}, '{"n": 30}', 0, (), ('is "30"',)),
-        ({"not-field": {"path": "n", "equals": "30"}}, '{"n": 30}', 0, (), ('is "30"',)),
         ({"equals": 30, "path": "n"}, '{"n": "30"}', 0, (), ('is "30", not 30',)),
-        ({"length": {"max_lines": 1}}, "a\n\nb", 0, (), ("has 3 lines (at most 1)",)),
         ({"length": {"min_chars": 3, "max_chars": 4}}, " abc ", 1, ("has 3 characters (at least 3)",), ()),
-        ({"length": {"min_words": 2}}, "a", 0, (), ("has 1 word (at least 2)",)),
         ({"length": {"max_chars": 1}}, "a", 1, ("has 1 character (at most 1)",), ()),
-        ({"length": {"max_lines": 1, "max_chars": 1}}, "\n a \n\n", 1, ("has 1 character (at most 1)",), ()),
         ({"length": {"max_lines": 1}}, "a\fb\u2028c", 0, (), ("has 3 lines (at most 1)",)),
-        ({"length": {"max_lines": 1}}, "a b", 1, ("has 1 line (at most 1)",), ()),
         ({"regex": "^b", "flags": "im"}, "a\nB", 1, ('matches /^b/im: "B"',), ()),
-        ({"regex": "^ b", "flags": "aimsx"}, "a\nB", 1, ('matches /^ b/aimsx: "B"',), ()),
         ({"regex": "x{e<=1}"}, "y", 0, (), ("does not match /x{e<=1}/",)),
     ],
 )
@@ -107,43 +56,20 @@ AS_NFC, AS_NFKC = (f" (only the Unicode form differs: they match as {form})" for
 @pytest.mark.parametrize(
     ("check", "answer", "miss"),
     [
-        ({"contains": NFC}, f"a {NFD}", f'lacks "{NFC}"{AS_NFC}'),
         ({"contains": NFD}, f"a {NFC}", f'lacks "{NFD}"{AS_NFC}'),
         ({"contains": "30 days"}, "within 30\u202fdays", f'lacks "30 days"{AS_NFKC}'),
         ({"contains": "Café"}, f"a {NFD}", 'lacks "Café"'),
         ({"icontains": "CAFÉ"}, f"a {NFD}", f'lacks "CAFÉ"{AS_NFC}'),
-        ({"contains-all": ["a", NFC]}, f"a {NFD}", f'lacks "{NFC}"{AS_NFC}'),
         ({"contains-any": ["b", NFC]}, NFD, 'lacks "b"'),
-        ({"icontains-all": [NFC]}, NFD, f'lacks "{NFC}"{AS_NFC}'),
-        ({"icontains-any": [NFC]}, NFD, f'lacks "{NFC}"{AS_NFC}'),
-        ({"word": NFC}, f"a {NFD}!", f'lacks "{NFC}"{AS_NFC}'),
         ({"word": NFC}, f"the {NFD}s", f'lacks "{NFC}"'),
-        ({"words": [NFC]}, NFD, f'lacks "{NFC}"{AS_NFC}'),
-        ({"equals": NFC}, NFD, f'is "{NFD}", not "{NFC}"{AS_NFC}'),
         ({"starts-with": NFC}, f"{NFD}!", f'starts with "cafe", not "{NFC}"{AS_NFC}'),
         ({"ends-with": NFC}, f"a {NFD}", f'ends with "afe\u0301", not "{NFC}"{AS_NFC}'),
-        ({"heuristic": [NFC]}, NFD, f"missing: {NFC}{AS_NFC}"),
     ],
 )
 def test_a_miss_says_that_only_the_unicode_form_differs(bench, check, answer, miss):
     result = bench.judged(check, answer)
     assert result.score < 1
     assert result.misses[0] == miss
-
-
-@pytest.mark.parametrize("kind", ["contains-all", "contains-any", "icontains-all", "words", "heuristic"])
-def test_many_misses_in_a_long_answer_bring_it_into_each_unicode_form_once(bench, monkeypatch, kind):
-    normalized, normalize = [], unicodedata.normalize
-    _normalized.cache_clear()
-
-    def counting(form, text):
-        normalized.append((form, len(text)))
-        return normalize(form, text)
-
-    monkeypatch.setattr(unicodedata, "normalize", counting)
-    answer = f"{kind} {NFD} " * 1000
-    assert bench.judged({kind: [f"caf{number}\u00e9" for number in range(20)]}, answer).score == 0
-    assert [form for form, size in normalized if size >= len(answer)] == ["NFC", "NFKC"]
 
 
 @pytest.mark.parametrize("kind", ["starts-with", "ends-with"])
@@ -153,11 +79,6 @@ def test_an_end_that_every_answer_has_is_a_fault(bench, kind):
         assert len(faults) == 1
         assert "more than a byte order mark, or every answer would pass" in faults[0]
     assert bench.judged({kind: "\u200b"}, "x").score == 0
-
-
-def test_a_long_text_is_cut_in_findings(bench):
-    result = bench.judged({"equals": "x"}, "y" * 500)
-    assert result.misses == (f'is "{"y" * 80}…", not "x"',)
 
 
 def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypatch):
@@ -180,12 +101,6 @@ def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypa
     assert asyncio.run(ticks()) > 5
 
 
-def test_an_error_is_no_pass_when_it_is_negated(bench, monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.patterns.SECONDS", 0.05)
-    result = bench.judged({"not-regex": "(a|a)+$"}, "a" * 40 + "b")
-    assert (result.score, result.error_kind) == (0.0, "timeout")
-
-
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
@@ -194,7 +109,6 @@ def test_an_error_is_no_pass_when_it_is_negated(bench, monkeypatch):
     ],
 )
 def test_a_reference_finds_what_it_finds_in_python(pattern, text):
-    """The package `regex` alone tries only one text of a group at each place."""
     assert re.search(pattern, text)
     assert search_now(pattern, text)
 
@@ -229,81 +143,11 @@ def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
         assert search_now(pattern, text) is (re.search(pattern, text) is not None)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "flags", "is_found"),
-    [
-        *((r"^\w$", "\u0301", "", True), (r"\w", "²½", "", False), (r"\s", "\x1c\x1d\x1e\x1f", "", False)),
-        *((r"\B", "", "", True), ("I", "İ", "i", False), ("i", "ı", "i", False)),
-    ],
-)
-def test_a_pattern_finds_something_else_than_re_where_the_docs_say_so(pattern, text, flags, is_found):
-    found = asyncio.run(search(pattern, flags, text, None))
-    assert (found is not None) is is_found
-
-
-@given(st.text(alphabet="ab ß", min_size=1).filter(str.strip))
-def test_a_word_is_found_in_itself(text):
-    assert has_word(text, f"({text})".casefold())
-
-
-def test_names_are_derived_and_unique_and_cut(bench):
-    found, _ = bench.load(
-        {"contains": "30 days"},
-        {"contains": "30 days"},
-        {"contains": "x", "name": "contains: 30 days (3)"},
-        {"contains": "30   days"},
-        {"contains": "y" * 100},
-        {"contains-all": ["a", "b"], "path": "x.y"},
-        {"is-xml": True},
-        {"field": {"path": "a", "not-contains": "b"}},
-        {"type": "latency", "threshold": 5},
-    )
-    assert [each.label for each in found] == [
-        "contains: 30 days",
-        "contains: 30 days (2)",
-        "contains: 30 days (3)",
-        "contains: 30 days (4)",
-        f"contains: {'y' * 60}…",
-        "contains-all: a, b (x.y)",
-        "is-xml",
-        "field: not-contains: b (a)",
-        "latency",
-    ]
-    assert [each.name for each in found if each.name] == ["contains: 30 days (3)"]
-
-
-def test_a_derived_name_shows_no_secret(bench):
-    evaluator = bench.one({"contains": "sk-1234567890abcdef"})
-    with masking(Masker(["sk-1234567890abcdef"])):
-        assert evaluator.label == "contains: ***"
-
-
-def test_the_beginning_of_an_answer_shows_no_half_of_a_secret(bench):
-    with masking(Masker(["sk-1234567890abcdef"])):
-        result = bench.judged({"starts-with": "The key is here"}, "The key sk-1234567890abcdef is it.")
-    assert result.misses == ('starts with "The key *** is ", not "The key is here"',)
-
-
-def test_a_derived_name_is_no_part_of_the_hash(bench):
-    assert bench.one({"contains": "a"}).to_plain() == {"kind": "contains", "value": "a"}
-
-
-@pytest.mark.parametrize(
-    ("check", "told"),
-    [
-        ({"regex": "sk-Zq9[A-Za-z0-9]{20}"}, 'matches /sk-Zq9[A-Za-z0-9]{20}/: "***"'),
-        ({"regex": "is.*"}, 'matches /is.*/: "***"'),
-        ({"regex": "The k.."}, 'matches /The k../: "The key"'),
-        ({"ends-with": "Have a nice day and bye, you."}, 'ends with "The key is ***", not'),
-        ({"starts-with": "Have a nice day and bye, you."}, 'starts with "The key is ***", not'),
-    ],
-)
-def test_no_piece_of_a_secret_is_shown(bench, check, told):
+@pytest.mark.parametrize("edge", ["starts", "ends"])
+def test_a_shown_edge_cuts_no_secret_in_half(bench, edge):
     key = "sk-Zq9Secret0123456789abcdefXY"
 
     with masking(Masker([key])):
-        judged = bench.judged(check, f"The key is {key}")
+        judged = bench.judged({f"{edge}-with": "Have a nice day and bye, you."}, f"The key is {key}")
 
-    said = [*judged.hits, *judged.misses]
-    assert told in said[0]
-    assert "Secret" not in str(said)
+    assert judged.misses[0].startswith(f'{edge} with "The key is ***", not')

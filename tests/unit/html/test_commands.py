@@ -33,15 +33,9 @@ FOUND = (
     ([{"target": "gpt"}], [""]),
     ([{"node_id": "[a]/p.yaml::tent", "target": "t"}], ["cd '[a]' && pytest p.yaml::tent --agentv-target=t"]),
     ([{"node_id": "p[1].yaml::tent", "target": "t"}], [""]),
-    (
-        [GPT, CAREFUL],
-        [f"pytest evals/p.yaml::tent@{name} --agentv-target=gpt,careful" for name in ("gpt", "careful")],
-    ),
+    ([GPT, CAREFUL], [f"pytest evals/p.yaml::tent@{name} --agentv-target=gpt,careful" for name in ("gpt", "careful")]),
     ([GPT], ["pytest evals/p.yaml --agentv-eval-id=tent --agentv-target=gpt"]),
-    (
-        [combined("formal", "gpt", eval_id="tent@formal")],
-        ["pytest evals/p.yaml::tent@formal --agentv-target=gpt"],
-    ),
+    ([combined("formal", "gpt", eval_id="tent@formal")], ["pytest evals/p.yaml::tent@formal --agentv-target=gpt"]),
     (
         [combined("gpt-formal", "gpt", eval_id="tent@formal"), combined("gpt-short", "gpt", eval_id="tent@short")],
         [f"pytest evals/p.yaml --agentv-eval-id=tent@{tone} --agentv-target=gpt" for tone in ("formal", "short")],

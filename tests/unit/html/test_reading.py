@@ -6,7 +6,6 @@ import pytest
 import report_runs
 from thorough import varied
 
-from pytest_agentv.errors import FileError
 from pytest_agentv.reports.baseline import baseline_of, baseline_text
 from pytest_agentv.reports.html.cases import compare
 from pytest_agentv.reports.html.page import ReportInput, report_text
@@ -17,25 +16,12 @@ def run_from(*values: dict[str, object]) -> Run:
     return run_of("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **value} for value in values])
 
 
-def test_the_last_line_of_a_case_counts_and_the_others_are_counted(tmp_path: Path) -> None:
-    first, second = report_runs.results(1, targets=("m",), seed=1)[0], report_runs.results(1, targets=("m",), seed=2)[0]
-    run = read_run(report_runs.write(tmp_path / "run.jsonl", [first, first, second]))
-    assert run.dropped == 2
-    assert [result.value["timestamp"] for result in run.results] == [second["timestamp"]]
-
-
 def test_a_line_that_says_an_attempt_anew_is_no_further_attempt() -> None:
     first = {"run_id": "r", "timestamp": "1", "score": 0}
     last = {"run_id": "r", "timestamp": "2"}
     run = run_from(first, {**first, "tags": ["new"]}, last, last)
     assert [(each["timestamp"], each.get("tags")) for each in run.earlier] == [("1", ["new"])]
     assert run.dropped == 3
-
-
-def test_cases_of_two_targets_are_two() -> None:
-    run = run_from({"target": "one"}, {"target": "two"})
-    assert [result.key for result in run.results] == ["a@one", "a@two"]
-    assert run.dropped == 0
 
 
 def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
@@ -45,12 +31,6 @@ def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     assert len(run.results) == 1
     assert len(run.problems) == 2
     assert "has no eval_id" in run.problems[1]
-
-
-def test_a_file_without_results_is_a_fault(tmp_path: Path) -> None:
-    (tmp_path / "empty.jsonl").write_text("", "utf-8")
-    with pytest.raises(FileError, match="holds no results"):
-        read_run(tmp_path / "empty.jsonl")
 
 
 def test_a_baseline_has_cases_and_no_results(tmp_path: Path) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.reports import columns
-from pytest_agentv.reports.figures import format_cost
 from pytest_agentv.reports.html import reading
 from pytest_agentv.reports.html.cases import judgements_of, why_of
 
@@ -53,18 +51,6 @@ def test_scripts_of_the_page_tell_figures_as_the_page_does(
     assert json.loads(done.stdout) == [say(value) for value in values]
 
 
-def test_dollars_are_those_of_the_summary() -> None:
-    """Two decimals said $0.01 a case beside $0.0298 for two, and $0.0000 for $0.00004."""
-    assert reading.dollars(None) == ""
-    for amount in (0, 0.00004, 0.0042, 0.0149, 0.0225, 1234.5):
-        assert reading.dollars(amount) == format_cost(amount)
-
-
-@pytest.mark.parametrize("share", [0.0, -0.0, -0.0004])
-def test_a_difference_that_rounds_to_zero_has_no_minus(share: float) -> None:
-    assert (reading.points(share), columns.points(share)) == ("+0.0", "+0.0")
-
-
 def test_hidden_characters_are_spelled_out() -> None:
     assert reading.spelled("a\u202eb\x1b\tc\n") == "a[U+202E]b[U+001B]\tc\n"
 
@@ -78,18 +64,3 @@ def test_why_names_the_reason() -> None:
     judged = [{"name": "facts", "type": "llm_judge", "score": 0.5, "misses": ["the price", "the weight"]}]
     value = {"status": "fail", "evaluator_results": judged, "unmet_required": ["Names the price"]}
     assert why_of(value, judgements_of(value), 0.8) == "required: Names the price; facts: the price; the weight"
-
-
-def test_the_default_judge_has_a_row() -> None:
-    found = judgements_of({"score": 0.4, "reasoning": "Too curt. Really.", "misses": [], "judge": "gpt@1234"})
-    assert [(each.name, each.score, each.reason, each.model) for each in found] == [
-        ("default judge", 0.4, "Too curt", "gpt@1234")
-    ]
-
-
-def test_members_of_composites_stand_below_them() -> None:
-    member = {"name": "b", "type": "heuristic", "score": 0}
-    found = judgements_of(
-        {"evaluator_results": [{"name": "a", "type": "composite", "score": 0, "evaluator_results": [member]}]}
-    )
-    assert [(each.name, each.depth) for each in found] == [("a", 0), ("b", 1)]

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pytest_agentv.stats.agreement import confusion, corrected_rate, kappa, krippendorff_alpha, ppi
+from pytest_agentv.stats.agreement import corrected_rate, kappa, krippendorff_alpha, ppi
 from pytest_agentv.stats.comparing import (
     LEAST_DIFFERING,
     answers_to_confirm,
@@ -21,30 +21,22 @@ from pytest_agentv.stats.comparing import (
     required_cases,
     sign_flip,
     t_test_below,
-    tango,
     variance_between,
     variance_of,
-    variance_within,
 )
 from pytest_agentv.stats.intervals import (
     Interval,
     answer_variance,
-    is_flaky,
-    mean_interval,
     needed_passes,
     pass_all,
     pass_at,
     pass_rate,
-    passing,
-    repeat_interval,
     spread,
     t_quantile,
     t_upper_tail,
     verdict,
-    wilson,
 )
 
-NEAR = 1e-9
 GRADED = [-0.4, -0.2, 0, 0.2, -0.6, -0.2, -0.4, 0, 0.2, -0.8]
 
 
@@ -55,28 +47,6 @@ def bounds(interval: Interval | None) -> tuple[float, float]:
 
 def digits(text: str) -> list[int]:
     return [int(digit) for digit in text]
-
-
-@pytest.mark.parametrize(
-    ("successes", "n", "interval"),
-    [
-        (0, 1, (0, 0.793450685623)),
-        (1, 1, (0.206549314377, 1)),
-        (0, 10, (0, 0.277532799863)),
-        (10, 10, (0.722467200137, 1)),
-        (7, 10, (0.396778147461, 0.892208732594)),
-        (47, 50, (0.837829083112, 0.979385029651)),
-        (98, 100, (0.929988209271, 0.99449803245)),
-        (490, 500, (0.963579816753, 0.989100816404)),
-    ],
-)
-def test_intervals_of_a_share(successes, n, interval):
-    assert bounds(wilson(successes / n, n)) == pytest.approx(interval, abs=NEAR)
-
-
-def test_a_share_of_none_or_of_all_may_be_exactly_that():
-    assert {wilson(0.0, n).low for n in range(1, 300)} == {0.0}
-    assert {wilson(1.0, n).high for n in range(1, 300)} == {1.0}
 
 
 @pytest.mark.parametrize(("t", "tail"), [(math.inf, 0.0), (-math.inf, 1.0), (1e200, 0.0), (0.0, 0.5)])
@@ -91,25 +61,10 @@ def test_equal_changes_of_all_units_leave_no_doubt(value, p):
 
 @pytest.mark.parametrize(
     ("probability", "df", "value"),
-    [
-        (0.975, 1, 12.7062047362),
-        (0.975, 2, 4.30265272975),
-        (0.975, 9, 2.2621571628),
-        (0.975, 49, 2.00957523713),
-        (0.975, 499, 1.96472939099),
-        (0.9, 3, 1.6377443537),
-    ],
+    [(0.975, 1, 12.7062047362), (0.975, 9, 2.2621571628), (0.975, 499, 1.96472939099), (0.9, 3, 1.6377443537)],
 )
 def test_quantiles_of_t(probability, df, value):
     assert t_quantile(probability, df) == pytest.approx(value, rel=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("wins", "losses", "p"),
-    [(0, 5, 0.03125), (1, 7, 0.03515625), (2, 10, 0.019287109375), (5, 5, 0.623046875), (3, 15, 0.00376892089844)],
-)
-def test_the_sign_flip_test_of_plain_outcomes_is_mcnemars(wins, losses, p):
-    assert sign_flip([1] * wins + [-1] * losses + [0] * 7) == pytest.approx(p, rel=1e-9)
 
 
 def test_the_sign_flip_test_of_graded_scores():
@@ -120,7 +75,6 @@ def test_the_sign_flip_test_of_graded_scores():
 
 @pytest.mark.parametrize("values", [[1 / 3, 1 / 3, -2 / 3], [-1 / 3, -1 / 3, 2 / 3]])
 def test_the_sign_flip_test_counts_equal_sums_of_thirds_as_equal(values):
-    """Of eight sums, three are above 0 and two are 0. In billionths, two thirds are not twice a third."""
     assert sign_flip(values) == 5 / 8
 
 
@@ -131,15 +85,7 @@ def test_the_sign_flip_test_gives_way_to_t_beyond_the_states_it_keeps(monkeypatc
 
 @pytest.mark.parametrize(
     ("counts", "p"),
-    [
-        ((0, 5, 5, 5), 0.00396825396825),
-        ((1, 5, 5, 5), 0.0238095238095),
-        ((2, 5, 5, 5), 0.0833333333333),
-        ((0, 10, 10, 10), 5.41254411223e-06),
-        ((6, 10, 10, 10), 0.0433436532508),
-        ((0, 3, 3, 3), 0.05),
-        ((3, 5, 9, 10), 0.241758241758),
-    ],
+    [((0, 5, 5, 5), 0.00396825396825), ((0, 10, 10, 10), 5.41254411223e-06), ((3, 5, 9, 10), 0.241758241758)],
 )
 def test_fishers_exact_test(counts, p):
     assert fisher_less(*counts) == pytest.approx(p, rel=1e-10)
@@ -150,10 +96,6 @@ def test_adjusted_p_values():
     assert benjamini_hochberg(p_values) == pytest.approx(
         [0.008, 0.032, 0.0672, 0.0672, 0.0672, 0.08, 0.0845714285714, 0.205]
     )
-
-
-def test_adjusted_p_values_keep_the_order_of_the_cases():
-    assert benjamini_hochberg([0.205, 0.001]) == pytest.approx([0.205, 0.002])
 
 
 @pytest.mark.parametrize(("pairs", "fresh"), [(10, 10), (300, 10), (301, 11), (1000, 14), (10_000, 24)])
@@ -167,7 +109,6 @@ def test_no_confirmation_stays_none():
 
 @pytest.mark.parametrize(("pairs", "before", "fresh"), [(10, 1, 99), (11, 1, 0), (500, 2, 99), (600, 2, 0)])
 def test_a_suspect_that_no_hundred_answers_could_confirm_gets_none(pairs, before, fresh):
-    """Against one answer of the baseline, 300 cases would take 2,999 for each suspect."""
     assert answers_to_confirm(pairs, before, 10) == fresh
 
 
@@ -180,7 +121,6 @@ def test_kappa():
 
 @pytest.mark.parametrize(("level", "alpha"), [("nominal", 0.691), ("ordinal", 0.807), ("interval", 0.811)])
 def test_krippendorffs_alpha_of_the_usual_example(level, alpha):
-    """Three raters and fifteen units, many ratings missing."""
     raters = ("*****34121133*3", "1*213343*******", "**21344*21133*4")
     ratings = [[None if mark == "*" else int(mark) for mark in unit] for unit in zip(*raters, strict=True)]
     assert krippendorff_alpha(ratings, level) == pytest.approx(alpha, abs=5e-4)
@@ -193,41 +133,11 @@ def test_krippendorffs_alpha_needs_ratings_that_differ():
 
 @pytest.mark.parametrize(
     ("j", "passes", "judged", "any_passes", "all_pass"),
-    [
-        (1, 3, 5, 0.6, 0.6),
-        (2, 3, 5, 0.9, 0.3),
-        (3, 3, 5, 1, 0.1),
-        (5, 1, 10, 0.5, 0),
-        (3, 9, 10, 1, 0.7),
-        (3, 10, 10, 1, 1),
-        (3, 0, 10, 0, 0),
-    ],
+    [(2, 3, 5, 0.9, 0.3), (5, 1, 10, 0.5, 0), (3, 9, 10, 1, 0.7), (3, 0, 10, 0, 0)],
 )
 def test_pass_at_and_pass_all(j, passes, judged, any_passes, all_pass):
     assert pass_at(j, passes, judged) == pytest.approx(any_passes)
     assert pass_all(j, passes, judged) == pytest.approx(all_pass)
-
-
-def test_pass_at_needs_enough_answers():
-    assert pass_at(3, 2, 2) is None
-    assert pass_all(3, 2, 2) is None
-
-
-@pytest.mark.parametrize(
-    ("wins", "losses", "n", "expected"),
-    [
-        (1, 7, 21, (-0.5172322764, -0.02600303248)),
-        (0, 0, 10, (-0.2775327999, 0.2775327999)),
-        (0, 5, 25, (-0.3913095037, -0.04016929887)),
-        (3, 15, 100, (-0.208627584, -0.041243516)),
-        (0, 10, 10, (-1, -0.4449344003)),
-        (10, 0, 10, (0.4449344003, 1)),
-        (4, 4, 50, (-0.1252661925, 0.1252661925)),
-        (0, 0, 1, (-0.7934506856, 0.7934506856)),
-    ],
-)
-def test_tangos_interval(wins, losses, n, expected):
-    assert bounds(tango(wins, losses, n)) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +145,6 @@ def test_tangos_interval(wins, losses, n, expected):
     [
         (GRADED, {}, -0.22, (-0.4579749195, 0.01797491953)),
         ([0] * 10, {"graded": True}, 0, (-0.2775327999, 0.2775327999)),
-        ([-0.2] * 10, {}, -0.2, (-0.4775327999, 0.07753279986)),
         (GRADED, {"groups": "aabbccddee"}, -0.22, (-0.4588388388, 0.01883883881)),
         (GRADED, {"weights": [1] * 5 + [2] * 5}, -0.2266666667, (-0.4914864638, 0.03815313045)),
     ],
@@ -246,94 +155,18 @@ def test_intervals_of_differences(differences, options, mean, expected):
     assert bounds(estimate.interval) == pytest.approx(expected, abs=1e-9)
 
 
-def test_one_pair_has_a_difference_and_no_interval():
-    found = compare_pairs([-0.2])
-    assert found.estimate.mean == pytest.approx(-0.2)
-    assert found.estimate.interval is None
-    assert found.p_exact is None
-    assert decide_change(found, 0.05) == "cannot tell"
-
-
-def test_two_pairs_have_an_interval():
-    assert compare_pairs([-0.2, 0.1]).estimate.interval is not None
-    assert compare_pairs([-1, 0]).estimate.interval == tango(0, 1, 2)
-
-
-def test_a_group_of_pairs_is_one_unit():
-    assert compare_pairs([-1, -1, -1], groups="aaa").estimate.interval is None
-
-
-@pytest.mark.parametrize(
-    ("scores", "facts", "mean", "expected"),
-    [
-        ([0.8, 1, 1, 0.6, 1, 0, 0.4, 1, 1, 1], {}, 0.78, (0.481649795, 0.9311677173)),
-        ([1.0] * 10, {"graded": True}, 1, (0.6614913773, 1)),
-        ([0.8] * 10, {}, 0.8, (0.4445294983, 0.9523653281)),
-        ([0.98, 0.99, 1, 1, 0.97, 1, 1, 1, 1, 0.95], {}, 0.989, (0.6471654168, 0.9997731502)),
-        ([0.02, 0.01, 0, 0, 0.03, 0, 0, 0, 0, 0.05], {}, 0.011, (0.0002268498, 0.3528345832)),
-        (digits("110110001111"), {"groups": "000112223344"}, 0.6666666667, (0.1799018373, 0.9480096744)),
-    ],
-)
-def test_intervals_of_a_mean(scores, facts, mean, expected):
-    estimate = mean_interval(scores, **facts)
-    assert estimate.mean == pytest.approx(mean)
-    assert bounds(estimate.interval) == pytest.approx(expected, abs=1e-9)
-
-
-def test_plain_outcomes_get_wilsons_interval():
-    assert mean_interval([1] * 47 + [0] * 3).interval == wilson(47 / 50, 50)
-
-
-def test_one_case_has_no_interval():
-    assert mean_interval([0.8]).interval is None
-    assert mean_interval([1, 1, 0], groups="aaa").interval is None
-
-
 def test_the_standard_error_counts_groups():
     assert spread(digits("110110001111"), "000112223344").error == pytest.approx(0.215165741456)
 
 
-def test_equal_values_have_no_error_at_all():
-    assert spread([0.1] * 7).error == 0
-
-
-def test_these_cases_asked_again():
-    answers = [[1, 1, 1, 1, 1], [1, 1, 0, 1, 0], [0, 0, 0, 0, 0]]
-    estimate = repeat_interval(answers)
-    assert estimate.mean == pytest.approx(0.5333333333)
-    # Only the middle case varies: its variance 0.3 / 5 answers / 3 cases squared.
-    low, high = bounds(estimate.interval)
-    assert low < 0.5333 < high
-    effective = (8 / 15 * 7 / 15) / (0.3 / 5 / 9) * (1.959963984540 / 2.178812829663) ** 2  # 12 degrees of freedom
-    assert (low, high) == pytest.approx(bounds(wilson(8 / 15, effective)))
-    assert high - low < bounds(mean_interval([1, 0.6, 0]).interval)[1] - bounds(mean_interval([1, 0.6, 0]).interval)[0]
-
-
-def test_cases_with_one_answer_cannot_tell_how_they_would_repeat():
-    assert repeat_interval([[1, 1], [1]]).interval is None
-
-
-@pytest.mark.parametrize(
-    ("answers", "rate", "needed"), [(5, 0.8, 4), (10, 0.8, 8), (10, 0.85, 9), (3, 1.0, 3), (3, 0.0, 0), (7, 0.9, 7)]
-)
+@pytest.mark.parametrize(("answers", "rate", "needed"), [(5, 0.8, 4), (10, 0.85, 9), (3, 0.0, 0), (7, 0.9, 7)])
 def test_needed_passes(answers, rate, needed):
     assert needed_passes(answers, rate) == needed
 
 
-def test_a_rate_above_zero_needs_a_pass():
-    assert needed_passes(3, 0.01) == 1
-
-
 @pytest.mark.parametrize(
     ("passes", "fails", "answers", "rate", "expected"),
-    [
-        (4, 0, 5, 0.8, "pass"),
-        (3, 1, 5, 0.8, None),
-        (2, 2, 5, 0.8, "fail"),
-        (0, 1, 3, 1.0, "fail"),
-        (8, 1, 10, 0.8, "pass"),
-        (7, 0, 10, 0.8, None),
-    ],
+    [(4, 0, 5, 0.8, "pass"), (3, 1, 5, 0.8, None), (2, 2, 5, 0.8, "fail"), (0, 1, 3, 1.0, "fail")],
 )
 def test_the_verdict_is_told_when_it_is_certain(passes, fails, answers, rate, expected):
     assert verdict(passes, fails, answers, rate) == expected
@@ -341,30 +174,10 @@ def test_the_verdict_is_told_when_it_is_certain(passes, fails, answers, rate, ex
 
 @pytest.mark.parametrize(
     ("passes", "judged", "stopped", "rate"),
-    [
-        (4, 5, "pass", 0.75),
-        (0, 1, "fail", 0.0),
-        (9, 10, None, 0.9),
-        (4, 4, "pass", 1.0),
-        (2, 5, "fail", 0.5),
-        (1, 1, None, 1),
-    ],
+    [(4, 5, "pass", 0.75), (0, 1, "fail", 0.0), (9, 10, None, 0.9), (2, 5, "fail", 0.5)],
 )
 def test_the_pass_rate_after_an_early_stop(passes, judged, stopped, rate):
     assert pass_rate(passes, judged, stopped) == rate
-
-
-def test_flaky_is_neither_always_nor_never():
-    assert [is_flaky(passes, 3) for passes in range(4)] == [False, True, True, False]
-
-
-def test_an_answer_passes_at_its_threshold():
-    assert passing([0.8 - 1e-12, 0.79, 1], 0.8) == 2
-
-
-@pytest.mark.parametrize(("repeats", "cases"), [(1, 422), (3, 143), (5, 87), (10, 45)])
-def test_required_cases(repeats, cases):
-    assert required_cases(0.05, 0.0667, 0.0008, repeats) == cases
 
 
 def test_the_least_drop_is_seen_with_the_cases_that_it_requires():
@@ -372,12 +185,6 @@ def test_the_least_drop_is_seen_with_the_cases_that_it_requires():
     deviation = (0.0008 + 2 * 0.0667 / 5) ** 0.5
     assert least_drop(deviation, cases) == pytest.approx(0.05, rel=0.02)
     assert least_drop(1.0, 4) == pytest.approx((3.182446305284 + 0.841621233573) / 2)
-
-
-def test_the_variance_within_cases():
-    assert variance_within(map(variance_of, ([1, 0], [1, 1, 1], [0]))) == pytest.approx(0.25)
-    assert variance_within(map(variance_of, ([1], [0]))) is None
-    assert variance_of([0.5, 0.7, 0.9]) == pytest.approx(0.04)
 
 
 def ends(answers, needed, passes=0, fails=0):
@@ -398,24 +205,10 @@ def test_early_stops_bias_neither_the_rate_nor_the_variance(answers, needed):
         assert sum(p * answer_variance(*end) for p, *end in chances) == pytest.approx(rate * (1 - rate))
 
 
-def test_the_variance_of_all_answers_is_that_of_their_verdicts():
-    assert answer_variance(3, 5, None) == pytest.approx(variance_of([1, 1, 1, 0, 0]))
-    assert answer_variance(1, 1, None) is None
-    assert answer_variance(1, 1, "pass") == 0
-
-
 def test_ten_answers_that_all_must_pass_fail_a_reliable_case_often():
     assert chance_of_red_case(0.95, 10, 1.0, 1) == pytest.approx(0.401, abs=1e-3)
     assert chance_of_red_case(0.95, 5, 0.8, 1) == pytest.approx(1 - 0.95**5 - 5 * 0.05 * 0.95**4)
     assert chance_of_red_case(0.95, 10, 1.0, 2) == pytest.approx(1 - 0.95**20)
-
-
-def test_a_confusion_table_tells_the_rates_of_a_judge():
-    table = confusion([True, True, False, False, True], [True, False, True, False, True])
-    assert (table.both_pass, table.only_judge, table.only_label, table.both_fail) == (2, 1, 1, 1)
-    assert table.true_positive_rate == (2 / 3, wilson(2 / 3, 3))
-    assert table.false_positive_rate == (0.5, wilson(0.5, 2))
-    assert confusion([], []).true_positive_rate is None
 
 
 def test_a_corrected_rate_needs_labels_of_both_classes():
@@ -435,16 +228,7 @@ def test_a_corrected_rate_stays_a_rate():
     assert 0 <= bad.interval.low <= bad.rate <= bad.interval.high <= 1
 
 
-def test_a_perfect_judge_makes_the_unlabelled_cases_count():
-    labels = [1] * 60 + [0] * 40
-    found = ppi(labels, labels, [1] * 600 + [0] * 400)
-    assert found.rate == pytest.approx(0.6)
-    alone = wilson(0.6, 100)
-    assert found.interval.high - found.interval.low < (alone.high - alone.low) / 2
-
-
 def test_a_lenient_judge_is_corrected():
-    """The judge passes a third of the bad answers; the correction takes them back."""
     labels = [1] * 70 + [0] * 30
     judge = [1] * 70 + [1] * 10 + [0] * 20
     found = ppi(judge, labels, [1] * 800 + [0] * 200)
@@ -457,34 +241,12 @@ def test_a_useless_judge_leaves_the_labels_alone():
     assert found.rate == pytest.approx(0.5)
 
 
-def test_the_drop_that_would_be_seen():
-    assert drop_seen(0.3, 1) is None
-    assert drop_seen(0.3, 50, answers=5) == pytest.approx(least_drop(0.3, 50))
-    assert drop_seen(5.0, 2) == 1.0, "no drop is larger"
-    # Where no case differs, Tango's interval of ten pairs is 0.2775 wide on either side; half as much again is seen.
-    assert drop_seen(0.0, 10, answers=5) == pytest.approx(0.2775327999 * (1 + 0.8416212336 / 1.9599639845))
-
-
 @pytest.mark.parametrize(("deviation", "units", "answers"), [(0.1, 100, 1), (0.0, 100, 1), (0.02, 50, 5), (0.0, 7, 1)])
 def test_no_drop_is_seen_at_which_too_few_cases_differ_to_call_it_one(deviation, units, answers):
-    """With one flip among 100 cases, 3 points were claimed: three cases, where five must differ."""
     drop = drop_seen(deviation, units, answers=answers)
     share = 1 - (1 - drop) ** answers
     fewer = math.fsum(math.comb(units, i) * share**i * (1 - share) ** (units - i) for i in range(LEAST_DIFFERING))
     assert fewer <= 0.2 + 1e-9
-
-
-def test_fewer_cases_than_must_differ_show_no_drop():
-    assert [drop_seen(deviation, 4, answers=5) for deviation in (0.0, 0.1)] == [1.0, 1.0]
-    assert drop_seen(0.05, 2, cases=40, answers=5) < 1.0, "cases differ, not groups of cases"
-
-
-def test_a_drop_that_is_seen_is_called_one_in_four_of_five_runs():
-    """One flip among 100 cases: of a drop of 3 points, which was claimed, 15 of 100 runs told."""
-    drop = drop_seen(compare_pairs([-1.0] + [0.0] * 99).error, 100)
-    rng = random.Random(1)
-    runs = [[-float(rng.random() < drop) for _ in range(100)] for _ in range(500)]
-    assert sum(decide_change(compare_pairs(run), 0.05) == "regressed" for run in runs) >= 380
 
 
 def test_cases_to_see_a_drop():
@@ -496,15 +258,6 @@ def test_cases_to_see_a_drop():
         deviation = math.sqrt(2 * within / answers)
         seen = [drop_seen(deviation, cases, answers=answers) for cases in (needed, needed - 1)]
         assert seen[0] <= 0.05 < seen[1], "the one is the other's inverse"
-
-
-@pytest.mark.parametrize(("deviation", "size"), [(0.8, 10), (0.1, 10), (0.04, 3.5), (0.0, 10)])
-def test_cases_in_groups_are_as_many_as_the_least_drop_of_their_groups_takes(deviation, size):
-    """Groups were counted as cases: 220 groups of ten cases saw 15 points, and 1,893 cases were to see 5."""
-    needed = cases_to_see(0.05, 0.0, deviation**2, 1, size)
-    fewer, enough = (drop_seen(deviation, int(units), cases=needed) for units in (needed / size - 1, needed / size))
-    assert enough <= 0.0501
-    assert fewer > 0.05 or needed == cases_to_see(0.05, 0.0, 0.0, 1), "or so few cases would not differ enough"
 
 
 def test_cases_that_groups_are_asked_for_see_the_drop_in_four_of_five_runs():
@@ -531,15 +284,3 @@ def test_answers_of_a_case_vary_less_than_its_group():
     )
     assert most_within([1.0, -1.0] * 10, 0.0, 1, 2) == 0.0, "the differences of each group cancel out"
     assert most_within([0.5], 0.2, 3) == pytest.approx(0.06)
-
-
-def test_variances_between_cases_are_what_answers_at_random_leave():
-    assert variance_between(0.5, 0.1, 5) == pytest.approx(0.25 - 0.04)
-    assert variance_between(0.1, 0.2, 1) == 0.0
-
-
-@pytest.mark.parametrize("deviations", [(0.2, 0.1), (0.0, 0.0)], ids=["some", "none"])
-def test_the_least_drops_take_the_most_cases(deviations: tuple[float, float]) -> None:
-    for size in (1, 10):
-        counts = [cases_to_see(drop, *deviations, 3, size) for drop in (1e-3, 1e-9, 1e-15, 1e-17)]
-        assert counts == sorted(counts)

@@ -2,13 +2,12 @@
 
 import itertools
 import random
-from fractions import Fraction
 
 import pytest
 from thorough import tries, varied
 
 from pytest_agentv.stats.comparing import compare_pairs, decide_change
-from pytest_agentv.stats.intervals import mean_interval, needed_passes, pass_rate, verdict
+from pytest_agentv.stats.intervals import mean_interval, needed_passes, verdict
 
 
 def share_of_passes(rng, p, answers):
@@ -77,23 +76,3 @@ def test_an_early_stop_never_changes_a_verdict(answers):
                 fails += outcome == "f"
                 early = early or known[passes, fails]
             assert early == known[passes, fails]
-
-
-@pytest.mark.parametrize("answers", range(2, 9))
-@pytest.mark.parametrize("p", [Fraction(1, 2), Fraction(9, 10), Fraction(1, 5)])
-def test_the_corrected_rate_has_no_bias(answers, p):
-    """The expectation over all ways in which a case can go is its true rate, exactly.
-
-    A verdict that is certain after the first answer leaves nothing to correct, and such rates are left out.
-    """
-    for needed in range(2, answers):
-        rate, expectation = needed / answers, Fraction(0)
-        stack = [(0, 0, Fraction(1))]
-        while stack:
-            passes, fails, chance = stack.pop()
-            certain = verdict(passes, fails, answers, rate)
-            if certain or passes + fails == answers:
-                expectation += chance * Fraction(pass_rate(passes, passes + fails, certain)).limit_denominator(1000)
-                continue
-            stack += [(passes + 1, fails, chance * p), (passes, fails + 1, chance * (1 - p))]
-        assert expectation == p

@@ -6,10 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from pytest_agentv.model.results import EvalResult, RepeatFigures
-from pytest_agentv.reports.baseline import baseline_of, baseline_text, read_baseline
-from pytest_agentv.reports.columns import ShortNames
+from pytest_agentv.reports.baseline import baseline_of, baseline_text
 from pytest_agentv.reports.judged_cases import (
-    Confirmation,
     case_of,
     cases_of_run,
     ended_at,
@@ -43,27 +41,6 @@ def result(**changes):
     return EvalResult("t", "tent", "d", 0.7, (), (), "an answer", "azure", eval_file="a.yaml", threshold=0.8, **changes)
 
 
-def test_a_foreign_result_needs_an_id_and_a_score_only():
-    case = case_of({"eval_id": "tent", "score": 0.4})
-    assert (case.name, case.scores, case.threshold, case.value) == ("tent", (0.4,), None, 0.4)
-    assert (case.outcomes, case.passes) == ((0.4,), 0)
-
-
-def test_one_answer_passes_as_the_run_decided_it_and_else_by_the_threshold():
-    assert case_of({"eval_id": "a", "score": 1, "threshold": 0.8, "status": "fail"}).passes == 0
-    assert case_of({"eval_id": "a", "score": 0.8 - 1e-12, "threshold": 0.8}).passes == 1
-
-
-def test_a_repeated_case_brings_its_answers():
-    confirmed = REPEAT.replace(confirm=REPEAT.replace(asked=10, judged=10, passes=0))
-    [case] = cases_of_run([result(repeat=confirmed, tags=("x",), group="g", required=True)])
-    assert (case.passes, case.judged, case.asked, case.stopped) == (2, 3, 5, "fail")
-    assert (case.errors, case.is_cut_short) == (1, True)
-    assert case.confirmation == Confirmation(10, 10, 0)
-    assert (case.tags, case.group, case.required, case.flags) == (("x",), "g", True, ("cached",))
-    assert case.tools == (("a",), (), ())
-
-
 def test_what_a_run_holds_and_what_its_file_holds_is_the_same(tmp_path):
     path = tmp_path / "r.jsonl"
     both = [result(repeat=REPEAT, node_id="a.yaml::tent"), result(node_id="a.yaml::tent-2", conversation_id="talk")]
@@ -74,23 +51,16 @@ def test_what_a_run_holds_and_what_its_file_holds_is_the_same(tmp_path):
     assert cases_of_run(both)[1].group == "talk"
 
 
-def test_an_error_has_no_answers():
-    case = case_of({"eval_id": "a", "score": 0, "status": "error", "threshold": 1})
-    assert (case.is_error, case.scores) == (True, ())
-
-
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
         ({"score": 1}, "the result has no eval_id: expected a text, got null"),
         ({"eval_id": "a", "score": "1"}, "the result of 'a' has no score: expected a number, got the text '1'"),
-        ({"eval_id": "a", "score": True}, "the result of 'a' has no score: expected a number, got true"),
         (
             {"eval_id": "a", "score": 1, "repeat": {"scores": [1, None]}},
             "the result of 'a' has no repeat.scores: expected a list of numbers",
         ),
         ({"eval_id": "a", "score": 87}, "the result of 'a' has the score 87 and no threshold: expected 0 to 1"),
-        ({"eval_id": "a", "score": -0.5}, "the result of 'a' has the score -0.5 and no threshold: expected 0 to 1"),
     ],
 )
 def test_what_is_no_result_is_told(tmp_path, value, fault):
@@ -123,7 +93,6 @@ def of_test(number, **changes):
 
 
 def test_a_test_is_the_same_case_whichever_others_of_its_id_are_in_the_run():
-    """Otherwise, a part of a run had new cases in the place of those of the baseline, which were gone."""
     alone, both = cases_of_run([of_test(1)]), cases_of_run([of_test(0), of_test(1)])
     assert alone[0].name != both[1].name
     assert alone[0].key == both[1].key == ("t.py::test[1]::tent", "azure")
@@ -132,20 +101,8 @@ def test_a_test_is_the_same_case_whichever_others_of_its_id_are_in_the_run():
     assert ([pair.old for pair in pairing.pairs], pairing.gone, pairing.new) == ([both[1]], (both[0],), ())
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_baseline_knows_its_tests_however_many_there_are_of_an_id(tmp_path, count):
-    cases = cases_of_run([of_test(number) for number in range(count)])
-    path = tmp_path / "base.jsonl"
-    path.write_text(baseline_text(baseline_of(cases)))
-    read = read_baseline(path).cases
-    names, known = ShortNames(read), ShortNames(cases)
-    assert [(case.key, names.of(case)) for case in read] == [(case.key, known.of(case)) for case in cases]
-    assert pair_cases(cases_of_run([of_test(0)]), read).new == ()
-
-
 @pytest.mark.parametrize("node_id", ["t.py::test[1]", "a.yaml::tent-2"])
 def test_a_suspect_is_asked_again_although_others_have_its_id(tmp_path, node_id):
-    """It is judged before the others are known, and was compared with no case of the baseline, or with another one."""
     file = node_id.partition("::")[0]
     first = result(node_id=f"{file}::tent", repeat=REPEAT.replace(scores=(0.1,) * 5, passes=0, judged=5, stopped=None))
     good = result(node_id=node_id, repeat=REPEAT.replace(scores=(1.0,) * 5, passes=5, judged=5, stopped=None))
@@ -156,18 +113,6 @@ def test_a_suspect_is_asked_again_although_others_have_its_id(tmp_path, node_id)
     bad = good.replace(repeat=first.repeat, eval_file=file)
     assert suspicion.answers(bad) == 10
     assert suspicion.answers(before[1]) == suspicion.answers(before[0]) == 0
-
-
-def test_cases_of_one_name_that_have_no_items_keep_it():
-    one, other = (case_of({"eval_id": "a", "score": score}) for score in (0, 1))
-    assert [each.name for each in unique_names([one, other])] == ["a", "a"]
-    assert [each.name for each in unique_names([one, other.replace(node_id="n::a")])] == ["a", "n::a"]
-
-
-def test_the_last_result_of_a_case_counts(tmp_path):
-    path = tmp_path / "r.jsonl"
-    path.write_text('{"eval_id": "a", "score": 0}\n{"eval_id": "a", "score": 1}\n')
-    assert [case.scores for case in read_cases(path)[0]] == [(1.0,)]
 
 
 @pytest.mark.parametrize(
@@ -189,16 +134,3 @@ def test_what_another_tool_writes_under_our_keys_ends_nothing(others):
     assert (case.name, case.scores, case.passes, case.asked) == ("a", (0.9,), 1, 1)
     assert (case.group, case.tags, case.required, case.confirmation, case.stopped) == (None, (), False, None, None)
     assert run_statistics([case, case]).rate.mean == 1
-
-
-def test_scores_and_groups_of_another_tool_count():
-    value = {"eval_id": "a", "score": 0.5, "threshold": 50, "repeat": {"scores": [87, 12]}, "group": 7}
-    assert result_fault(value) is None
-    case = case_of(value)
-    assert (case.asked, case.passes, case.judged, case.group) == (2, 1, 2, "7")
-
-
-def test_a_result_with_an_error_has_no_score_whatever_its_status_says():
-    for value in ({"error": "no answer"}, {"status": "error"}, {"error": "no answer", "status": "pass"}):
-        case = case_of({"eval_id": "a", "score": 1, "threshold": 0.8, **value})
-        assert (case.is_error, case.scores, case.passes) == (True, (), 0)

@@ -1,1 +1,0 @@
-"""Results of other packages, told by their shape: a file for each."""

@@ -1,0 +1,2 @@
+echo the script is asked >> ../calls.txt
+echo hello from a script

@@ -1,0 +1,1 @@
+def run(prompt): return "x"

@@ -1,0 +1,39 @@
+"""What items and their reports keep."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_agentv.model.messages import JudgeMetrics
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.reports.junit import place_properties, result_properties
+from pytest_agentv.session.showing.item_outcomes import (
+    _ITEMS,
+    EVALUATED,
+    KeptReports,
+    add_properties,
+    forget_properties,
+)
+
+RESULT = EvalResult("t", "a", "shop", 0.5, (), (), "", "default", threshold=0.8, attempts=1, duration_ms=7.5)
+
+
+def test_properties_of_others_stay_when_an_item_is_run_again() -> None:
+    foreign: list[Any] = [("ticket", "A-1"), ("agentv_owner", "me"), ("score", 1), "odd"]
+    item: Any = SimpleNamespace(user_properties=foreign.copy())
+    add_properties(item, [*place_properties("a.eval.yaml", 1), ("agentv_score_tone", 0.5)])
+    add_properties(item, result_properties(RESULT.replace(judge_metrics=JudgeMetrics(1, cost_usd=0.5))))
+    forget_properties(item)
+    assert item.user_properties == foreign
+
+
+def test_only_phases_of_cases_that_have_nothing_to_show_are_let_go():
+    silent = SimpleNamespace(sections=[], **{EVALUATED: True})
+    spoke = SimpleNamespace(sections=[("Captured stdout teardown", "x")], **{EVALUATED: False})
+    foreign = SimpleNamespace(sections=[])
+    call = SimpleNamespace(sections=[], **{EVALUATED: False})
+    stats = {"": [silent, spoke, foreign], "passed": [call]}
+    kept = KeptReports(SimpleNamespace(stats=stats))
+    for _ in range(_ITEMS):
+        assert stats[""] == [silent, spoke, foreign]
+        kept.pytest_runtest_logfinish()
+    assert stats == {"": [spoke, foreign], "passed": [call]}
