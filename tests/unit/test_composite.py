@@ -1,4 +1,5 @@
 import asyncio
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +18,8 @@ from pytest_agentv.evaluators.composite import (
     weighted_average,
 )
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.run import build_result
+from pytest_agentv.evaluators.judge import LlmJudge, Rubric
+from pytest_agentv.evaluators.run import build_result, run_evaluator
 from pytest_agentv.evaluators.script import read_aggregate
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.results import EvaluatorResult, Score
@@ -175,3 +177,23 @@ def test_what_a_model_makes_of_something_unknown_rests_on_it() -> None:
     members = (("safety", SAFETY), ("cheap", Score(0.0, unknown="no cost")))
     assert evaluate(composite(LlmAggregator(), *members, judge=judge), judge).unknown == "cheap: no cost"
     assert evaluate(composite(LlmAggregator(), members[0], judge=judge), judge).unknown is None
+
+
+def test_members_of_members_are_kept_and_members_honour_their_prompts_and_rubrics() -> None:
+    checks = '[{"id": "s", "satisfied": false, "reasoning": ""}]'
+    judge = ScriptedJudge(f'{{"score": 0.5, "checks": {checks}, "overall_reasoning": "o"}}')
+    free = LlmJudge(name="free", prompt="Mine: {{candidate_answer}}")
+    rubric = LlmJudge(name="rubric", rubrics=(Rubric(id="r", description="R d"), Rubric(id="s", description="S d")))
+    inner = Composite(name="inner", evaluators=(free, rubric), aggregator=WeightedAverage())
+    outer = Composite(name="outer", evaluators=(inner,), aggregator=WeightedAverage())
+    services = replace(SERVICES, judge=judge)
+    result = asyncio.run(run_evaluator(outer.prepare(services), make_context(services=services)))
+    assert result.score == 0.25
+    assert result.misses == ("[inner] [rubric] [r] R d: not judged", "[inner] [rubric] [s] S d")
+    assert result.unmet_required == ("[r] R d", "[s] S d")
+    assert sorted(re.sub("<.*?>", "", user_prompt).splitlines()[0] for _, user_prompt in judge.asked) == [
+        "Mine: Answer",
+        "[[ ## question ## ]]",
+    ]
+    (inner_result,) = result.evaluator_results or ()
+    assert [member.name for member in inner_result.evaluator_results or ()] == ["free", "rubric"]
