@@ -60,16 +60,25 @@ def test_each_case_asks_its_own_target(project_in_all_modes):
     }
     project.write("matrix.eval.yaml", json.dumps(matrix))
     project.write("test_it.py", f"""
+        from concurrent.futures import ThreadPoolExecutor
+
         def test_fixture(agentv):
             assert agentv.run("hi", evaluators={HELLO})
 
-        def test_case(agentv):
+        def test_case(agentv, agentv_provider):
             assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
+            assert "hello from default: please: yes" in str(agentv_provider("yes"))
+
+        def test_threads(agentv):
+            def evaluate(by):
+                return agentv.run({{"input": "hi", "target": by}}, id=by, evaluators={HELLO})
+            with ThreadPoolExecutor() as pool:
+                assert all(pool.map(evaluate, ["default", "other"]))
         """)  # fmt: skip
     run = project.run()
-    assert run.outcomes == {"passed": 6}
+    assert run.outcomes == {"passed": 7}
     answers = [(result["target"], result["candidate_answer"]) for result in run.results]
-    assert sorted(answers) == sorted([(by, f"hello from {by}: please: hi") for by in ("default", "other")] * 3)
+    assert sorted(answers) == sorted([(by, f"hello from {by}: please: hi") for by in ("default", "other")] * 4)
 
 
 def test_targets_of_the_command_line_are_each_asked(project):
@@ -182,40 +191,16 @@ def test_threads_of_several_first_answers_need_not_be_told_apart(project):
     assert project.run("--agentv-workers=2").outcomes == {"passed": 1}
 
 
-def test_python_evals_in_threads_ask_their_own_targets(project):
-    project.write("test_it.py", f"""
-        from concurrent.futures import ThreadPoolExecutor
-
-        def test_it(agentv):
-            def evaluate(by):
-                return agentv.run({{"input": "hi", "target": by}}, id=by, evaluators={HELLO})
-            with ThreadPoolExecutor() as pool:
-                assert all(pool.map(evaluate, ["default", "other"]))
-        """)  # fmt: skip
-    for result in project.run().results:
-        assert result["candidate_answer"].startswith(f"hello from {result['target']}")
-
-
-def test_a_test_may_ask_the_target_itself_as_well(project):
-    project.write("test_it.py", f"""
-        def test_it(agentv, agentv_provider):
-            assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
-            assert "hello from default: please: yes" in str(agentv_provider("yes"))
-        """)  # fmt: skip
-    assert project.run().outcomes == {"passed": 1}
-
-
-@pytest.mark.parametrize("changed", ["by: default}", "by: other}"])
-def test_a_resumed_run_sees_that_the_asked_target_has_changed(project, changed):
+def test_a_resumed_run_sees_that_the_asked_target_has_changed(project):
     write_case(project, target="other")
-    project.write("test_it.py", f"""
-        def test_it(agentv): assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
-        """)  # fmt: skip
+    run_other = f'def test_it(agentv): assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})'
+    project.write("test_it.py", run_other)
     project.run("--agentv-out=first.jsonl")
     asked(project)
-    project.write("targets.yaml", TARGETS.replace(changed, changed.replace("}", "2}")))
-    assert project.run("--agentv-resume=first.jsonl").outcomes == {"passed": 2}
-    assert asked(project) == ({"other2": 2} if "other" in changed else {})
+    for changed, calls in (("by: default", {}), ("by: other", {"other2": 2})):
+        project.write("targets.yaml", TARGETS.replace(changed, f"{changed}2"))
+        assert project.run("--agentv-resume=first.jsonl").outcomes == {"passed": 2}
+        assert asked(project) == calls
 
 
 def test_a_call_that_timed_out_is_retried_as_often_as_without_the_fixture(project):
