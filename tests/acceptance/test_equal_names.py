@@ -1,7 +1,5 @@
 """Two folders with equal names: each has its own targets, functions, applications, and kinds."""
 
-import pytest
-
 from pytest_agentv.cli.main import main
 
 CONFTEST = """
@@ -57,17 +55,6 @@ evalcases:
 """
 
 
-@pytest.fixture(scope="module")
-def runs(shared_project):
-    """Run twice with a cache."""
-    files = {"conftest.py": CONFTEST, "agent.py": AGENT, "targets.yaml": TARGETS, "x.eval.yaml": SUITE}
-    project = shared_project()
-    for folder in ("north", "south"):
-        for name, text in {**files, "answer.txt": "program FOLDER"}.items():
-            project.write(f"{folder}/{name}", text.replace("FOLDER", folder))
-    return project.run("--agentv-cache"), project.run("--agentv-cache")
-
-
 def test_validate_knows_the_kinds_of_each_folder(project, monkeypatch, capsys):
     for folder in ("north", "south"):
         for name, text in (("conftest.py", CONFTEST), ("targets.yaml", TARGETS.replace("FOLDER: yes", "north: yes"))):
@@ -81,25 +68,18 @@ def test_validate_knows_the_kinds_of_each_folder(project, monkeypatch, capsys):
     assert said[-1].startswith("2 files checked: 1 error")
 
 
-def answers(run):
-    return sorted(result["candidate_answer"] for result in run.results)
-
-
-def test_each_folder_asks_what_is_in_it(runs):
-    first, _ = runs
+def test_each_folder_asks_and_judges_with_what_is_in_it_and_the_cache_keeps_them_apart(project):
+    files = {"conftest.py": CONFTEST, "agent.py": AGENT, "targets.yaml": TARGETS, "x.eval.yaml": SUITE}
+    for folder in ("north", "south"):
+        for name, text in {**files, "answer.txt": "program FOLDER"}.items():
+            project.write(f"{folder}/{name}", text.replace("FOLDER", folder))
     kinds = ("app", "function", "parrot", "program")
-    assert answers(first) == [f"{kind} {folder}" for kind in kinds for folder in ("north", "south")]
-    assert first.outcomes == {"passed": 8}
-
-
-def test_each_folder_judges_with_its_own_kinds(runs):
-    for result in runs[0].results:
-        folder = result["candidate_answer"].split()[1]
-        assert result["hits"][1:] == [f"judged in {folder}", f"factory of {folder}"]
-
-
-def test_the_cache_keeps_the_answers_of_each_folder_apart(runs):
-    first, second = runs
-    assert [result.get("cached") for result in first.results] == [None] * 8
-    assert [result.get("cached") for result in second.results] == [True] * 8
-    assert answers(second) == answers(first)
+    for is_cached in (None, True):
+        run = project.run("--agentv-cache")
+        assert run.outcomes == {"passed": 8}
+        assert [result.get("cached") for result in run.results] == [is_cached] * 8
+        said = [result["candidate_answer"] for result in run.results]
+        assert sorted(said) == [f"{kind} {folder}" for kind in kinds for folder in ("north", "south")]
+        for result in run.results:
+            folder = result["candidate_answer"].split()[1]
+            assert result["hits"][1:] == [f"judged in {folder}", f"factory of {folder}"]

@@ -184,14 +184,6 @@ def test_shards_of_tests_that_evaluate_share_these_in_a_run_with_a_baseline(proj
     assert [run.exit_code for run in runs] == [0, 0]
 
 
-@pytest.mark.parametrize("mode", [(), varied(WORKERS)])
-def test_a_part_of_the_tests_that_evaluate_gets_no_verdict(project, suspects, mode):
-    project.write("test_p.py", PYTHON)
-    run = suspects("-k", "p0", mode=mode)
-    assert "No verdict     1 of 3 cases (some were deselected)" in run.text
-    assert run.exit_code == 0
-
-
 def test_a_suspect_that_is_not_asked_again_is_named_and_judged_by_its_answers(project, suspects):
     """With --maxfail the run may end with any failing case; this one does not reach it."""
     project.write("test_p.py", PYTHON)
