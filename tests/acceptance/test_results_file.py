@@ -240,7 +240,10 @@ def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(
             "tokens_per_tool": 3,
         }
         assert breaks["lm_provider_request"] == {
-            "question": "break", "guidelines": "", "guideline_paths": [], "error": breaks["error"]
+            "question": "break",
+            "guidelines": "",
+            "guideline_paths": [],
+            "error": breaks["error"],
         }
 
 
