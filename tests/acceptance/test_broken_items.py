@@ -267,17 +267,6 @@ def test_what_breaks_while_a_case_is_prepared_ahead_is_its_own_error(project, fl
     assert run.internals == []
 
 
-def test_a_targets_file_that_cannot_be_read_breaks_its_own_cases_only(project):
-    write_cases(project, numbered(2), "0/a.eval.yaml")
-    (project.path / "1").mkdir()
-    (project.path / "1" / "targets.yaml").mkdir()
-    write_cases(project, numbered(2, word="other"), "1/a.eval.yaml")
-    project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
-    run = project.run("--agentv-workers=4")
-    assert {run.statuses[name] for name in numbered(2)} == {"pass"}
-    assert run.internals == []
-
-
 def test_what_a_thread_evaluates_is_cancelled_when_its_test_ends(project):
     project.write(
         "test_a.py",

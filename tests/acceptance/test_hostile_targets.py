@@ -304,16 +304,3 @@ def test_targets_make_loggers_in_their_threads_while_pytest_walks_through_all(
     assert run.statuses == dict.fromkeys(names, "pass"), run.text
     assert run.outcomes == {"passed": len(names)}
     assert len(logging.root.manager.loggerDict) > LOGGERS * len(names)
-
-
-@pytest.mark.parametrize("head", ["def", varied("async def")])
-def test_a_target_that_ends_its_worker_has_a_record(project: Project, head: str) -> None:
-    write_agent(project, head, "    if prompt == 'bad': import os; os._exit(3)\n")
-    names = ("a", "b", "bad", "c", "d", "e")
-    write_cases(project, *names)
-
-    run = project.run("-n", "2", "--agentv-workers=2")
-
-    assert {*run.statuses} == {*names}, run.text
-    assert run.statuses["bad"] == "error"
-    assert run.by_id["bad"]["error_detail"] == {"stage": "setup", "kind": "crash"}

@@ -139,67 +139,32 @@ ALWAYS = {
 
 
 AGENT = """
-import sys
-
-
 def answer(prompt):
     if "break" in prompt:
         raise RuntimeError("out of order")
-    return {
-        "output_messages": [
-            {"role": "assistant", "tool_calls": [
-                {"tool": "knowledgeSearch", "input": {"docId": "x", "Query": 1, "deepKey": {"innerKey": [1.5]}},
-                 "output": {"totalCount": 2}, "id": "c1", "timestamp": "2026-01-01T00:00:00Z", "duration_ms": 12},
-                {"tool": "read", "duration_ms": 3},
-            ]},
-            {"role": "assistant", "content": "hello world", "metadata": {"latencyMs": 5}},
-        ],
-        "token_usage": {"input": 10, "output": 6, "cached": 2},
-        "cost_usd": 0.25,
-        "duration_ms": 40,
-    }
+    call = {"tool": "knowledgeSearch", "input": {"docId": "x", "deepKey": {"innerKey": [1.5]}}, "duration_ms": 12}
+    messages = [{"role": "assistant", "tool_calls": [call]}, {"role": "assistant", "content": "hello"}]
+    return {"output_messages": messages, "token_usage": {"input": 10, "output": 6, "cached": 2}, "cost_usd": 0.25}
 """
-
-JUDGE = """
-import json
-print(json.dumps({"score": 1, "details": {"byField": {"unitPrice": 2, "Total_Sum": [{"rowId": 1}]}}}))
-"""
-
 ALL_KINDS = """
+defaults: {criteria: o, input: q}
 evalcases:
   - id: passes
     conversation_id: talk
-    expected_outcome: o
-    input_messages: [{role: user, content: q}]
-    evaluators:
-      - {name: judge, type: code_judge, script: judge.py, weight: 2}
-      - {name: words, type: heuristic, hits: [hello]}
-  - id: fails
-    expected_outcome: o
-    input_messages: [{role: user, content: q}, {role: assistant, content: a}, {role: user, content: r}]
-    evaluators: [{name: words, type: heuristic, hits: [nowhere]}]
-  - id: default-judge
-    expected_outcome: o
-    execution: {target: model}
-    input_messages: [{role: user, content: q}]
-  - id: target-breaks
-    expected_outcome: o
-    input_messages: [{role: user, content: break}]
-    evaluators: [{name: words, type: heuristic, hits: [nowhere]}]
-  - id: judge-breaks
-    expected_outcome: o
-    input_messages: [{role: user, content: q}]
-    evaluators: [{name: judge, type: code_judge, script: [python3, gone.py]}]
-  - id: cannot-be-set-up
-    expected_outcome: o
-    input_messages: [{role: user, content: [{type: file, value: gone.md}]}]
+    evaluators: [{name: judge, type: code_judge, script: judge.py, weight: 2}, {contains: hello}]
+  - {id: fails, input: [{role: user, content: q}, {role: assistant, content: a}], evaluators: [{contains: nowhere}]}
+  - {id: default-judge, target: model}
+  - {id: target-breaks, input: break, evaluators: [{contains: nowhere}]}
+  - {id: judge-breaks, evaluators: [{name: judge, type: code_judge, script: [python3, gone.py]}]}
+  - {id: cannot-be-set-up, input: [{role: user, content: [{type: file, value: gone.md}]}]}
 """
+DETAILS = {"byField": {"unitPrice": 2, "Total_Sum": [{"rowId": 1}]}}
 
 
 @pytest.mark.parametrize("flags", [(), ("--agentv-include-trace",), ("--agentv-dry-run",)])
 def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(project, flags):
     project.write("agent.py", AGENT)
-    project.write("judge.py", JUDGE)
+    project.write("judge.py", f"import json\nprint(json.dumps({{'score': 1, 'details': {DETAILS}}}))\n")
     project.write(
         "targets.yaml",
         """
@@ -224,27 +189,10 @@ def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["timestamp"])
         assert EvalResult.from_plain(record).to_plain() == record
         assert list(EvalResult.from_plain(record).to_plain()) == list(record)
-    if flags != ("--agentv-dry-run",):
-        passes, breaks = run.by_id["passes"], run.by_id["target-breaks"]
-        assert passes["evaluator_results"][0]["details"] == {
-            "byField": {"unitPrice": 2, "Total_Sum": [{"rowId": 1}]}
-        }, "keys of users stay as they are"
-        if flags:
-            assert passes["trace"][0]["input"] == {"docId": "x", "Query": 1, "deepKey": {"innerKey": [1.5]}}
-        assert passes["execution_metrics"] == {
-            "token_usage": {"input": 10, "output": 6, "cached": 2},
-            "cost_usd": 0.25,
-            "duration_ms": 40,
-            "tool_durations": {"knowledgeSearch": [12], "read": [3]},
-            "exploration_ratio": 0.5,
-            "tokens_per_tool": 3,
-        }
-        assert breaks["lm_provider_request"] == {
-            "question": "break",
-            "guidelines": "",
-            "guideline_paths": [],
-            "error": breaks["error"],
-        }
+    if flags == ("--agentv-include-trace",):
+        record = run.by_id["passes"]
+        assert record["evaluator_results"][0]["details"] == DETAILS, "keys of users stay as they are"
+        assert record["trace"][0]["input"] == {"docId": "x", "deepKey": {"innerKey": [1.5]}}
 
 
 def test_the_prompt_file_is_removed_unless_it_is_to_be_kept(project, suite, monkeypatch):

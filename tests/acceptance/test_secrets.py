@@ -1,15 +1,12 @@
 """Secrets of a run appear nowhere: not in results, dumps, the terminal, reports or logs."""
 
-import base64
 import html
 import json
 import sys
-import urllib.parse
 
 import pytest
-from thorough import varied
 
-from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 SHELL = "sk-shell-0123456789abcdef"
 DOTENV = "sk-dotenv-fedcba9876543210"
@@ -185,70 +182,33 @@ def test_handlers_that_others_put_on_the_root_logger_get_no_secret(project, monk
 
 
 LOUD_AGENT = """
-import base64, html, json, logging, os, sys, urllib.parse, warnings
+import logging, os, sys, warnings
 
-def answer(prompt, key):
-    forms = [key, urllib.parse.quote(key, safe=""), html.escape(key), base64.b64encode(f"u:{key}".encode()).decode()]
-    for form in forms:
-        print("printed", form)
-        print("to stderr", form, file=sys.stderr)
-        logging.getLogger("agent").warning("logged %s", form)
-        warnings.warn(f"warned {form}")
-    warnings.warn("several\\n::add-mask::o")
-    print("::error::taken over")
-    print("  ::stop-commands::x\\x1b[2J")
-    logging.getLogger("agent").warning("several\\n::add-mask::o")
+def answer(prompt):
+    key = os.environ["AGENTV_TEST_TOKEN"]
+    print("printed", key)
+    print("::error::taken over", file=sys.stderr)
+    logging.getLogger("agent").warning("logged %s", key)
+    warnings.warn(f"warned {key}")
     return "hello"
 """
-AMPERSAND = "k&y/<0123456789>+"
 
 
-@pytest.fixture
-def loud(project_in_all_modes, monkeypatch):
-    project = project_in_all_modes
+def test_what_a_python_target_prints_and_logs_is_masked_and_commands_nothing(project_in_all_modes, monkeypatch):
+    project, streams = project_in_all_modes, (sys.stdout, sys.stderr)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    monkeypatch.setenv("AGENTV_TEST_API_KEY", AMPERSAND)
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
     project.write("agent.py", LOUD_AGENT)
-    arguments = {"key": "${{ AGENTV_TEST_API_KEY }}"}
-    write(project, {"provider": "python", "callable": "agent.py:answer", "arguments": arguments})
-    return project
-
-
-def spelled(text):
-    """Return which spellings of the key a text shows."""
-    forms = (AMPERSAND, urllib.parse.quote(AMPERSAND, safe=""), html.escape(AMPERSAND))
-    encoded = base64.b64encode(f"u:{AMPERSAND}".encode()).decode()[4:-4]
-    return [form for form in (*forms, html.escape(html.escape(AMPERSAND)), encoded) if form in text]
-
-
-def commands(lines):
-    return [line for line in lines if line.strip().startswith("::") or "##[" in line or "\x1b[2J" in line]
-
-
-def test_what_a_python_target_prints_and_logs_is_masked_and_commands_nothing(loud):
-    path = loud.path
-    run = loud.run(
-        *("-rA", "-vv", "--agentv-verbose", f"--junit-xml={path}/junit.xml", "-o", "junit_logging=all"),
-        *(f"--log-file={path}/run.log", "--log-file-level=DEBUG", "--log-cli-level=DEBUG"),
-    )
+    write(project, {"provider": "python", "callable": "agent.py:answer"})
+    run = project.run("-rA", "-vv", "--agentv-verbose", "--log-cli-level=DEBUG")
     assert run.statuses == {"a": "pass"}
-    assert "printed ***" in run.text
-    assert "logged ***" in run.text
-    assert "UserWarning: warned ***" in run.text
-    assert spelled(run.text) == []
-    assert commands(run.lines) == []
-    for name in ("junit.xml", "run.log"):
-        text = (path / name).read_text("utf-8")
-        assert "***" in text or name == "run.log" and loud.mode == ("-n", "2")  # noqa: RUF021 - workers have none
-        assert spelled(text) == []
-
-
-@IN_ONE_PROCESS
-@pytest.mark.parametrize("capture", ["no", varied("fd"), varied("sys")])
-def test_the_streams_are_put_back(loud, capture):
-    streams = sys.stdout, sys.stderr
-    loud.run(f"--capture={capture}")
-    assert (sys.stdout, sys.stderr) == streams
+    for word in ("printed", "logged", "UserWarning: warned"):
+        assert f"{word} ***" in run.text
+    assert leaks(run.text) == set()
+    assert [line for line in run.lines if line.strip().startswith("::error::")] == []
+    if not project.mode:
+        project.run("--capture=no")
+        assert (sys.stdout, sys.stderr) == streams, "they are put back"
 
 
 FAILING_FIXTURE = """

@@ -256,7 +256,10 @@ def test_reasons_of_skips_subtests_and_properties_are_masked(project_in_all_mode
     project.write("a.eval.yaml", suite(a="hello") + "    fixtures: [client]\n")
     run, text = everything(project, "-vv", "-o", "junit_family=xunit1")
     assert {each: run.outcomes[each] for each in ("passed", "skipped", "xfailed", "xpassed")} == {
-        "passed": 2, "skipped": 3, "xfailed": 1, "xpassed": 1,
+        "passed": 2,
+        "skipped": 3,
+        "xfailed": 1,
+        "xpassed": 1,
     }
     for shown in ("printed ***", "logged ***", "refused ***"):
         assert shown in run.text

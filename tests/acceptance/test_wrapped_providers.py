@@ -81,16 +81,6 @@ def test_each_case_asks_its_own_target(project_in_all_modes):
     assert sorted(answers) == sorted([(by, f"hello from {by}: please: hi") for by in ("default", "other")] * 4)
 
 
-def test_targets_of_the_command_line_are_each_asked(project):
-    write_case(project)
-    project.write("test_it.py", f"def test_it(agentv): assert agentv.run('hi', evaluators={HELLO})\n")
-    run = project.run("--agentv-target=default,other")
-    assert {result["candidate_answer"] for result in run.results if result["target"] == "other"} == {
-        "hello from other: please: hi"
-    }
-    assert asked(project) == {"default": 2, "other": 2}
-
-
 def test_the_cache_keeps_each_answer_by_its_number(project):
     write_case(project, repeat=3)
     project.write("test_it.py", f"def test_it(agentv): assert agentv.run('hi', evaluators={HELLO}, repeat=2)\n")
