@@ -129,19 +129,3 @@ def accounts(run):
     found = re.findall(r"\n_{5,} ((?:ERROR at setup of )?[\w-]+) _{5,}\n(.*?)(?=\n_{5,} |\n={5,} )", text, re.DOTALL)
     summary = sorted(line for line in run.lines if line.startswith(("FAILED ", "ERROR ")))
     return dict(found), summary
-
-
-def test_workers_without_any_eval_file_say_nothing_of_evals(project):
-    project.write("only/test_python.py", "def test_one(): ...\ndef test_two(): ...\n")
-    run = project.run("-n", "2", "only")
-    assert run.outcomes == {"passed": 2}
-    assert "EVALUATION" not in run.text
-    assert run.results == []
-
-
-def test_a_bad_ini_value_is_a_collection_error_on_workers_too_and_python_tests_run(project):
-    project.write("pytest.ini", "[pytest]\nagentv_threshold = high\n")
-    project.write("test_python.py", "def test_one(): ...\n")
-    run = project.run("-n", "2")
-    assert run.outcomes == {"passed": 1, "errors": 1}
-    assert "pytest.ini: agentv_threshold: 'high' is not a number: expected a number from 0 to 1" in run.lines

@@ -74,15 +74,3 @@ def test_each_folder_has_its_own(
 
     assert run.outcomes == {"passed": 4 * len(FOLDERS)}, run.text
     assert "AGENTV_TEST_WHO" not in os.environ
-
-
-def test_what_the_process_has_set_wins_and_stays(
-    project: Project, suite: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AGENTV_TEST_WHO", "quince")
-    write_folder(project, suite, "apple", PYTHON, "gala")
-
-    run = project.run("apple")
-
-    assert {result["candidate_answer"] for result in run.results} == {"quince"}
-    assert os.environ["AGENTV_TEST_WHO"] == "quince"

@@ -95,22 +95,6 @@ def test_autouse_fixtures_of_every_scope_are_around_the_calls_and_reach_the_targ
     assert answers == {name: f"hello from a fixture {name}" for name in "abcd"}
 
 
-def test_fixtures_hold_for_the_folder_of_their_conftest(project, suite):
-    project.write("sub/three.eval.yaml", suite(e="hello"))
-    conftest = """
-        import os, pytest
-
-        @pytest.fixture(autouse=True)
-        def note_NAME(request, monkeypatch):
-            with open(request.config.rootpath / "seen.txt", "a") as file:
-                print("NAME", request.node.name, file=file)
-    """
-    project.write("conftest.py", conftest.replace("NAME", "root"))
-    project.write("sub/conftest.py", conftest.replace("NAME", "sub"))
-    project.run("one.eval.yaml::a", "sub")
-    assert lines(project, "seen.txt") == ["root a", "root e", "sub e"]
-
-
 def test_an_autouse_fixture_that_skips_leaves_nothing_called(project):
     project.write(
         "conftest.py",

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 import sys
 from itertools import pairwise
 
@@ -139,3 +140,14 @@ def test_a_case_inserted_above_leaves_all_names_as_they_are_and_deselected_cases
     assert lines[: lines.index("")] == [node_id for node_id in listed if not node_id.startswith(tuple(unwanted))]
     project.write(name, yaml_file(["new", "case[1]", "x\ny", *hostile_ids()], failing))
     assert node_ids(project)[3:] == listed
+
+
+def test_the_command_of_a_failure_text_runs_just_that_case(project):
+    project.write("sub dir/qa.eval.yaml", yaml_file(['it\'s "quoted" $(x)', "other"], {0}))
+    failed = project.run("--agentv-threshold=0.5", "sub dir")
+    (command,) = (line.removeprefix("Rerun:").strip() for line in failed.lines if line.startswith("Rerun:"))
+    program, *arguments = shlex.split(command)
+    assert program == "pytest"
+    again = project.run(*arguments)
+    assert again.statuses == {'it\'s "quoted" $(x)': "fail"}
+    assert again.results[0]["threshold"] == 0.5

@@ -1,4 +1,4 @@
-"""What a finished case held is released; what cases share is held once."""
+"""What a finished case held is released."""
 
 from .conftest import Project
 
@@ -35,33 +35,3 @@ def test_a_run_needs_no_more_for_many_cases_with_a_large_file_than_for_few(proje
     used = [int(line) for line in (project.path / "memory.txt").read_text().split()]
     # What the allocator returns varies by 15 MB from case to case. Kept, each of the last four would add 5 MB.
     assert (max(used[5:]) - max(used[:5])) / MEGABYTE < 12, used
-
-
-def test_cases_with_the_same_file_hold_its_text_once(project: Project) -> None:
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write("shared.txt", "the shared text\n")
-    project.write("other/shared.txt", "another text\n")
-    project.write(
-        "conftest.py",
-        "import pathlib\ncases = []\n"
-        "def pytest_agentv_case(case):\n"
-        "    cases.append(case)  # keeps it alive, as a case in flight is\n"
-        "def pytest_sessionfinish():\n"
-        "    texts = [case.messages[0].parts[0].text for case in cases]\n"
-        "    assert len(texts) == 4\n"
-        "    assert len({id(text) for text in texts if text == 'the shared text\\n'}) == 1\n"
-        "    pathlib.Path('ids.txt').write_text(str(len({id(text) for text in texts})))\n",
-    )
-    files = ("shared.txt", "shared.txt", "other/shared.txt", "shared.txt")
-    project.write(
-        "x.eval.yaml",
-        "evalcases:\n"
-        + "".join(
-            f"  - {{id: c{number}, expected_outcome: x, evaluators: [{{name: words, type: heuristic, hits: [hello]}}],"
-            f" input_messages: [{{role: user, content: [{{type: file, value: {file}}}]}}]}}\n"
-            for number, file in enumerate(files)
-        ),
-    )
-
-    assert project.run("--agentv-workers=4").outcomes == {"passed": 4}
-    assert (project.path / "ids.txt").read_text() == "2"

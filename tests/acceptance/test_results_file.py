@@ -177,7 +177,7 @@ def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(
     project.write("all.eval.yaml", ALL_KINDS)
     run = project.run(*flags)
     assert list(run.by_id) == [
-        *("passes", "fails", "default-judge", "target-breaks", "judge-breaks", "cannot-be-set-up"),
+        *("passes", "fails", "default-judge", "target-breaks", "judge-breaks", "cannot-be-set-up")
     ]
     for record in run.results:
         assert [key for key in record if key in KEYS] == [key for key in KEYS if key in record]

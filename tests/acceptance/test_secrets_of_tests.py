@@ -1,12 +1,8 @@
 """Secrets in what pytest shows of tests that use the plugin's fixtures."""
 
 import json
-import sys
 
 import pytest
-
-from pytest_agentv.model.secrets import Masker
-from pytest_agentv.session.showing.masking import mask_properties
 
 from .conftest import MOCK_TARGETS, WITH_WORKERS_ON_REQUEST, Project, Run
 
@@ -85,19 +81,6 @@ def test_variables_of_fixtures_still_reach_programs(project):
         """,
     )
     assert project.run().outcomes == {"passed": 1}
-
-
-def test_a_run_without_evaluations_reads_no_dotenv_file(project, monkeypatch):
-    read = []
-    monkeypatch.setattr("dotenv.dotenv_values", lambda *args, **_: read.append(args) or {})
-    project.write(".env", f"AGENTV_TEST_API_KEY={KEY}\n")
-    project.write("targets.yaml", MOCK_TARGETS)
-    project.write("test_a.py", "def test_a(): ...\n")
-    assert project.run().outcomes == {"passed": 1}
-    assert read == []
-    project.write("test_a.py", "def test_a(agentv): ...\n")
-    assert project.run().outcomes == {"passed": 1}
-    assert len(read) == 1
 
 
 LATE = """
@@ -293,16 +276,3 @@ def test_the_message_that_ends_the_run_is_masked(project, monkeypatch, args):
     _, text = everything(project, *args)
     assert "Exit: bye ***" in text
     assert KEY not in text
-
-
-def test_what_is_no_property_is_left_to_others():
-    report = pytest.TestReport("a", ("a", 1, "a"), {}, "passed", None, "call")
-    report.user_properties = [("three", 1, KEY), (KEY,), {"key": KEY}, ("agentv_score", 1.0), sys.version_info]
-    mask_properties(report, Masker([KEY]))
-    assert report.user_properties == [
-        ("three", 1, "***"),
-        ("***",),
-        {"key": "***"},
-        ("agentv_score", 1.0),
-        sys.version_info,
-    ]

@@ -99,47 +99,37 @@ def test_a_rerun_asks_for_another_answer(project):
     assert asked(project) == {"default": 6}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "[agentv_provider(prompt).raw for _ in 'ab']",
-        "list(pool.map(agentv_provider, [prompt] * 2))",  # threads of the project's own do not know the case
-    ],
-    ids=["one-thread", "own-threads"],
-)
-def test_a_question_that_is_asked_twice_for_an_answer_gets_two_replies(project, body):
-    project.write("conftest.py", f"""
-        from concurrent.futures import ThreadPoolExecutor
-        import pytest
+ASKING_TWICE = """
+import asyncio, pytest
+from concurrent.futures import ThreadPoolExecutor
 
-        @pytest.fixture
-        def agentv_provider(agentv_provider):
-            def answer(prompt):
-                with ThreadPoolExecutor() as pool:
-                    {body}
-                return "hello"
-            return answer
-        """)  # fmt: skip
-    write_case(project, target="other")
-    for calls in ({"other": 2}, {}):
-        assert project.run("--agentv-cache").outcomes == {"passed": 1}
+def in_one_thread(provider, prompt):
+    return [provider(prompt).raw for _ in "ab"]
+
+def in_own_threads(provider, prompt):  # threads of the project's own do not know the case
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(provider, [prompt] * 2))
+
+@pytest.fixture
+def agentv_provider(agentv_provider, request):
+    async def in_tasks(prompt):
+        replies = [asyncio.to_thread(agentv_provider, prompt) for _ in "ab"]
+        return (await asyncio.gather(*replies))[0]
+
+    def answer(prompt):
+        globals()[request.node.name](agentv_provider, prompt)
+        return "hello"
+    return in_tasks if request.node.name == "in_tasks" else answer
+"""
+
+
+def test_a_question_that_is_asked_twice_for_an_answer_gets_two_replies(project):
+    project.write("conftest.py", ASKING_TWICE)
+    for name, repeat in (("in_one_thread", 1), ("in_own_threads", 1), ("in_tasks", 2)):
+        write_case(project, name, id=name, target="other", repeat=repeat)
+    for calls in ({"other": 8}, {}):
+        assert project.run("--agentv-cache", "--agentv-workers=2").outcomes == {"passed": 3}
         assert asked(project) == calls
-
-
-def test_an_async_function_asks_in_a_thread(project):
-    project.write("conftest.py", """
-        import asyncio, pytest
-
-        @pytest.fixture
-        def agentv_provider(agentv_provider):
-            async def answer(prompt):
-                replies = [asyncio.to_thread(agentv_provider, prompt) for _ in "ab"]
-                return (await asyncio.gather(*replies))[0]
-            return answer
-        """)  # fmt: skip
-    write_case(project, target="other", repeat=2)
-    assert project.run("--agentv-cache", "--agentv-workers=2").outcomes == {"passed": 1}
-    assert asked(project) == {"other": 4}
 
 
 IN_OWN_THREADS = """
