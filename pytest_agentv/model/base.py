@@ -157,9 +157,11 @@ def _plain(value: Any) -> Json:
 
 
 def own_copy(value: Any) -> Any:
-    """Return data, a record or a tuple with copies of its data, for code of users. Objects of users stay the same."""
+    """Return data, a record, an evaluator or a tuple with copies of its data. Objects of users stay the same."""
     if isinstance(value, tuple):
         return tuple(map(own_copy, value))
+    if hasattr(value, "model_copy"):  # an evaluator: a hook that changes one would change it for other cases
+        return value.model_copy(update={name: own_copy(each) for name, each in value})
     if not isinstance(value, Record):
         return unshared(value)
     held = ((name, getattr(value, name)) for name, _ in _fields(type(value)))  # type: ignore[arg-type]

@@ -68,27 +68,6 @@ def test_a_call_that_times_out_is_made_again_and_each_attempt_has_its_log(projec
     assert result["log_file"].endswith(logs(project)[1])
 
 
-def test_after_the_last_retry_the_case_is_an_error(project):
-    write_target(project, timeout_seconds=0.5)
-    write_cases(project, "hang")
-    run = project.run("--agentv-max-retries=1")
-    result = run.by_id["hang"]
-    assert (run.outcomes, result["attempts"]) == ({"errors": 1}, 2)
-    assert result["error_detail"] == {"stage": "provider", "kind": "timeout"}
-    assert result["error"] == f"Claude Code CLI timed out after 1s\nlog: {result['log_file']}"
-
-
-@pytest.mark.scenario("Claude Code error handling")
-def test_a_program_that_fails_is_an_error_with_its_words_and_its_siblings_run(project):
-    write_cases(project, "crash", "fine")
-    run = project.run()
-    assert run.statuses == {"crash": "error", "fine": "pass"}
-    result = run.by_id["crash"]
-    assert result["error"] == f"Claude Code CLI exited with code 1: no such option\nlog: {result['log_file']}"
-    assert any("no such option" in line for line in run.lines)
-    assert run.internals == []
-
-
 @pytest.mark.scenario("Claude Code provider invocation")
 def test_a_program_that_is_missing_is_an_error_of_the_set_up_of_its_cases_only(project):
     write_target(project, executable="./bin/claude")
@@ -128,56 +107,6 @@ def test_without_executable_the_program_of_its_kind_on_path_is_called(project, m
     project.write("targets.yaml", json.dumps({"targets": [{"name": "coder", "provider": kind}]}))
     result = project.run().by_id["a"]
     assert (result["status"], result["candidate_answer"]) == ("pass", f"hello of {name}")
-
-
-def test_a_working_directory_that_does_not_exist_is_an_error_that_names_it(project):
-    write_target(project, cwd="nowhere")
-    write_cases(project, "a")
-    error = project.run().by_id["a"]["error"]
-    assert error.startswith("target 'coder' (targets.yaml:1): Claude Code CLI: cannot run ")
-    assert error.endswith(f": its working directory '{project.path}/nowhere' does not exist")
-
-
-def test_an_answer_in_the_cache_is_not_asked_for_again(project):
-    write_cases(project, "a")
-    first, second = project.run("--agentv-cache"), project.run("--agentv-cache")
-    assert calls(project) == ["a"]
-    assert first.by_id["a"]["candidate_answer"] == second.by_id["a"]["candidate_answer"] == "hello a"
-    assert second.by_id["a"]["cached"] is True
-
-
-def test_a_resumed_run_asks_only_for_what_is_missing(project):
-    write_cases(project, "crash", "b")
-    project.run("--agentv-out=own.jsonl")
-    project.run("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", "--agentv-retry-errors")
-    assert calls(project) == ["crash", "b", "crash"]
-
-
-def test_a_dry_run_starts_no_program(project):
-    write_cases(project, "a")
-    assert project.run("--agentv-dry-run").outcomes == {"passed": 1}
-    assert (calls(project), logs(project)) == ([], [])
-
-
-def test_an_agent_does_not_judge_its_own_answers_unasked(project):
-    write_cases(project, "a", evaluators=[{"name": "judge", "type": "llm_judge"}])
-    run = project.run()
-    assert "target 'coder' (targets.yaml:1) would have to judge its own answers" in run.by_id["a"]["error"]
-    assert calls(project) == []
-
-
-def test_an_agent_that_judges_is_given_the_contract_before_the_question(project):
-    prompt = "import sys\nopen('asked', 'w').write(sys.stdin.read())\nprint('''%s''')\n"
-    result = {"type": "result", "subtype": "success", "result": '{"score": 0.5, "hits": ["h"]}'}
-    project.write(
-        "claude.py",
-        prompt.replace("'asked'", repr(str(project.path / "asked"))) % json.dumps(result).replace("\\", "\\\\"),
-    )
-    write_cases(project, "a", target="judged", threshold=0.5, evaluators=[{"name": "judge", "type": "llm_judge"}])
-    run = project.run()
-    assert (run.by_id["a"]["score"], run.by_id["a"]["hits"]) == (0.5, ["h"])
-    asked = (project.path / "asked").read_text()
-    assert asked.index('"score"') < asked.index("[[ ## candidate_answer ## ]]")
 
 
 @pytest.mark.scenario("Claude Code stream logging")

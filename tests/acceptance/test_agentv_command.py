@@ -77,76 +77,9 @@ def test_agentv_eval_gives_the_results_of_the_pytest_call_it_stands_for(folder, 
     assert len(ordered[0]) == 2
 
 
-def test_only_evals_are_run_and_flags_of_pytest_work(folder, run, suite):
-    write_evals(folder, suite)
-    (folder / "evals/test_code.py").write_text("def test_code(): assert False\n")
-    result = run(*AGENTV, "eval", ".", "-k", "one or four", "-q", "--tb=no", "--junitxml", "out.xml")
-    assert result.returncode == 0, result.stdout
-    assert "2 passed, 2 deselected" in result.stdout
-    assert (folder / "out.xml").is_file()
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_a_named_file_is_an_eval_whatever_it_is_called_and_looks_like(folder, run, suite, mode):
-    (folder / "my odd name.yaml").write_text("evalcase: []\n")
-    (folder / "good.yaml").write_text(suite(one="hello"))
-    result = run(*AGENTV, "eval", "my odd name.yaml", "good.yaml", "--tb=short", *mode)
-    assert "has no list of cases: evalcases is missing" in result.stdout
-    assert "instead of 'evalcase', did you mean 'evalcases'?" in result.stdout
-    assert "pytest_agentv/" not in result.stdout
-
-
 @variation
 def test_nothing_is_warned_of_because_agentv_was_imported_before_pytest(folder, run, suite):
     write_evals(folder, suite)
     result = run(*AGENTV, "eval", "b.eval.yaml", "-W", "error", fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "warning" not in result.stdout
-
-
-def test_a_misspelt_flag_is_told_after_pytest_has_refused_it(folder, run, suite):
-    write_evals(folder, suite)
-    result = run(*AGENTV, "eval", "b.eval.yaml", "--treshold=0.5")
-    assert result.returncode == 4
-    assert "unrecognized arguments: --treshold=0.5" in result.stderr
-    assert result.stderr.endswith("agentv eval: --treshold is not an option of agentv; did you mean '--threshold'?\n")
-
-
-def test_a_project_of_init_is_valid_runs_at_once_and_can_be_compared(tmp_path, run):
-    assert run(*AGENTV, "init").returncode == 0
-    assert run(*AGENTV, "validate", "--strict", ".").stdout == "2 files checked: nothing wrong\n"
-    for name in ("a.jsonl", "b.yaml"):
-        result = run(*AGENTV, "eval", "evals", f"--out={name}", f"--output-format={name.partition('.')[2]}")
-        assert result.returncode == 0, result.stdout
-        assert "2 passed" in result.stdout
-    assert "2 passed" in run(sys.executable, "-m", "pytest", "evals").stdout
-    compared = run(*AGENTV, "compare", "a.jsonl", "b.yaml")
-    assert (compared.returncode, compared.stderr) == (0, "")
-    assert json.loads(compared.stdout)["summary"] == {
-        "total": 2,
-        "matched": 2,
-        "wins": 0,
-        "losses": 0,
-        "ties": 2,
-        "meanDelta": 0,
-        "errors": 0,
-    }
-    assert run(*AGENTV, "convert", "b.yaml").stdout == "Converted 2 records to b.jsonl\n"
-    assert [json.loads(line)["score"] for line in (tmp_path / "b.jsonl").read_text().splitlines()] == [1, 1]
-
-
-def test_validate_finds_what_a_run_finds_and_needs_no_credentials(folder, run, suite):
-    (folder / "targets.yaml").write_text(
-        'targets: [{name: default, provider: anthropic, model: m, api_key: "${{ NOT_SET_ANYWHERE }}"}]\n'
-    )
-    (folder / "a.eval.yaml").write_text(suite(one="hello") + "  - id: broken\n")
-    validated = run(*AGENTV, "validate", ".")
-    assert validated.returncode == 1
-    assert validated.stdout == (
-        "a.eval.yaml:6: error: evalcases[1].input_messages: is missing: expected a list of messages\n"
-        "a.eval.yaml:6: error: evalcases[1].expected_outcome: is missing: expected a non-empty text\n"
-        "2 files checked: 2 errors, 0 warnings\n"
-    )
-    ran = run(*AGENTV, "eval", "a.eval.yaml").stdout
-    for line in validated.stdout.splitlines()[:2]:
-        assert line.replace(" error:", "") in ran

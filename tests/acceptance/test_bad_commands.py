@@ -51,19 +51,9 @@ def temp(tmp_path, monkeypatch):
 
 
 FAULTS = {
-    "fails": ("echo half; echo no such order >&2; exit 1", "no such order (exit code 1)", "process"),
-    "fails-on-stdout": ("echo no such order; exit 2", "no such order (exit code 2)", "process"),
-    "fails-silently": ("exit 7", "CLI exited with code 7", "process"),
-    "killed": ("kill -9 $$", "CLI failed (exit code unknown: killed by SIGKILL)", "process"),
     "killed-talking": (
         "echo out of memory >&2; kill -9 $$",
         "out of memory (exit code unknown: killed by SIGKILL)",
-        "process",
-    ),
-    "no-file": (
-        ": {OUTPUT_FILE}; echo done",
-        "Failed to read output file '{folder}/output.json': the command ended with exit code 0 but did not write it; "
-        "it said: done",
         "process",
     ),
     "folder-for-file": (
@@ -87,11 +77,6 @@ FAULTS = {
         "process",
     ),
     "floods": ("yes", "CLI wrote more than 10 MiB and was stopped (exit code unknown)", "process"),
-    "floods-file": (
-        "yes | head -c 11000000 > {OUTPUT_FILE}",
-        "Failed to read output file '{folder}/output.json': it has more than 10 MiB",
-        "process",
-    ),
     "hangs": ("echo thinking; sleep 60", "CLI provider timed out after 0.3s: thinking", "timeout"),
     "no-cwd": (
         {"command_template": "echo hello", "cwd": "lost"},
@@ -130,44 +115,6 @@ def test_each_way_in_which_a_command_breaks_is_an_error_of_its_own_case(project,
 
 def is_summary(line):
     return "EVALUATION SUMMARY" in line
-
-
-def test_the_account_of_a_command_that_failed_says_why_where_and_how_to_run_it_again(project):
-    write_targets(project, {"fails": "echo no such order >&2; exit 1"})
-    write_cases(project, ["fails"])
-    run = project.run()
-    start = next(number for number, line in enumerate(run.lines) if "ERROR at setup of fails" in line)
-    assert run.lines[start + 1 : start + 8] == [
-        "The target gave no answer (process)",
-        "",
-        "no such order (exit code 1)",
-        "",
-        "Target: fails, 1 attempt",
-        "Case:   a.eval.yaml:2",
-        "Rerun:  pytest a.eval.yaml::fails",
-    ]
-    assert "ERROR a.eval.yaml::fails - no such order (exit code 1)" in run.lines
-
-
-@pytest.mark.parametrize(("program", "code"), [("agentv-no-such-program", 127), ("./a.eval.yaml", 126)])
-def test_a_program_that_is_not_there_or_cannot_be_run_is_named_in_the_words_of_the_shell(project, program, code):
-    write_targets(project, {"lost": f"{program} {{PROMPT}}", "fine": "echo hello"})
-    write_cases(project, ["lost", "fine"])
-    run = project.run()
-    said = run.by_id["lost"]["error"]
-    assert f"{program}: " in said
-    assert said.endswith(f" (exit code {code})")
-    assert run.by_id["lost"]["error_detail"] == {"stage": "provider", "kind": "process"}
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1, "errors": 1}, [])
-
-
-def test_a_command_that_succeeds_without_a_word_gave_no_answer(project):
-    write_targets(project, {"silent": "true"})
-    write_cases(project, ["silent"])
-    run = project.run()
-    assert run.by_id["silent"]["error"] == "The command ended with exit code 0, but its output is empty"
-    assert run.by_id["silent"]["error_detail"] == {"stage": "provider", "kind": "no_answer"}
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"errors": 1}, [])
 
 
 DEAF = """

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cli.arguments import UsageError
 from pytest_agentv.cli.report import run as report
 
 from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
@@ -113,31 +112,6 @@ def commands_of(path: Path) -> set[str]:
 
 
 @IN_ONE_PROCESS
-def test_without_results_there_is_no_report(shop: Project) -> None:
-    run = shop.run("--agentv-html=report.html", "-k", "nothing")
-    assert not (shop.path / "report.html").exists()
-    assert run.internals == []
-
-
-@IN_ONE_PROCESS
-def test_a_report_that_cannot_be_written_changes_no_outcome(shop: Project) -> None:
-    (shop.path / "taken").write_text("a file", "utf-8")
-    run = shop.run("--agentv-html=taken/report.html", "-k", "good")
-    assert run.exit_code == 0
-    assert any("the report was not written" in line for line in run.lines)
-    assert run.internals == []
-
-
-@IN_ONE_PROCESS
-def test_the_baseline_of_the_run_is_compared(shop: Project) -> None:
-    shop.run("--agentv-update-baseline")
-    shop.run("--agentv-baseline", "--agentv-html=report.html", "-p", "no:cacheprovider")
-    page = (shop.path / "report.html").read_text("utf-8")
-    assert "compared with agentv.baseline.jsonl" in page
-    assert data_of(page)[1][0]["baseline"]["title"] == "As before"
-
-
-@IN_ONE_PROCESS
 def test_a_case_that_was_skipped_is_not_gone_in_the_report(shop: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """The terminal said "Skipped 1", the report "1 gone"."""
     shop.run("--agentv-update-baseline")
@@ -151,16 +125,6 @@ def test_a_case_that_was_skipped_is_not_gone_in_the_report(shop: Project, capsys
     for name in ("own.html", "later.html"):
         page = (shop.path / name).read_text("utf-8")
         assert ("1 skipped" in page, "1 gone" in page) == (True, False), name
-
-
-@IN_ONE_PROCESS
-def test_a_report_never_overwrites_results(shop: Project) -> None:
-    run = shop.run("--agentv-out=run.jsonl", "--agentv-html=run.jsonl")
-    assert len((shop.path / "run.jsonl").read_text("utf-8").splitlines()) == 2
-    assert any("no report was written" in line for line in run.lines)
-    path = str(shop.path / "run.jsonl")
-    with pytest.raises(UsageError, match="would overwrite the results"):
-        report([path, "-o", path])
 
 
 def headline_of(path: Path) -> str:
@@ -253,14 +217,6 @@ def test_a_run_that_went_wrong_beside_its_cases_is_not_green(shop: Project, conf
     run = shop.run("--agentv-html=report.html", "--deselect=shop.eval.yaml::bad")
     assert run.exit_code != 0
     assert headline_of(shop.path / "report.html") == said
-
-
-@IN_ONE_PROCESS
-def test_a_case_that_is_to_fail_does_not_fail_the_report(shop: Project) -> None:
-    shop.write("shop.eval.yaml", SUITE.replace("{id: bad,", "{id: bad, marks: [xfail],"))
-    run = shop.run("--agentv-html=report.html")
-    assert run.exit_code == 0
-    assert headline_of(shop.path / "report.html") == "Passed: 1 of 2 cases pass, 1 failed as expected."
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file names are UTF-8")

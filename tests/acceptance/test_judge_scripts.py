@@ -6,8 +6,6 @@ import shutil
 
 import pytest
 
-from .conftest import WITH_WORKERS_ON_REQUEST
-
 TARGETS = """
 targets:
   - {name: default, provider: mock, response: hello world, judge_target: strict}
@@ -33,32 +31,6 @@ def suite_of(*cases: tuple[str, str, str]) -> str:
     """Return an eval file of cases: id, interpreter and script of the judge."""
     return "evalcases:" + "".join(CASE % case for case in cases)
 
-
-PYTHON_JUDGE = """
-from pytest_agentv.sdk import CodeJudgeInput, Result, TargetInvocationError, code_judge, create_target_client
-
-
-@code_judge
-def judge(case: CodeJudgeInput) -> Result:
-    client = create_target_client()
-    assert client is not None
-    replies = [client.invoke("Is it good?").raw_text, client.invoke("Is it?", target="kind").raw_text]
-    try:
-        client.invoke("q", target="nobody")
-    except TargetInvocationError as error:
-        replies.append(f"{error.status_code} {error}")
-    try:
-        client.invoke("q", target="unset")
-    except TargetInvocationError as error:
-        replies.append(f"{error.status_code} {'NO_SUCH' in str(error)}")
-    batch = client.invoke_batch([{"question": "a"}, {"question": "b", "target": "default"}])
-    info = client.get_info()
-    return Result(
-        score=len(case.candidate_answer.split()) >= case.config["min_words"],
-        hits=[*replies, *(reply.raw_text for reply in batch)],
-        details=info._asdict(),
-    )
-"""
 
 NODE_JUDGE = """
 const fs = require('node:fs');
@@ -123,31 +95,6 @@ def holds_token(text: str) -> bool:
     return re.search(r"\b[0-9a-f]{64}\b", text) is not None
 
 
-@pytest.mark.scenario("SDK integration test")
-@pytest.mark.scenario("Code judge uses default target when not specified")
-@pytest.mark.scenario("Code judge overrides target for specific call")
-@WITH_WORKERS_ON_REQUEST
-def test_a_judge_written_with_the_sdk_asks_targets(project_in_all_modes, python):
-    project = project_in_all_modes
-    project.write("targets.yaml", TARGETS)
-    project.write("a.eval.yaml", suite_of(("a", python, "judge.py")))
-    project.write("judge.py", PYTHON_JUDGE)
-    run = project.run()
-    evaluation = judged(run)
-    assert tuple(evaluation["hits"]) == REPLIES
-    assert evaluation["details"] == {
-        "target_name": "strict",
-        "max_calls": 5,
-        "call_count": 4,
-        "available_targets": ["default", "strict", "kind", "unset"],
-    }
-    assert evaluation["evaluator_provider_request"] == {
-        "script": [python, "judge.py"],
-        "cwd": str(project.path),
-        "target_proxy": {"call_count": 4, "max_calls": 5},
-    }
-
-
 @pytest.mark.node
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 @pytest.mark.scenario("TypeScript SDK usage")
@@ -166,36 +113,6 @@ def test_a_judge_in_plain_node_that_speaks_agentvs_wire_runs_unchanged(project):
     }
 
 
-def test_in_a_dry_run_the_mock_answers_for_every_target(project, python):
-    project.write("targets.yaml", TARGETS)
-    project.write("a.eval.yaml", suite_of(("a", python, "judge.py")))
-    project.write("judge.py", PYTHON_JUDGE.replace('target="unset"', 'target="nobody"'))
-    evaluation = judged(project.run("--agentv-dry-run"))
-    unknown = "400 Unknown target 'nobody'. Available: default-dry-run, default, strict, kind, unset"
-    mock = '{"answer":"Mock dry-run response"}'
-    assert evaluation["hits"] == [mock, mock, unknown, "400 False", mock, mock]
-    assert evaluation["details"]["target_name"] == "default-dry-run"
-
-
-def test_a_judge_target_that_cannot_be_used_is_told_before_anything_is_called(project, python):
-    called = project.path / "called"
-    project.write(
-        "targets.yaml",
-        f"""
-        targets:
-          - {{name: default, provider: cli, command_template: touch {called}, judge_target: unset}}
-          - {{name: unset, provider: azure, endpoint: "${{{{ NO_SUCH }}}}", api_key: k, model: m}}
-        """,
-    )
-    project.write("a.eval.yaml", suite_of(("a", python, "judge.py")))
-    run = project.run()
-    assert run.outcomes == {"errors": 1}
-    [result] = run.results
-    assert "NO_SUCH" in result["error"]
-    assert result["error_detail"] == {"stage": "setup", "kind": "config"}
-    assert not called.exists()
-
-
 def test_the_token_of_the_proxy_is_nowhere_to_be_found(project, python):
     project.write("targets.yaml", TARGETS)
     project.write("a.eval.yaml", suite_of(("a", python, "judge.py"), ("b", python, "fails.py")))
@@ -209,36 +126,3 @@ def test_the_token_of_the_proxy_is_nowhere_to_be_found(project, python):
         result.pop("case_hash")  # of the same length
         assert not holds_token(json.dumps(result))
     assert not holds_token(run.text)
-
-
-def test_judges_within_a_composite_have_proxies_of_their_own(project, python):
-    project.write("targets.yaml", TARGETS)
-    member = "{name: %s, type: code_judge, script: [%s, judge.py], target: true, min_words: 2}"
-    project.write(
-        "a.eval.yaml",
-        f"""
-        evalcases:
-          - id: a
-            expected_outcome: o
-            input_messages: [{{role: user, content: q}}]
-            evaluators:
-              - name: both
-                type: composite
-                aggregator: {{type: weighted_average}}
-                evaluators: [{member % ("one", python)}, {member % ("two", python)}]
-        """,
-    )
-    project.write("judge.py", PYTHON_JUDGE)
-    evaluation = judged(project.run())
-    counts = [member["evaluator_provider_request"]["target_proxy"] for member in evaluation["evaluator_results"]]
-    assert counts == [{"call_count": 4, "max_calls": 50}] * 2
-
-
-def test_a_judge_that_uses_up_its_calls_is_told_so(project, python):
-    project.write("targets.yaml", TARGETS)
-    project.write("a.eval.yaml", suite_of(("a", python, "judge.py")).replace("max_calls: 5", "max_calls: 1"))
-    project.write("judge.py", PYTHON_JUDGE)
-    run = project.run()
-    [result] = run.results
-    assert result["status"] == "error"
-    assert "Evaluation failed: TargetInvocationError: Max calls exceeded (limit: 1)" in result["error"]

@@ -4,7 +4,6 @@ import base64
 import json
 import re
 
-import pytest
 from fake_llm import FakeLlm, Reply
 from pooled import TWO
 
@@ -120,33 +119,3 @@ def test_a_changed_picture_is_another_case(project):
     second = project.run().by_id["a"]
 
     assert first["case_hash"] != second["case_hash"]
-
-
-def test_a_dry_run_needs_no_target_that_takes_them(project):
-    with FakeLlm() as llm:
-        prepare(project, llm)
-        run = project.run("--agentv-dry-run")
-        assert not llm.requests
-
-    assert set(run.statuses.values()) <= {"pass", "fail"}, run.text
-
-
-@pytest.mark.parametrize("files", ["['chart.png', 'report.pdf']", "[pathlib.Path('chart.png')]"])
-def test_an_eval_in_python_attaches_them(project, files):
-    with FakeLlm() as llm:
-        prepare(project, llm)
-        project.write(
-            "test_look.py",
-            f"""
-            import pathlib
-
-            def test_look(agentv):
-                assert agentv.run("Look", files={files}, evaluators=[{{"contains": "hello"}}])
-            """,
-        )
-        run = project.run("test_look.py", "--agentv-target=openai")
-        assert run.exit_code == 0, run.text
-        (request,) = [request for request in llm.requests if request.is_question]
-
-    kinds = [part["type"] for part in request.body["messages"][-1]["content"]]
-    assert kinds == ["text", "image_url", "file"][: 2 + ("report" in files)]

@@ -1,7 +1,5 @@
 """Agents and results of other packages in whole runs; `tests/frameworks` has the real packages."""
 
-import json
-
 import pytest
 
 from .conftest import WITH_WORKERS_ON_REQUEST
@@ -88,40 +86,11 @@ def test_fifty_in_flight_do_not_mix(desk):
     assert any("(1,000 in, 500 out, 200 of them for reasoning)" in line for line in run.lines), run.text
 
 
-OTHERS = """
-evalcases:
-  - id: streamed
-    execution: {target: chunks}
-    expected_outcome: answers
-    input: hello
-    evaluators: [{name: said, type: heuristic, hits: [Answer to hello]}]
-  - id: listed
-    execution: {target: conversation}
-    expected_outcome: answers
-    input_messages: [{role: user, content: a}, {role: assistant, content: b}, {role: user, content: c}]
-    evaluators: [{name: said, type: heuristic, hits: ["Answer to 3 messages, the last: c"]}]
-  - id: untold
-    execution: {target: chunks}
-    expected_outcome: calls nothing
-    input: hello
-    evaluators: [{name: none, type: tool_trajectory, mode: exact, expected: []}]
-"""
-
-
 @pytest.fixture
 def one(project):
     project.write("bot.py", AGENTS)
     project.write("targets.yaml", TARGETS)
     return project
-
-
-def test_generators_and_lists_of_messages(one):
-    one.write("others.eval.yaml", OTHERS)
-
-    run = one.run()
-
-    assert run.statuses == {"streamed": "pass", "listed": "pass", "untold": "error"}, run.text
-    assert "reported neither messages nor a trace" in run.by_id["untold"]["error"]
 
 
 def test_secrets_in_results_of_packages_are_masked(one, monkeypatch):
@@ -136,43 +105,3 @@ def test_secrets_in_results_of_packages_are_masked(one, monkeypatch):
     texts = [path.read_text("utf-8") for path in written]
     assert not [path for path, text in zip(written, texts, strict=True) if "0123456789abcdef" in text]
     assert any("key ***" in text for text in texts)
-
-
-def test_a_cached_answer_keeps_its_calls_tokens_and_context(one):
-    one.write("desk.eval.yaml", suite(1))
-
-    first, second = one.run("--agentv-cache"), one.run("--agentv-cache")
-
-    assert second.by_id["case-0"]["cached"]
-    for key in ("retrieved_context", "trace_summary", "status"):
-        assert json.dumps(first.by_id["case-0"][key]) == json.dumps(second.by_id["case-0"][key])
-
-
-def test_the_fixture_takes_an_agent(one):
-    one.write(
-        "conftest.py",
-        """
-        import pytest
-        from bot import graph
-
-        @pytest.fixture(scope="session")
-        def agentv_provider():
-            return graph
-        """,
-    )
-    one.write("desk.eval.yaml", suite(2))
-
-    run = one.run()
-
-    assert set(run.statuses.values()) == {"pass"}, run.text
-
-
-def test_an_agent_that_is_none_says_what_may_be_named(one):
-    one.write("bot.py", "agent = object()\n")
-    one.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'bot.py:agent'}]\n")
-    one.write("desk.eval.yaml", suite(1))
-
-    error = one.run().by_id["case-0"]["error"]
-
-    found = "'agent' of bot.py is a value of type object"
-    assert f"{found}, expected a function, or an agent of a framework that is known" in error

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from thorough import variation
 
 from pytest_agentv.cli.main import main
 
@@ -98,17 +97,6 @@ def answers(run):
     return {name: result["candidate_answer"] for name, result in run.by_id.items()}
 
 
-def test_an_adapter_needs_invoke_only_and_may_return_a_text(own):
-    run = own.run()
-    assert run.statuses == {"a": "pass", "b": "pass"}
-    assert answers(run) == dict.fromkeys("ab", "hello Say hello default")
-
-
-@variation
-def test_the_same_holds_with_workers(own):
-    assert own.run("-n", "2").statuses == {"a": "pass", "b": "pass"}
-
-
 def test_variables_are_filled_in_and_a_mapping_tells_more(own, monkeypatch):
     monkeypatch.setenv("WORD", "hello")
     run = own.run("--agentv-target=twice")
@@ -116,64 +104,17 @@ def test_variables_are_filled_in_and_a_mapping_tells_more(own, monkeypatch):
     assert run.by_id["a"]["execution_metrics"]["cost_usd"] == 0.5
 
 
-def test_a_missing_variable_of_a_required_key_is_found_before_a_call(own):
-    (a, _) = own.run("--agentv-target=twice").results
-    assert a["error"] == (
-        "target 'twice' (targets.yaml:3) needs an environment variable that is not set: WORD (word); set it or put it "
-        "into a .env file"
-    )
-
-
 def test_the_other_parts_of_an_adapter_are_called(own):
     assert own.run("--agentv-target=slow").statuses == {"a": "pass", "b": "pass"}
     assert (own.path / "closed").read_text() == "closed "
 
 
-@pytest.mark.parametrize("reads_environ", [False, True])
-def test_an_adapter_may_batch(own, reads_environ):
+def test_an_adapter_may_batch(own):
     own.write(".env", "WORD=hello\n")
-    if reads_environ:
-        conftest = CONFTEST.replace("checks = 0\n", "checks = 0\n    reads_environ = True\n")
-        own.write("conftest.py", conftest.replace("[self.settings.word for", "[__import__('os').environ['WORD'] for"))
+    conftest = CONFTEST.replace("checks = 0\n", "checks = 0\n    reads_environ = True\n")
+    own.write("conftest.py", conftest.replace("[self.settings.word for", "[__import__('os').environ['WORD'] for"))
     assert own.run("--agentv-target=together").statuses == {"a": "pass", "b": "pass"}
     assert (own.path / "batches").read_text() == "2 "
-
-
-def test_open_must_return_something_that_can_be_called(own):
-    result = own.run("--agentv-target=empty").by_id["a"]
-    assert result["error"] == (
-        "target 'empty' (targets.yaml:6): open() returned NoneType, expected an object with `invoke`"
-    )
-
-
-WRONG = """
-targets:
-  - {name: default, provider: parot, word: hello}
-  - {name: b, provider: parrot, wrd: hello}
-  - name: c
-    provider: parrot
-    word: 5
-    times: 0
-"""
-
-FAULTS = [
-    "targets.yaml:2: warning: targets[0].provider: unknown provider 'parot'; did you mean 'parrot'?",
-    "targets.yaml:3: error: targets[1].word: is missing (is 'wrd' a misspelling of it?)",
-    "targets.yaml:6: error: targets[2].word: expected a text, got the number 5",
-    "targets.yaml:7: error: targets[2].times: expected a number of 1 or more, got the number 0",
-]
-
-
-def test_validate_knows_the_keys_of_a_conftest(own, monkeypatch, capsys):
-    own.write("targets.yaml", WRONG)
-    monkeypatch.chdir(own.path)
-
-    assert main(["validate", "targets.yaml"]) == 1
-
-    printed = capsys.readouterr().out
-    for fault in FAULTS:
-        assert fault in printed
-    assert printed.count("wrd") == 1
 
 
 STRICT = """
@@ -227,19 +168,6 @@ def test_a_validator_of_a_kind_that_raises_anything_is_a_fault_with_its_place(
     printed = capsys.readouterr().out
     assert f"evals/targets.yaml:1: error: targets[0]: Strict raised {error}\n" in printed
     assert f"b.eval.yaml:1: error: evalcases[0].evaluators[0]: Judge raised {error}\n" in printed
-
-
-def test_a_change_of_a_kinds_keys_is_another_target_for_resume(own):
-    own.run()
-    own.write("targets.yaml", TARGETS.replace("word: hello}", "word: hello, times: 3}", 1))
-    first, second = own.path / "out-1.jsonl", own.run(f"--agentv-resume={own.path}/out-1.jsonl")
-    assert first.exists()
-    assert {result["candidate_answer"] for result in second.results} == {"hello hello hello Say hello default"}
-
-
-def test_answers_of_a_kind_are_cached(own):
-    own.run("--agentv-cache")
-    assert {result.get("cached") for result in own.run("--agentv-cache").results} == {True}
 
 
 KINDS_IN_FILES = """
@@ -370,63 +298,54 @@ ODD_ANSWERS = """
     """
 
 
-@pytest.mark.parametrize(
-    ("said", "error"),
-    [
-        ("object", "the answer cannot be read: TypeError: Object of type object is not JSON serializable"),
-        ("endless", "the answer cannot be read: ValueError: the values of the content of a message are nested more"),
-        (
-            "endless call",
-            "the answer cannot be read: ValueError: the values of the input of the call of 't' are nested",
-        ),
-        (
-            "long number",
-            "the answer cannot be read: ValueError: the values of the output of the call of 't' hold a whole",
-        ),
-        (
-            "mapping",
-            "target 'default' (targets.yaml:1): invoke() returned a mapping that is no JSON: Exceeds the limit",
-        ),
-        (
-            "odd call",
-            "target 'default' (targets.yaml:1): invoke() returned a ProviderResponse whose "
-            "output_messages[0].tool_calls[0].id is a int: expected a str",
-        ),
-        ("nothing", "target 'default' (targets.yaml:1): invoke() returned a mapping whose 'text' is None"),
-        ("no message", "target 'default' (targets.yaml:1): invoke() returned a ProviderResponse whose output_messages"),
-    ],
-)
-def test_an_answer_that_cannot_be_read_is_an_error_of_the_target_that_keeps_its_cost(project, suite, said, error):
-    project.write("conftest.py", ODD_ANSWERS)
-    project.write("targets.yaml", f"targets: [{{name: default, provider: odd, said: {said}}}]\n")
-    project.write("qa.eval.yaml", suite(a="hello"))
-    (result,) = project.run().results
-    assert result["error"].startswith(error)
-    assert result["error_detail"] == {"stage": "provider", "kind": "no_answer" if said == "nothing" else "crash"}
-    assert (result["attempts"], result["execution_metrics"]["cost_usd"], result["cost_source"]) == (1, 0.5, "target")
+UNREADABLE = {
+    "object": "the answer cannot be read: TypeError: Object of type object is not JSON serializable",
+    "endless": "the answer cannot be read: ValueError: the values of the content of a message are nested more",
+    "endless call": "the answer cannot be read: ValueError: the values of the input of the call of 't' are nested",
+    "long number": "the answer cannot be read: ValueError: the values of the output of the call of 't' hold a whole",
+    "mapping": "invoke() returned a mapping that is no JSON: Exceeds the limit",
+    "odd call": "invoke() returned a ProviderResponse whose output_messages[0].tool_calls[0].id is a int: expected a",
+    "nothing": "invoke() returned a mapping whose 'text' is None",
+    "no message": "invoke() returned a ProviderResponse whose output_messages",
+}
 
 
-@pytest.mark.parametrize("said", ["subclasses", "lists"])
-def test_records_of_own_classes_and_in_lists_are_kept_by_a_resumed_run(project, suite, said):
+@pytest.fixture
+def odd(project):
+    """Return what runs a case for each answer of `ODD_ANSWERS`."""
+
+    def run(*answers):
+        project.write("conftest.py", ODD_ANSWERS)
+        targets = "".join(f"  - {{name: {said}, provider: odd, said: {said}}}\n" for said in answers)
+        project.write("targets.yaml", f"targets:\n{targets}")
+        check = "assert: [contains: hello]"
+        cases = "".join(f"  - {{id: {said}, target: {said}, input: q, {check}}}\n" for said in answers)
+        project.write("qa.eval.yaml", f"cases:\n{cases}")
+        return project.run("--agentv-include-trace")
+
+    return run
+
+
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_target_that_keeps_its_cost(odd):
+    run = odd(*UNREADABLE, "hello")
+    for said, error in UNREADABLE.items():
+        result = run.by_id[said]
+        assert error in result["error"].partition("\n")[0]
+        assert result["error_detail"] == {"stage": "provider", "kind": "no_answer" if said == "nothing" else "crash"}
+        assert (result["attempts"], result["cost_source"]) == (1, "target")
+    assert {result["execution_metrics"]["cost_usd"] for result in run.results} == {0.5}
+    assert (run.by_id["hello"]["status"], run.by_id["hello"].get("request_attempts")) == ("pass", None)
+
+
+def test_records_of_own_classes_and_in_lists_are_kept_by_a_resumed_run(odd, project):
     """The first were an error that lost the cost. The others were written as their `repr`."""
-    project.write("conftest.py", ODD_ANSWERS)
-    project.write("targets.yaml", f"targets: [{{name: default, provider: odd, said: {said}}}]\n")
-    project.write("qa.eval.yaml", suite(a="hello"))
-    (result,) = project.run("--agentv-include-trace").results
-    assert (result["status"], result["execution_metrics"]["cost_usd"]) == ("pass", 0.5)
-    assert result["output_messages"][-1]["tool_calls"][0]["tool"] == "t"
-    assert result["trace"][0]["name"] == "t"
+    for result in odd("subclasses", "lists").results:
+        assert (result["status"], result["execution_metrics"]["cost_usd"]) == ("pass", 0.5)
+        assert result["output_messages"][-1]["tool_calls"][0]["tool"] == "t"
+        assert result["trace"][0]["name"] == "t"
     run = project.run(f"--agentv-resume={project.path / 'out-1.jsonl'}", "--agentv-include-trace")
     assert "skipped" not in run.text
-    assert len((project.path / "out-1.jsonl").read_text().splitlines()) == 1
-
-
-def test_odd_data_for_debugging_costs_no_answer(project, suite):
-    project.write("conftest.py", ODD_ANSWERS)
-    project.write("targets.yaml", "targets: [{name: default, provider: odd, said: hello}]\n")
-    project.write("qa.eval.yaml", suite(a="hello"))
-    (result,) = project.run().results
-    assert (result["status"], result.get("request_attempts")) == ("pass", None)
+    assert len((project.path / "out-1.jsonl").read_text().splitlines()) == 2
 
 
 ODD_KINDS = """
@@ -462,21 +381,36 @@ ODD_KINDS = """
     """
 
 
-@pytest.mark.parametrize("name", ["raised", "returned", "batched", "judged"])
-def test_an_unknown_kind_of_an_error_is_a_crash_that_costs_no_record(project, suite, name):
+def test_an_unknown_kind_of_an_error_is_a_crash_that_costs_no_record(project):
     project.write("conftest.py", ODD_KINDS)
-    kind = "{provider: mock, response: hello" if name == "judged" else "{provider: odd"
-    project.write("targets.yaml", f"targets: [{kind}, name: default, provider_batching: {name == 'batched'}}}]\n")
-    checks = "evaluators: [{type: judge}]" if name == "judged" else "evaluators: [{contains: hello}]"
-    project.write("qa.eval.yaml", f"evalcases: [{{id: {name}, expected_outcome: o, input: q, {checks}}}]\n")
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: odd}
+          - {name: together, provider: odd, provider_batching: true}
+          - {name: canned, provider: mock, response: hello}
+        """,
+    )
+    project.write(
+        "qa.eval.yaml",
+        """
+        evaluators: [{contains: hello}]
+        cases:
+          - {id: raised, input: q}
+          - {id: returned, input: q}
+          - {id: batched, input: q, target: together}
+          - {id: judged, input: q, target: canned, evaluators: [{type: judge}]}
+        """,
+    )
     run = project.run()
-    (result,) = run.results
-    assert result["error"].startswith("gone (its kind 'unavailable' is unknown: expected timeout, auth, ")
-    stage = "evaluator" if name == "judged" else "provider"
-    assert result["error_detail"] == {"stage": stage, "kind": "crash"}
-    cost = 0.5 if name in ("returned", "batched") else None
-    assert result.get("execution_metrics", {}).get("cost_usd") == cost
-    assert "1 error)" in run.text
+    for name, result in run.by_id.items():
+        assert result["error"].startswith("gone (its kind 'unavailable' is unknown: expected timeout, auth, ")
+        stage = "evaluator" if name == "judged" else "provider"
+        assert result["error_detail"] == {"stage": stage, "kind": "crash"}
+        cost = 0.5 if name in ("returned", "batched") else None
+        assert result.get("execution_metrics", {}).get("cost_usd") == cost
+    assert "4 errors)" in run.text
     assert "lost" not in run.text
 
 
@@ -546,30 +480,26 @@ def test_a_close_that_hangs_does_not_hold_up_the_end_of_the_run(sleepy):
     assert sleepy("close", "workers: 1").statuses == {"a": "pass", "none": "pass"}
 
 
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ('{r.eval_id: "sorry" for r in requests}', "a value of type dict"),
-        ('"ab"', "a value of type str"),
-        ('{"yes", "no"}', "a value of type set"),
-        ("None", "a value of type NoneType"),
-        ('(each for each in ("yes", "no"))', "a generator"),
-    ],
-)
-def test_a_batch_that_is_no_list_of_answers_is_an_error_of_its_cases(sleepy, project, value, found):
-    parts = re.sub(r"return \[None if .*", f"return {value}", SLOW_PARTS)
-    run = sleepy("nothing", "provider_batching: true", parts)
-    assert run.statuses == {"a": "error", "none": "error"}
-    assert run.by_id["a"]["error"] == (
-        f"target 'default' (targets.yaml:1): invoke_batch() returned {found}, expected a list of answers"
-    )
-    assert (project.path / "calls").read_text().split() == ["check", "batch", "close"], "nothing is paid for again"
+NO_LISTS = {
+    '{r.eval_id: "sorry" for r in requests}': "a value of type dict",
+    '"ab"': "a value of type str",
+    '{"yes", "no"}': "a value of type set",
+    "None": "a value of type NoneType",
+    '(each for each in ("yes", "no"))': "a generator",
+}
 
 
-def test_a_batch_may_be_any_sequence_of_answers(sleepy):
-    parts = re.sub(r"return \[None if .*", 'return {r.eval_id: "yes" for r in requests}.values()', SLOW_PARTS)
-    run = sleepy("nothing", "provider_batching: true", parts)
-    assert {each["candidate_answer"] for each in run.results} == {"yes"}
+def test_a_batch_that_is_no_list_of_answers_is_an_error_of_its_cases(project, suite):
+    for number, value in enumerate(NO_LISTS):
+        project.write(f"{number}/conftest.py", re.sub(r"return \[None if .*", f"return {value}", SLOW_PARTS))
+        keys = "provider: sleepy, asleep: nothing, provider_batching: true"
+        project.write(f"{number}/targets.yaml", f"targets: [{{name: default, {keys}}}]\n")
+        project.write(f"{number}/a.eval.yaml", suite(a="hello", b="hello"))
+    run = project.run()
+    assert [result["error"].partition("invoke_batch() ")[2] for result in run.results] == [
+        f"returned {found}, expected a list of answers" for found in NO_LISTS.values() for _ in "ab"
+    ]
+    assert (project.path / "calls").read_text().split().count("invoke") == 0, "nothing is paid for again"
 
 
 def test_a_value_of_a_batch_that_is_no_answer_is_an_error_of_its_case_only(sleepy, project):
@@ -604,17 +534,15 @@ WORDLESS = """
     """
 
 
-@pytest.mark.parametrize(
-    ("keys", "error"),
-    [
-        ("", "ProviderError without a text, raised after TimeoutError"),
-        (", provider_batching: true", "the target gave an empty `error`, which does not say why there is no answer"),
-    ],
-)
-def test_an_error_without_a_word_is_an_error_that_says_what_it_can(project, suite, keys, error):
+def test_an_error_without_a_word_is_an_error_that_says_what_it_can(project):
     project.write("conftest.py", WORDLESS)
-    project.write("targets.yaml", f"targets: [{{name: default, provider: wordless{keys}}}]\n")
-    project.write("qa.eval.yaml", suite(a="hello", b="hello"))
-    run = project.run()
-    assert {result["error"] for result in run.results} == {error}
-    assert run.outcomes == {"errors": 2}
+    project.write(
+        "targets.yaml",
+        "targets: [{name: default, provider: wordless}, {name: b, provider: wordless, provider_batching: true}]\n",
+    )
+    check = "assert: [contains: hello]"
+    project.write("qa.eval.yaml", f"cases: [{{id: a, input: q, {check}}}, {{id: b, input: q, target: b, {check}}}]\n")
+    assert {name: result["error"] for name, result in project.run().by_id.items()} == {
+        "a": "ProviderError without a text, raised after TimeoutError",
+        "b": "the target gave an empty `error`, which does not say why there is no answer",
+    }

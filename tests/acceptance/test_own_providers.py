@@ -83,85 +83,6 @@ def test_an_object_of_the_users_own_is_what_cases_ask_without_a_targets_file(pro
     assert {result["attempts"] for result in run.results} == {1}
 
 
-def test_what_the_object_reports_is_recorded(project, suite):
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("conftest.py", CLASS)
-    (result,) = project.run("--agentv-target=mine").results
-    assert result["candidate_answer"].endswith(" a")
-    assert result["execution_metrics"]["cost_usd"] == 0.5
-    assert result["target"] == "mine"
-
-
-def test_an_override_holds_below_its_folder_and_others_keep_their_targets(project, suite):
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: from the file}]\n")
-    project.write("qa.eval.yaml", suite(a="file"))
-    project.write("sub/near.eval.yaml", suite(b="hello"))
-    project.write("sub/conftest.py", function())
-    run = project.run("--agentv-workers=3")
-    assert run.statuses == {"a": "pass", "b": "pass"}
-    assert run.by_id["a"]["candidate_answer"] == "from the file"
-
-
-def test_nothing_is_set_up_where_nothing_is_overridden(project, suite):
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write("qa.eval.yaml", suite(a="hello"))
-    run = project.run("--setup-plan")
-    assert "fixtures used" not in run.text
-    project.write("conftest.py", function())
-    assert "agentv_provider" in project.run("--setup-plan").text
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("5", "agentv_provider is a value of type int: expected a function that takes the prompt, or an object"),
-        ("dict", "agentv_provider is the class dict: expected a function that takes the prompt, or an object with an"),
-        ("Sync()", "its `invoke` is not async: hand over `object.invoke` itself"),
-    ],
-)
-def test_a_value_that_is_no_provider_is_an_error_of_the_case(project, suite, value, message):
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write(
-        "conftest.py",
-        f"""
-        import pytest
-
-        class Sync:
-            def invoke(self, prompt): ...
-
-        @pytest.fixture
-        def agentv_provider():
-            return {value}
-        """,
-    )
-    run = project.run()
-    assert run.outcomes == {"errors": 1}
-    assert run.results[0]["error_detail"] == {"stage": "setup", "kind": "config"}
-    assert message in run.results[0]["error"]
-    assert run.internals == []
-
-
-def test_an_object_that_raises_is_an_error_with_the_users_line(project, suite):
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture
-        def agentv_provider():
-            def answer(prompt):
-                raise RuntimeError("the agent is down")
-            return answer
-        """,
-    )
-    run = project.run()
-    assert run.outcomes == {"errors": 1}
-    assert run.results[0]["error"] == (
-        "agentv_provider raised RuntimeError: the agent is down\n  conftest.py:6 in answer"
-    )
-
-
 def test_a_session_object_is_asked_by_many_cases_at_once(project, suite):
     """Each of five calls waits for the others."""
     project.write("qa.eval.yaml", suite(**dict.fromkeys("abcde", "hello")))
@@ -230,80 +151,6 @@ def test_session_objects_of_two_folders_are_not_mixed_up(project, suite):
         assert result["candidate_answer"] == f"hello from {result['eval_id'].partition('-')[0]}"
 
 
-def test_an_override_may_wrap_what_is_there(project, suite):
-    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    project.write("agent.py", "def answer(prompt):\n    return f'hello, you said {prompt}'\n")
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture
-        def agentv_provider(agentv_provider):
-            return lambda prompt: agentv_provider(f"please: {prompt}")
-        """,
-    )
-    (result,) = project.run().results
-    assert result["candidate_answer"] == "hello, you said please: Say hello"
-
-
-def test_calling_the_target_from_the_event_loop_is_refused_and_does_not_hang(project, suite):
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture
-        def agentv_provider(agentv_provider):
-            async def answer(prompt):
-                return agentv_provider(prompt)
-            return answer
-        """,
-    )
-    run = project.run()
-    assert run.outcomes == {"errors": 1}
-    assert "call it from a function that is not async" in run.results[0]["error"]
-
-
-def test_none_and_the_fixture_itself_override_nothing(project, suite):
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write("qa.eval.yaml", suite(a="hello"))
-    for value in ("None", "agentv_provider"):
-        project.write(
-            "conftest.py",
-            f"""
-            import pytest
-
-            @pytest.fixture
-            def agentv_provider(agentv_provider):
-                return {value}
-            """,
-        )
-        assert project.run().outcomes == {"passed": 1}
-
-
-def test_a_dry_run_asks_no_object_and_needs_no_targets_file(project, suite):
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("conftest.py", function())
-    run = project.run("--agentv-dry-run")
-    assert run.outcomes == {"passed": 1}
-    assert run.results[0]["target"] == "default-dry-run"
-    assert not (project.path / "calls.txt").exists()
-
-
-def test_answers_of_an_object_are_not_cached_and_finished_cases_are_carried_over(project, suite):
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("conftest.py", function())
-    for _ in range(2):
-        project.run("--agentv-cache")
-    assert len((project.path / "calls.txt").read_text().splitlines()) == 2
-    assert project.run("--agentv-resume=out-1.jsonl").outcomes == {"passed": 1}
-    assert len((project.path / "calls.txt").read_text().splitlines()) == 2
-
-
 def test_a_target_that_batches_does_not_take_an_objects_cases_along(project, suite):
     project.write(
         "targets.yaml",
@@ -356,8 +203,7 @@ JUDGE = """
 """
 
 
-@pytest.mark.parametrize("scope", ["", '(scope="session")'], ids=["function", "session"])
-@pytest.mark.parametrize("has_targets", [True, False], ids=["targets", "own-provider"])
+@pytest.mark.parametrize(("scope", "has_targets"), [("", True), ('(scope="session")', False)], ids=["targets", "own"])
 def test_an_object_of_the_users_own_judges_every_case_below(project, scope, has_targets):
     project.write("qa.eval.yaml", JUDGED)
     conftest = JUDGE.replace("{SCOPE}", scope)
@@ -375,17 +221,19 @@ def test_an_object_of_the_users_own_judges_every_case_below(project, scope, has_
 EMPTY_ERROR = "the target gave an empty `error`, which does not say why there is no answer"
 
 
-@pytest.mark.parametrize(("given", "told"), [("no quota", "no quota"), ("", EMPTY_ERROR), (" ", EMPTY_ERROR)])
-def test_an_answer_that_comes_with_an_error_is_not_judged(project, suite, given, told):
+ERRORS = {"a": ("no quota", "no quota"), "b": ("", EMPTY_ERROR), "c": (" ", EMPTY_ERROR)}
+
+
+def test_an_answer_that_comes_with_an_error_is_not_judged(project, suite):
     """Not even with an empty one: `str(TimeoutError())` is empty."""
-    project.write("qa.eval.yaml", suite(a="hello"))
-    error = f'),), cost_usd=0.5, error="{given}", error_kind="timeout")'
-    project.write("conftest.py", PROVIDER.replace("),))", error))
-    run = project.run("--agentv-max-retries=1")
-    result = run.by_id["a"]
-    assert (run.outcomes, result["error"]) == ({"errors": 1}, told)
-    assert (result["error_detail"], result["attempts"]) == ({"stage": "provider", "kind": "timeout"}, 2)
-    assert result["execution_metrics"]["cost_usd"] == 1
+    for folder, (given, _) in ERRORS.items():
+        project.write(f"{folder}/qa.eval.yaml", suite(**{folder: "hello"}))
+        error = f'),), cost_usd=0.5, error="{given}", error_kind="timeout")'
+        project.write(f"{folder}/conftest.py", PROVIDER.replace("),))", error))
+    for name, result in project.run("--agentv-max-retries=1").by_id.items():
+        assert result["error"] == ERRORS[name][1]
+        assert (result["error_detail"], result["attempts"]) == ({"stage": "provider", "kind": "timeout"}, 2)
+        assert result["execution_metrics"]["cost_usd"] == 1
 
 
 def test_a_hook_may_say_with_an_empty_error_that_there_is_no_answer(project, suite):
@@ -397,59 +245,36 @@ def test_a_hook_may_say_with_an_empty_error_that_there_is_no_answer(project, sui
     assert (run.outcomes, run.by_id["a"]["error"]) == ({"errors": 1}, EMPTY_ERROR)
 
 
-@pytest.mark.parametrize(
-    ("breaks", "reason"),
-    [
-        ("raise RuntimeError('no quota')", "agentv_judge raised RuntimeError: no quota"),
-        ("return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='no quota')", "no quota"),
-        ("return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='')", EMPTY_ERROR),
-    ],
-    ids=["raises", "says-so", "says-so-without-a-word"],
-)
-def test_a_judge_that_breaks_is_an_error_of_the_case(project, breaks, reason):
-    project.write("qa.eval.yaml", JUDGED)
+BREAKING_JUDGES = {
+    "raise RuntimeError('no quota')": "agentv_judge raised RuntimeError: no quota",
+    "return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='no quota')": "no quota",
+    "return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='')": EMPTY_ERROR,
+}
+
+
+def test_a_judge_that_breaks_is_an_error_of_the_case(project):
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write(
-        "conftest.py",
-        f"""
-        import pytest
-        from pytest_agentv.model.messages import Message
-        from pytest_agentv.providers.base import ProviderResponse
+    for number, breaks in enumerate(BREAKING_JUDGES):
+        project.write(f"{number}/qa.eval.yaml", JUDGED)
+        project.write(
+            f"{number}/conftest.py",
+            f"""
+            import pytest
+            from pytest_agentv import Message, ProviderResponse
 
-        @pytest.fixture
-        def agentv_judge():
-            def judge(prompt):
-                {breaks}
-            return judge
-        """,
-    )
+            @pytest.fixture
+            def agentv_judge():
+                def judge(prompt):
+                    {breaks}
+                return judge
+            """,
+        )
     run = project.run()
-    assert run.outcomes == {"errors": 3}
-    assert f"the judge 'agentv_judge' could not be asked: {reason}" in run.text
-
-
-def test_without_a_judge_an_own_provider_says_what_is_missing(project):
-    project.write("qa.eval.yaml", JUDGED)
-    project.write("conftest.py", function())
-    run = project.run()
-    assert run.outcomes == {"errors": 3}
-    assert "a model is to judge, and none is named" in run.text
-    assert run.results[0]["error"].endswith("; or override agentv_judge")
-    assert not (project.path / "calls.txt").exists()
-
-
-def test_the_targets_file_may_name_the_judge_of_an_own_provider(project):
-    project.write("qa.eval.yaml", JUDGED)
-    project.write("conftest.py", function())
-    project.write(
-        "targets.yaml",
-        """
-        targets:
-          - {name: default, provider: cli, command_template: "false", judge_target: wise}
-          - {name: wise, provider: mock, response: '{"score": 1, "hits": [], "misses": []}'}
-        """,
-    )
-    assert project.run().by_id["default-judge"]["status"] == "pass"
+    assert run.outcomes == {"errors": 9}
+    for number, reason in enumerate(BREAKING_JUDGES.values()):
+        errors = [result["error"] for result in run.results if result["eval_file"] == f"{number}/qa.eval.yaml"]
+        assert len(errors) == 3
+        assert all(f"the judge 'agentv_judge' could not be asked: {reason}" in error for error in errors)
 
 
 def test_judge_scripts_may_call_the_objects(project, python):

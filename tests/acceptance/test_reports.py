@@ -1,9 +1,12 @@
 """What pytest reports of eval cases: texts of failures, durations, reruns."""
 
 import json
+import os
 import re
+import sys
 
 import pytest
+import warm
 from thorough import varied
 
 from .conftest import WITH_WORKERS_ON_REQUEST
@@ -103,16 +106,6 @@ def test_failures_and_errors_are_told_in_full_and_without_a_traceback(project, m
     assert "pytest_agentv/" not in run.text
 
 
-@pytest.mark.parametrize("style", ["long", varied("short"), "line", "native", varied("no"), "auto"])
-def test_every_style_of_traceback_shows_the_message_and_none_of_our_frames(project, style):
-    run = project.run(f"--tb={style}")
-    assert run.outcomes == {"passed": 1, "failed": 1, "errors": 1}
-    assert "FAILED evals/qa.eval.yaml::bad - words: missing" in run.text
-    assert "pytest_agentv/" not in run.text
-    if style == "line":
-        assert 'evals/qa.eval.yaml:6: words: missing "nothing" (0.50 < 1.00)' in run.text
-
-
 @WITH_WORKERS_ON_REQUEST
 def test_texts_of_failures_fit_into_three_kilobytes_whatever_the_case_holds(project, mode):
     words = [f"ünfindable 日本 {number} " + "x" * 500 for number in range(50)]
@@ -181,27 +174,6 @@ def test_durations_of_cases_that_ran_at_the_same_time_are_their_own(project, sui
     assert all(0.9 <= seconds < 3 for seconds in took)
 
 
-@WITH_WORKERS_ON_REQUEST
-def test_a_rerun_asks_the_target_again_and_the_summary_counts_the_case_once(project, mode, suite):
-    project.write(
-        "targets.yaml", TARGETS.replace("echo hello world", "echo x >> calls.txt; echo call-$(wc -l < calls.txt)", 1)
-    )
-    project.write("evals/qa.eval.yaml", suite(third="call-3", never="never"))
-    project.write(
-        "conftest.py",
-        """
-        def pytest_runtest_logreport(report):
-            names = [name for name, _ in report.user_properties]
-            assert len(names) == len(set(names)), names
-        """,
-    )
-    run = project.run("--reruns", "2", "--dist=loadfile", mode=mode)
-    assert run.outcomes == {"passed": 1, "failed": 1, "rerun": 4}
-    assert (project.path / "evals/calls.txt").read_text() == "x\n" * 6
-    assert [result["status"] for result in run.results if result["eval_id"] == "third"] == ["fail", "fail", "pass"]
-    assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in run.text
-
-
 def test_warnings_that_a_project_makes_errors_are_told_without_a_traceback(project):
     project.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
     project.write("evals/qa.eval.yaml", CASE.replace("    input: Say it", "    inputs: Say it\n    input: Say it", 1))
@@ -220,3 +192,60 @@ def test_a_run_without_colour_or_terminal_plugin_still_ends_well(project):
     assert project.run("--color=yes").outcomes
     assert project.run("-p", "no:terminal").exit_code == pytest.ExitCode.TESTS_FAILED
     assert project.run("-p", "no:logging", "-p", "no:warnings").outcomes == {"passed": 1, "failed": 1, "errors": 1}
+
+
+ANSWER = "Grüße, 世界 – " + "long " * 2_000
+
+
+@pytest.mark.parametrize(("encoding", "is_utf8_mode"), [("ascii", None), varied("ascii", "0"), ("cp1252", None)])
+def test_terminals_that_are_narrow_and_not_utf_8_show_it_all_the_same(project, suite, encoding, is_utf8_mode):
+    project.write(
+        "targets.yaml", json.dumps({"targets": [{"name": "default", "provider": "mock", "response": ANSWER}]})
+    )
+    project.write("evals/qa.eval.yaml", suite(greets="nothing"))
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20"}
+    if is_utf8_mode is not None:
+        environment["PYTHONUTF8"] = is_utf8_mode  # which only a fresh process can apply
+    command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "--agentv-out=out.jsonl", "-vv"]
+    finished = warm.run(command, cwd=project.path, env=environment, capture_output=True, check=False)
+    text = finished.stdout.decode(encoding)
+    assert (finished.returncode, finished.stderr) == (pytest.ExitCode.TESTS_FAILED, b"")
+    assert "INTERNALERROR" not in text
+    assert "Rerun:  pytest evals/qa.eval.yaml::greets" in text
+    assert "\x1b" not in text, "colours are for terminals"
+    assert json.loads((project.path / "out.jsonl").read_text("utf-8"))["candidate_answer"] == ANSWER
+
+
+WATCHED = """
+import pytest
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    config.pluginmanager.get_plugin("terminalreporter").isatty = lambda: True
+"""
+WORDY = """
+evalcases:
+  - id: wordy
+    expected_outcome: Names the period of thirty days, says who pays for the postage, and offers a label to print
+    input: Hi
+    evaluators: [{name: words, type: heuristic, hits: [a period of thirty days that nobody names anywhere]}]
+"""
+
+
+def test_lines_break_between_words_where_somebody_watches(project, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    project.write("evals/qa.eval.yaml", WORDY)
+    flags = (f"--junitxml={project.path / 'junit.xml'}", "--agentv-target=default")
+    unwatched = project.run(*flags).text
+    whole = "  Names the period of thirty days, says who pays for the postage, and offers a label to print\n"
+    assert whole in unwatched
+    project.write("conftest.py", WATCHED)
+    watched = project.run(*flags).lines
+    at = watched.index("Expected outcome:")
+    assert watched[at + 1 : at + 3] == [
+        "  Names the period of thirty days, says who pays for the",
+        "  postage, and offers a label to print",
+    ]
+    at = watched.index("Misses (1):")
+    assert watched[at + 2].startswith("    ")
+    assert "Rerun:  pytest evals/qa.eval.yaml::wordy --agentv-target=default" in watched
+    assert whole in (project.path / "junit.xml").read_text("utf-8")

@@ -3,8 +3,6 @@
 import pytest
 from thorough import varied
 
-from .conftest import WITH_WORKERS_ON_REQUEST
-
 COUNTING_TARGETS = """
 targets:
   - name: default
@@ -73,86 +71,12 @@ def test_paths_and_node_ids_choose_cases(project, arguments, expected):
     assert calls(project) == expected
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["-k", "good"], ["good-1", "good-10", "good-2"]),
-        varied(["-k", "bad or good-2"], ["bad-1", "bad-2", "good-2"]),
-        (["-k", "two and not bad"], ["good-2"]),
-        varied(["-k", "one.eval.yaml and bad"], ["bad-1"]),
-        (["--deselect", "two.eval.yaml"], ["good-1", "bad-1", "good-10"]),
-        (["--deselect", "one.eval.yaml::bad-1"], ["good-1", "good-10", "bad-2", "good-2"]),
-        (["--ignore", "one.eval.yaml"], ["bad-2", "good-2"]),
-        varied(["--ignore-glob", "two*"], ["good-1", "bad-1", "good-10"]),
-        varied(["-m", "slow"], []),
-        (["-m", "not slow"], ["good-1", "bad-1", "good-10", "bad-2", "good-2"]),
-    ],
-    ids=" ".join,
-)
-def test_what_is_deselected_is_not_called(project, arguments, expected):
-    run = project.run(*arguments)
-    assert list(run.statuses) == expected
-    assert calls(project) == expected
-    assert sum(run.outcomes.values()) - run.outcomes.get("deselected", 0) == len(expected)
-
-
-def test_a_case_that_does_not_exist_is_a_usage_error_and_nothing_runs(project):
-    run = project.run("one.eval.yaml::good-1", "one.eval.yaml::gone")
-    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: not found: " in run.text
-    assert "one.eval.yaml::gone" in run.text
-    assert calls(project) == []
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_last_failed_runs_exactly_what_failed(project, mode):
-    project.remembers = True
-    project.run(mode=mode)
-    again = project.run("--lf", mode=mode)
-    assert set(again.statuses.items()) == {("bad-1", "fail"), ("bad-2", "fail")}
-    project.write("targets.yaml", COUNTING_TARGETS.replace("hello world", "hello world nothing"))
-    assert project.run("--lf").outcomes["passed"] == 2
-    assert len(project.run("--lf").statuses) == 5, "nothing failed last time, so all run"
-
-
-def test_last_failed_knows_errors_too(project, suite):
-    project.remembers = True
-    project.write("two.eval.yaml", suite(missing="hello", fine="hello").replace("content: Say", "value: Say", 1))
-    assert project.run("two.eval.yaml").statuses == {"missing": "error", "fine": "pass"}
-    assert list(project.run("--lf", "two.eval.yaml").statuses) == ["missing"]
-
-
-def test_failed_first_runs_everything_failures_first(project):
-    project.remembers = True
-    project.run()
-    assert list(project.run("--ff").statuses) == ["bad-1", "bad-2", "good-1", "good-10", "good-2"]
-
-
-def test_new_first_runs_cases_of_new_files_first(project, suite):
-    project.remembers = True
-    project.run()
-    project.write("zz.eval.yaml", suite(new="hello"))
-    assert next(iter(project.run("--nf").statuses)) == "new"
-
-
 def test_stepwise_stops_at_a_failure_and_goes_on_from_it(project):
     project.remembers = True
     assert list(project.run("--sw").statuses) == ["good-1", "bad-1"]
     assert list(project.run("--sw").statuses) == ["bad-1"]
     assert list(project.run("--sw", "--sw-skip").statuses) == ["bad-1", "good-10", "bad-2"]
     assert calls(project) == ["good-1", "bad-1", "bad-1", "bad-1", "good-10", "bad-2"]
-
-
-@pytest.mark.parametrize(
-    ("flag", "expected"),
-    [("-x", ["good-1", "bad-1"]), ("--maxfail=2", ["good-1", "bad-1", "good-10", "bad-2"])],
-)
-def test_a_run_that_stops_early_calls_nothing_more_and_sums_up_what_ran(project, flag, expected):
-    run = project.run(flag)
-    assert list(run.statuses) == expected
-    assert calls(project) == expected
-    assert f"Total eval cases: {len(expected)} (" in run.text
-    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
 
 
 def test_a_run_that_stops_early_has_started_no_more_cases_than_fit_in_flight(project, suite):
@@ -165,37 +89,12 @@ def test_a_run_that_stops_early_has_started_no_more_cases_than_fit_in_flight(pro
     assert len(calls(project)) == len(set(calls(project)))
 
 
-def test_an_error_stops_a_run_as_a_failure_does(project, suite):
-    project.write("one.eval.yaml", suite(broken="hello", fine="hello").replace("content: Say", "value: Say", 1))
-    run = project.run("-x")
-    assert run.statuses == {"broken": "error"}
-    assert calls(project) == []
-
-
 @pytest.mark.parametrize("flag", ["--setup-only", "--setup-plan", "--collect-only"])
 def test_a_run_that_only_looks_calls_nothing_and_writes_nothing(project, flag):
     run = project.run(flag)
     assert (run.exit_code, run.results, calls(project)) == (0, [], [])
     assert "EVALUATION SUMMARY" not in run.text
     assert not (project.path / ".agentv").exists()
-
-
-def test_setup_show_runs_the_cases(project):
-    run = project.run("--setup-show", "one.eval.yaml")
-    assert run.outcomes == {"passed": 2, "failed": 1}
-    assert "one.eval.yaml::bad-1" in run.text
-
-
-def test_without_the_cache_plugin_everything_runs(project):
-    project.remembers = True
-    assert project.run("-p", "no:cacheprovider").outcomes == {"passed": 3, "failed": 2}
-    assert not (project.path / ".pytest_cache").exists()
-
-
-@pytest.mark.parametrize("import_mode", ["prepend", varied("append"), "importlib"])
-def test_the_import_mode_does_not_matter(project, import_mode):
-    project.write("conftest.py", "import pytest\n@pytest.fixture(autouse=True)\ndef nothing(): ...\n")
-    assert project.run(f"--import-mode={import_mode}", subprocess=True).outcomes == {"passed": 3, "failed": 2}
 
 
 def test_a_run_from_a_folder_below_the_root_finds_the_same_cases(project, suite, monkeypatch):
@@ -222,20 +121,6 @@ def test_pyargs_takes_eval_files_of_a_package(project, suite, monkeypatch):
 def test_keep_duplicates_runs_a_file_as_often_as_it_is_named(project):
     run = project.run("--keep-duplicates", "two.eval.yaml", "two.eval.yaml")
     assert [result["eval_id"] for result in run.results] == ["bad-2", "good-2", "bad-2", "good-2"]
-
-
-@pytest.mark.scenario("Test ID filter")
-@pytest.mark.parametrize("flag", ["--agentv-eval-id", "--agentv-test-id"])
-def test_the_eval_id_flag_runs_only_cases_of_those_ids(project, flag):
-    project.write("test_python.py", "def test_other(): assert False\n")
-    run = project.run(f"{flag}=good-1", f"{flag}=bad-2")
-    assert run.statuses == {"good-1": "pass", "bad-2": "fail"}
-    assert run.outcomes == {"passed": 1, "failed": 1, "deselected": 4}
-    assert calls(project) == ["good-1", "bad-2"]
-
-
-def test_strict_markers_and_strict_config_change_nothing(project):
-    assert project.run("--strict-markers", "--strict-config").outcomes == {"passed": 3, "failed": 2}
 
 
 @pytest.mark.parametrize(

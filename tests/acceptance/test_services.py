@@ -1,7 +1,6 @@
 """Services in whole runs: over HTTP, and as an application in the process."""
 
-import pytest
-from fake_llm import FakeLlm, Reply, ToolCall
+from fake_llm import FakeLlm, Reply
 
 from .conftest import WITH_WORKERS_ON_REQUEST
 
@@ -98,39 +97,6 @@ def test_secrets_of_a_service_are_masked(project):
     assert "0123456789abcdef" not in run.text
 
 
-@pytest.mark.parametrize(
-    ("changed", "to", "fault"),
-    [
-        ("$.said.answer", "$.said.answr", "there is no $.said.answr: $.said has the keys"),
-        ("{{ prompt }}", "{{ promt }}", "unknown variable 'promt' (did you mean 'prompt'?)"),
-        ("tool_calls", "tool_cals", "unknown key (did you mean 'tool_calls'?)"),
-        ("service.py:app", "service.py:ap", "did you mean 'app'?"),
-    ],
-)
-def test_a_mistake_is_told_with_the_way_out(project, changed: str, to: str, fault: str):
-    prepare(project, 1)
-    path = project.path / "targets.yaml"
-    path.write_text(path.read_text().replace(changed, to))
-
-    run = project.run()
-
-    assert run.exit_code != 0
-    assert fault in run.text, run.text
-
-
-def test_a_change_of_the_body_or_the_code_asks_again(project):
-    prepare(project, 1)
-    first = project.run("--agentv-cache").by_id["case-0"]
-    path = project.path / "targets.yaml"
-    path.write_text(path.read_text().replace('"{{ prompt }}"}', '"{{ prompt }}", lang: en}'))
-
-    second = project.run("--agentv-cache").by_id["case-0"]
-
-    assert not second.get("cached")
-    assert first["target_hash"] != second["target_hash"]
-    assert project.run("--agentv-cache").by_id["case-0"]["cached"]
-
-
 BUSY = """
     import json, os
 
@@ -179,27 +145,6 @@ def test_an_unhealthy_service_is_not_asked(project):
 
     assert run.exit_code != 0
     assert "HTTP healthcheck failed for 'default'" in run.text, run.text
-
-
-def test_a_model_server_without_a_key_and_calls_of_its_tools(project, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
-    with FakeLlm() as llm:
-        url = llm.script("local", Reply(calls=(ToolCall("look_up", {"question": "question 0"}),)))
-        project.write(
-            "targets.yaml",
-            f"targets:\n  - name: default\n    provider: openai\n    base_url: {url}/v1\n    model: llama3\n"
-            "    seed: 7\n    tools: [{name: look_up, parameters: {type: object}}]\n",
-        )
-        project.write("shop.eval.yaml", suite(1).replace("hits: ['Answer to question 0']", "misses: [sorry]"))
-
-        run = project.run()
-        (asked,) = llm.asked("local")
-
-    assert run.statuses == {"case-0": "fail"}, run.text  # of tokens, 35 are more than 15
-    scores = {score["name"]: score["score"] for score in run.by_id["case-0"]["evaluator_results"]}
-    assert scores["calls"] == 1
-    assert asked.api_key is None
-    assert asked.body["seed"] == 7
 
 
 def test_tokens_of_which_a_part_is_unknown_are_not_within_a_limit(project):

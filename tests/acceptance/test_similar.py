@@ -51,14 +51,13 @@ def test_each_api_gives_embeddings(project, llm, kind):
         assert paid[0] > 0
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
-def test_after_a_refusal_each_text_is_asked_for_alone(project, llm, status):
-    refused = Reply(status=status, when="too long", message="the input is too long")
+def test_after_a_refusal_each_text_is_asked_for_alone(project, llm):
+    refused = Reply(status=413, when="too long", message="the input is too long")
     write(project, KINDS["openai"].format(url=llm.script("e", refused, refused, Reply())), ids=())
     with (project.path / "a.eval.yaml").open("a") as file:
         file.write(CASE.format(id="long").replace("the tent", "too long"))
     run = project.run()
-    assert f"replied HTTP {status}: the input is too long" in run.by_id["long"]["error"]
+    assert "replied HTTP 413: the input is too long" in run.by_id["long"]["error"]
     metrics = run.by_id["long"]["judge_metrics"]
     assert (metrics["calls"], metrics["token_usage"]) == (1, {"input": 2, "output": 0}), "of the accepted text"
     asked = [request.body["input"] for request in llm.asked("e")]
@@ -66,20 +65,14 @@ def test_after_a_refusal_each_text_is_asked_for_alone(project, llm, status):
     assert sorted(asked[1:]) == [["The tent!"], ["too long"]]
 
 
-@pytest.mark.parametrize("check", ["similar: x, target: nope", "field: {path: a, similar: x, target: nope}"])
-def test_a_dry_run_knows_the_target_of_embeddings(project, check):
-    project.write("a.eval.yaml", f"evalcases:\n  - {{id: a, input: q, assert: [{{{check}}}]}}\n")
+def test_a_dry_run_knows_the_target_of_embeddings(project):
+    checks = {"a": "similar: x, target: nope", "b": "field: {path: a, similar: x, target: nope}"}
+    cases = "".join(f"  - {{id: {name}, input: q, assert: [{{{check}}}]}}\n" for name, check in checks.items())
+    project.write("a.eval.yaml", f"evalcases:\n{cases}")
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: '{}'}]\n")
     for flags in (("--agentv-dry-run",), ()):
-        run = project.run(*flags)
-        assert run.by_id["a"]["error"] == "targets.yaml: no target 'nope'; available: default"
-        assert run.by_id["a"]["status"] == "error"
-
-
-def test_requests_for_embeddings_have_the_extra_body(project, llm):
-    write(project, f"{KINDS['openai'].format(url=llm.script('e'))}, extra_body: {{dimensions: 256}}")
-    assert project.run().statuses == {"a": "pass"}
-    assert [request.body["dimensions"] for request in llm.asked("e")] == [256]
+        errors = [result["error"] for result in project.run(*flags).results]
+        assert errors == ["targets.yaml: no target 'nope'; available: default"] * 2
 
 
 def test_an_error_in_place_of_embeddings_is_told_and_retried(project, llm):
@@ -140,67 +133,49 @@ def test_what_embeddings_cost_is_not_part_of_an_aggregators_question(project, ll
     assert (len(llm.asked("e")), run.by_id["a"]["judge_metrics"]) == (1, {"calls": 0, "cached": 1})
 
 
-@pytest.mark.parametrize(
-    ("target", "reply", "error", "metrics"),
-    [
-        (KINDS["openai"], Reply(status=400), "the target 'embeddings' gave no embeddings: ", {"calls": 1}),
-        (KINDS["openai"], Reply(content={"data": []}), "replied without a vector for each text", {"calls": 1}),
-        (
-            KINDS["openai"],
-            Reply(content={"data": [{"index": 0, "embedding": [1, 0]}]}),
-            "the target 'embeddings' gave no embeddings: it replied without a vector for one of the texts",
-            {"calls": 1},
-        ),
-        (
-            KINDS["openai"],
-            Reply(content={"data": [{"index": 0, "embedding": [1, 0]}, {"index": 1, "embedding": [0, 0]}]}),
-            "it replied without a vector for one of the texts",
-            {"calls": 1},
-        ),
-        (KINDS["gemini"], Reply(content={"embeddings": [{"values": [1]}]}), "without a vector for each", {"calls": 1}),
-        (
-            "provider: mock, response: x",
-            Reply(),
-            "target 'embeddings' (mock) gives no embeddings: openai, azure and",
-            None,
-        ),
-        (
-            "provider: anthropic, model: m, api_key: sk-abcdefgh12345678, base_url: {url}",
-            Reply(),
-            "gives no embeddings",
-            None,
-        ),
-        (
-            f"{KINDS['openai']}, client: litellm",
-            Reply(),
-            "target 'embeddings' (targets.yaml:3) gives no embeddings through litellm: leave out `client`",
-            None,
-        ),
-        (
-            "provider: litellm, model: openai/m, api_key: sk-abcdefgh12345678, base_url: {url}",
-            Reply(),
-            "target 'embeddings' (litellm) gives no embeddings: openai, azure and gemini targets do",
-            None,
-        ),
-    ],
-)
-def test_a_target_that_gives_none_is_an_error(project, llm, target, reply, error, metrics):
-    url = llm.script("e", reply)
-    write(project, target.format(url=url))
-    run = project.run()
-    assert run.by_id["a"]["status"] == "error"
-    assert error in run.by_id["a"]["error"]
-    assert run.by_id["a"].get("judge_metrics") == metrics
-    assert "sk-abcdefgh12345678" not in json.dumps(run.by_id["a"])
+GIVING_NONE = {
+    "refuses": (KINDS["openai"], Reply(status=400), "the target 'refuses' gave no embeddings: ", {"calls": 1}),
+    "nothing": (KINDS["openai"], Reply(content={"data": []}), "replied without a vector for each text", {"calls": 1}),
+    "one": (
+        KINDS["openai"],
+        Reply(content={"data": [{"index": 0, "embedding": [1, 0]}]}),
+        "the target 'one' gave no embeddings: it replied without a vector for one of the texts",
+        {"calls": 1},
+    ),
+    "zeros": (
+        KINDS["openai"],
+        Reply(content={"data": [{"index": 0, "embedding": [1, 0]}, {"index": 1, "embedding": [0, 0]}]}),
+        "it replied without a vector for one of the texts",
+        {"calls": 1},
+    ),
+    "few": (KINDS["gemini"], Reply(content={"embeddings": [{"values": [1]}]}), "without a vector for", {"calls": 1}),
+    "mock": ("provider: mock, response: x", Reply(), "(mock) gives no embeddings: openai, azure and gemini", None),
+    "anthropic": (
+        "provider: anthropic, model: m, api_key: sk-1, base_url: {url}",
+        Reply(),
+        "gives no embeddings",
+        None,
+    ),
+    "through": (f"{KINDS['openai']}, client: litellm", Reply(), "through litellm: leave out `client`", None),
+    "litellm": (
+        "provider: litellm, model: openai/m, api_key: sk-1, base_url: {url}",
+        Reply(),
+        "target 'litellm' (litellm) gives no embeddings: openai, azure and gemini targets do",
+        None,
+    ),
+}
 
 
-def test_a_missing_target_and_a_dry_run(project):
-    write(project, "provider: mock, response: x")
-    project.write("targets.yaml", "targets:\n  - {name: default, provider: mock, response: x}\n")
+def test_a_target_that_gives_none_is_an_error(project, llm):
+    write(project, "provider: mock, response: x", ids=())
+    for name, (target, reply, _, _) in GIVING_NONE.items():
+        with (project.path / "a.eval.yaml").open("a") as file:
+            file.write(CASE.format(id=name).replace("threshold", f"target: {name}, threshold"))
+        with (project.path / "targets.yaml").open("a") as file:
+            file.write(f"  - {{name: {name}, {target.format(url=llm.script(name, reply))}}}\n")
     run = project.run()
-    assert "embeddings" in run.by_id["a"]["error"]
-    assert "embeddings" in project.run("--agentv-dry-run").by_id["a"]["error"]
-    write(project, "provider: openai, model: text-embedding-3-small, api_key: '${{ NOBODY_HAS_IT }}'")
-    dry = project.run("--agentv-dry-run")
-    assert dry.by_id["a"]["status"] == "pass"
-    assert dry.by_id["a"]["evaluator_results"][0]["score"] == 0
+    for name, (_, _, error, metrics) in GIVING_NONE.items():
+        result = run.by_id[name]
+        assert (result["status"], result.get("judge_metrics")) == ("error", metrics)
+        assert error in result["error"]
+        assert "sk-abcdefgh12345678" not in json.dumps(result)

@@ -1,11 +1,9 @@
 """The verdict of a run on the summary page of a GitHub step."""
 
-import os
 import re
 import sys
 
 import pytest
-from thorough import variation
 
 from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
 
@@ -55,11 +53,6 @@ def verdict_of(text):
     return re.sub(r"\| [\d.]+ (ms|s) \|", "| # |", text)
 
 
-def test_the_verdict_is_written_once_by_whoever_owns_the_terminal(project_in_all_modes, summary):
-    project_in_all_modes.run()
-    assert verdict_of(summary.read_text("utf-8")) == VERDICT
-
-
 @WITH_WORKERS_ON_REQUEST
 def test_without_a_terminal_it_is_written_all_the_same(project_in_all_modes, summary):
     project_in_all_modes.run("-p", "no:terminal")
@@ -92,81 +85,12 @@ def test_a_python_file_that_could_not_be_collected_before_the_evals_is_told_too(
 
 
 @IN_ONE_PROCESS
-def test_what_earlier_steps_wrote_stays_above_it(project_in_all_modes, summary):
-    summary.write_text("# Build\nall green", "utf-8")
-    project_in_all_modes.run()
-    assert verdict_of(summary.read_text("utf-8")) == f"# Build\nall green\n\n{VERDICT}"
-
-
-@IN_ONE_PROCESS
-@pytest.mark.parametrize("value", [None, ""])
-def test_where_it_is_not_asked_for_nothing_is_written(project_in_all_modes, summary, monkeypatch, value):
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY")
-    if value is not None:
-        monkeypatch.setenv("GITHUB_STEP_SUMMARY", value)
-    run = project_in_all_modes.run()
-    assert not summary.exists()
-    assert "GITHUB_STEP_SUMMARY" not in run.text
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_a_run_in_which_no_case_ran_writes_nothing(project_in_all_modes, summary):
-    project = project_in_all_modes
-    project.write("test_python.py", "def test_one(): ...\n")
-    assert project.run("test_python.py").outcomes == {"passed": 1}
-    assert project.run("-k", "unknown", mode=()).exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert not summary.exists()
-
-
-def test_listing_the_cases_of_a_resumed_run_says_nothing_of_its_results(project, suite, monkeypatch):
-    project.write("targets.yaml", TARGETS)
-    project.write("evals/qa.eval.yaml", suite(good="hello"))
-    project.run()
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
-    run = project.run("--collect-only", f"--agentv-resume={project.path / 'out-1.jsonl'}")
-    assert "qa.eval.yaml" in run.text
-    assert "EVALUATION SUMMARY" not in run.text
-    assert not (project.path / "summary.md").exists()
-
-
-@IN_ONE_PROCESS
-@pytest.mark.parametrize("place", ["folder", "no-such-folder/summary.md", "/dev/full"])
-def test_a_file_that_cannot_be_written_is_one_remark_and_changes_nothing_else(
-    project_in_all_modes, suite, monkeypatch, place
-):
-    project = project_in_all_modes
-    if place == "/dev/full" and not os.path.exists(place):  # noqa: PTH110
-        pytest.skip("this system has no /dev/full")
-    project.write("targets.yaml", TARGETS)
-    project.write("evals/qa.eval.yaml", suite(good="hello"))
-    (project.path / "folder").mkdir()
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", place)
-    run = project.run("-W", "error")
-    assert (run.exit_code, run.outcomes) == (0, {"passed": 1})
-    (remark,) = [line for line in run.lines if "GITHUB_STEP_SUMMARY" in line]
-    assert remark.startswith(f"GITHUB_STEP_SUMMARY: {place} cannot be written: ")
-    assert run.internals == []
-
-
-@IN_ONE_PROCESS
 def test_a_file_that_is_nearly_full_is_left_as_it_is(project_in_all_modes, summary):
     text = "x" * (1_048_576 - 100)
     summary.write_text(text)
     run = project_in_all_modes.run()
     assert summary.read_text("utf-8") == text
     assert f"GITHUB_STEP_SUMMARY: {summary} is full, so this run's verdict was not added to it" in run.lines
-
-
-@variation  # tests/unit/test_markdown.py has one that is as long
-def test_a_huge_run_stays_far_below_what_github_takes(project, suite, monkeypatch):
-    project.write("targets.yaml", TARGETS)
-    project.write("evals/qa.eval.yaml", suite(**{f"{'long ' * 200}{number}": "nothing" for number in range(120)}))
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
-    project.run("-q", "--tb=no")
-    text = (project.path / "summary.md").read_text("utf-8")
-    assert "### Failed (120)" in text
-    assert "\n… and 70 more\n" in text
-    assert len(text.encode()) <= 65_536
 
 
 @IN_ONE_PROCESS
@@ -208,36 +132,6 @@ def test_secrets_are_masked(project_in_all_modes, summary, suite, monkeypatch):
     assert "sk-" not in text
 
 
-@IN_ONE_PROCESS
-def test_a_low_score_that_is_expected_is_no_failure(project_in_all_modes, summary, suite):
-    project = project_in_all_modes
-    project.write("evals/qa.eval.yaml", suite(good="hello", bad="nothing").replace("id: bad", "id: bad\n    xfail: x"))
-    assert project.run("evals/qa.eval.yaml").exit_code == 0
-    assert summary.read_text("utf-8").startswith("## ✅ Evaluations: 1 passed, 1 failed as expected\n")
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_what_pytest_finds_beside_the_score_is_told(project_in_all_modes, summary, suite):
-    project = project_in_all_modes
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def refuses_to_stop(request):
-            yield
-            assert request.node.name != "good"
-        """,
-    )
-    project.write("evals/qa.eval.yaml", suite(good="hello", other="hello"))
-    assert project.run("evals/qa.eval.yaml").exit_code == 1
-    assert summary.read_text("utf-8").startswith(
-        "## ❌ Evaluations: 2 passed\n\n"
-        "- Failed outside of their evaluation (fixtures, strict `xfail`): `evals/qa.eval.yaml::good`\n"
-    )
-
-
 def test_a_run_that_breaks_off_says_so(project_in_all_modes, summary, suite):
     project = project_in_all_modes
     project.write("evals/qa.eval.yaml", suite(good="hello", other="hello"))
@@ -272,3 +166,14 @@ def test_results_that_were_lost_are_told(project_in_all_modes, summary):
     assert text.startswith("## ❌ Evaluations: no results\n\n")
     assert re.search(r"- Results were lost: `\d cases ran, 0 lines in results.jsonl`", text)
     assert "outside" not in text
+
+
+def test_workers_mark_a_failing_case_on_github_once_at_its_line(project, suite, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/qa.eval.yaml", suite(good="hello", bad="nothing"))
+    run = project.run(mode=("-n", "2"))
+    assert [line for line in run.lines if line.startswith("::")] == [
+        "::error file=evals/qa.eval.yaml,line=6,title=evals/qa.eval.yaml%3A%3Abad::"
+        'words: missing "nothing" (0.00 < 1.00)'
+    ]

@@ -4,8 +4,6 @@ import re
 
 import pytest
 
-from .conftest import WITH_WORKERS_ON_REQUEST
-
 ECHO = "targets: [{name: default, provider: python, callable: agent.py:answer}]\n"
 
 AGENT = """
@@ -44,93 +42,6 @@ def summary(run):
     return run.lines[first : last + 1]
 
 
-@pytest.mark.scenario("Statistical metrics")
-@pytest.mark.scenario("Statistics and distribution")
-@pytest.mark.scenario("Score distribution")
-def test_the_summary_has_the_figures_the_distribution_and_both_ends(shop):
-    shop.write("a.eval.yaml", scored(a=0, b=0.2, c=0.4, d=0.6, e=0.7, f=1))
-    run = shop.run()
-    assert run.outcomes == {"passed": 3, "failed": 3}
-    lines = summary(run)
-    assert re.fullmatch(r"=+ EVALUATION SUMMARY =+", lines[0])
-    assert re.fullmatch(r"Time:             (\d+ ms|\d+\.\d s)", lines.pop(9))
-    assert lines[1:] == [
-        "Total eval cases: 6 (3 passed, 3 failed, 0 errors)",
-        "Mean score:       0.483",
-        "Median:           0.500",
-        "Min:              0.000",
-        "Max:              1.000",
-        "Std deviation:    0.360",
-        "Cost:             $0.1200",
-        "Tokens:           6,006 (6,000 in, 6 out)",
-        "Score distribution:",
-        "  0.0-0.2: 1  #",
-        "  0.2-0.4: 1  #",
-        "  0.4-0.6: 1  #",
-        "  0.6-0.8: 2  ##",
-        "  0.8-1.0: 1  #",
-        "Top performing eval cases:",
-        "  1. 1.000  a.eval.yaml::f",
-        "  2. 0.700  a.eval.yaml::e",
-        "  3. 0.600  a.eval.yaml::d",
-        "Lowest performing eval cases:",
-        "  1. 0.000  a.eval.yaml::a",
-        "  2. 0.200  a.eval.yaml::b",
-        "  3. 0.400  a.eval.yaml::c",
-        "Results written to: out-1.jsonl",
-    ]
-
-
-def test_a_single_score_has_no_deviation(shop):
-    shop.write("a.eval.yaml", scored(a=0.5))
-    run = shop.run()
-    assert "Mean score:       0.500" in run.lines
-    assert "Std deviation" not in run.text
-
-
-@pytest.mark.scenario("Error surfacing")
-def test_errors_are_listed_before_the_summary_and_stay_out_of_the_scores(shop):
-    shop.write("a.eval.yaml", scored(good=1, broken=None, half=0.5, again=None))
-    run = shop.run()
-    lines = summary(run)
-    assert re.fullmatch(r"=+ ERRORS =+", lines[0])
-    assert lines[1] == "a.eval.yaml::broken"
-    assert lines[2] == "  [provider, crash] target 'default': agent.py:answer raised RuntimeError: ..."
-    assert "(the same error as a.eval.yaml::broken)" in run.text
-    assert "(the same error as" not in shop.run("--reruns=1").text, "the first account may not be shown"
-    assert lines.index("a.eval.yaml::broken") < lines.index("a.eval.yaml::again")
-    heading = next(index for index, line in enumerate(lines) if "EVALUATION SUMMARY" in line)
-    assert lines.index("a.eval.yaml::again") < heading
-    assert lines[heading + 1] == "Total eval cases: 4 (2 passed, 0 failed, 2 errors)"
-    assert "Mean score:       0.750" in lines
-    assert "Min:              0.500" in lines
-    assert sorted(run.statuses) == ["again", "broken", "good", "half"]
-    assert run.by_id["broken"]["error"].startswith(
-        "target 'default': agent.py:answer raised RuntimeError: out of order"
-    )
-
-
-def test_a_run_in_which_nothing_could_be_judged_has_errors_and_no_figures(shop):
-    shop.write("a.eval.yaml", scored(a=None, b=None))
-    run = shop.run()
-    assert "Total eval cases: 2 (0 passed, 0 failed, 2 errors)" in run.lines
-    assert "Mean score" not in run.text
-    assert "Top performing" not in run.text
-    assert "  the same error as above" in run.lines
-
-
-def test_a_case_whose_evaluator_broke_counts_as_an_error_not_as_a_score_of_0(shop):
-    shop.write(
-        "a.eval.yaml",
-        scored(good=1)
-        + "  - id: unjudged\n    expected_outcome: o\n    input_messages: [{role: user, content: hello}]\n"
-        "    evaluators: [{name: judge, type: code_judge, script: [sh, -c, exit 7]}]\n",
-    )
-    run = shop.run()
-    assert "Total eval cases: 2 (1 passed, 0 failed, 1 error)" in run.lines
-    assert "Min:              1.000" in run.lines
-
-
 @pytest.mark.scenario("Statistics match sequential execution")
 @pytest.mark.scenario("Wait for all workers")
 def test_the_summary_of_two_workers_is_that_of_one_process_and_comes_once(shop):
@@ -146,20 +57,6 @@ def test_the_summary_of_two_workers_is_that_of_one_process_and_comes_once(shop):
     assert figures(together) == figures(alone)
     assert together.text.count("EVALUATION SUMMARY") == 1
     assert alone.outcomes == together.outcomes == {"passed": 3, "failed": 2, "errors": 1}
-
-
-def test_a_run_without_cases_has_no_summary(shop):
-    shop.write("a.eval.yaml", scored(a=1))
-    shop.write("test_plain.py", "def test_plain():\n    pass\n")
-    for flags in (("test_plain.py",), ("--collect-only", "-q"), ("-k", "nothing_is_called_so")):
-        assert "EVALUATION SUMMARY" not in shop.run(*flags).text
-
-
-def test_costs_and_tokens_say_for_how_many_cases_they_are_known(shop):
-    shop.write("a.eval.yaml", scored(a=1, b=None))
-    run = shop.run()
-    assert "Cost:             $0.0200, known for 1 of 2 cases" in run.lines
-    assert "Tokens:           1,001 (1,000 in, 1 out), known for 1 of 2 cases" in run.lines
 
 
 def test_a_case_that_cannot_be_asked_is_no_rerun_however_often_the_run_is_resumed(shop):
@@ -206,27 +103,6 @@ def test_what_reruns_cost_is_counted_and_each_of_them_has_a_record(shop, mode):
     assert len((shop.path / "calls").read_text()) == 5
 
 
-@WITH_WORKERS_ON_REQUEST
-def test_what_is_expected_to_fail_is_counted_so_and_a_strict_pass_as_failed(shop, mode):
-    shop.write("a.eval.yaml", scored(a=0, b=0, c=1, d=1, e=None, f=1))
-    shop.write(
-        "conftest.py",
-        """
-        import pytest
-
-        def pytest_collection_modifyitems(items):
-            for item in items:
-                name = item.name.partition("@")[0]
-                if name in "acde":
-                    item.add_marker(pytest.mark.xfail(reason="known", strict=name == "c"))
-        """,
-    )
-    run = shop.run(mode=mode)
-    assert run.outcomes == {"xfailed": 2, "failed": 2, "xpassed": 1, "passed": 1}
-    # pytest takes an error for the expected failure; the summary does not.
-    assert "Total eval cases: 6 (2 passed, 2 failed, 1 failed as expected, 1 error)" in run.lines
-
-
 SLOW = """
 import time
 
@@ -262,19 +138,16 @@ FIXTURE = "import pytest\n@pytest.fixture(autouse=True, scope='{}')\ndef shop():
     ],
     ids=["hook", "fixture", "session fixture"],
 )
-@pytest.mark.parametrize("target", ["", ", workers: 2"], ids=["one place", "two places"])
-def test_a_run_whose_cases_a_conftest_holds_is_told_of_it_and_of_no_workers(
-    shop, monkeypatch, conftest, holder, target
-):
+def test_a_run_whose_cases_a_conftest_holds_is_told_of_it_and_of_no_workers(shop, monkeypatch, conftest, holder):
     monkeypatch.setattr("pytest_agentv.reports.totals._LEAST_MS", 1)
     monkeypatch.setattr("pytest_agentv.reports.totals._LEAST_SHARE", 0)
     shop.write("conftest.py", conftest)
-    shop.write("targets.yaml", ECHO.replace("}", f"{target}}}"))
+    shop.write("targets.yaml", ECHO.replace("}", ", workers: 2}" if holder else "}"))
     shop.write("agent.py", SLOW)
     shop.write("a.eval.yaml", scored(a=1, b=1, c=1, d=1, e=1))
     told = [line for line in shop.run().lines if "one after another" in line]
     if holder is None:
-        assert ["try --agentv-workers" in line for line in told] == ([] if target else [True])
+        assert ["try --agentv-workers" in line for line in told] == [True]
     else:
         assert [line.partition(", which")[0] for line in told] == [f"cases ran one after another, because {holder}"]
 

@@ -58,8 +58,8 @@ def calls(project):
     return sorted(asked)
 
 
-def test_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project_in_all_modes):
-    run = project_in_all_modes.run()
+def test_with_workers_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project):
+    run = project.run(mode=("-n", "2"))
     assert run.outcomes == {"passed": 2, "failed": 1, "errors": 2}
     by_node = {result["node_id"].partition("::")[2]: result for result in run.results}
     assert {name: (result["status"], result["row"], result["line"]) for name, result in by_node.items()} == {
@@ -73,22 +73,8 @@ def test_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project_in_all
     assert "id 'q-1' is that of evals/data/questions.csv:2 already" in by_node["q-1-2"]["error"]
     assert "Case:   evals/q.eval.yaml:2, row evals/data/questions.csv:4" in run.text
     assert "FAILED evals/q.eval.yaml::q-2" in run.text
-    assert calls(project_in_all_modes) == ["Answer: What is\nthis?", "Answer: four", "Answer: two"]
+    assert calls(project) == ["Answer: What is\nthis?", "Answer: four", "Answer: two"]
     assert not run.internals
-
-
-def test_rows_are_selected_as_other_items(project):
-    project.remembers = True
-    collected = project.run("--collect-only", "-q").lines
-    assert "evals/q.eval.yaml::q-1" in collected
-    assert project.run("-k", "stoves").outcomes == {"passed": 1, "deselected": 3, "errors": 1}
-    assert project.run("evals/q.eval.yaml::q-4").outcomes == {"passed": 1}
-    assert project.run("--agentv-eval-id=q-4").outcomes == {"passed": 1, "deselected": 4}
-    assert calls(project) == ["Answer: four"] * 3
-    project.run()
-    calls(project)
-    assert project.run("--lf").outcomes == {"failed": 1, "errors": 2}
-    assert calls(project) == ["Answer: two"]
 
 
 @WITH_WORKERS_ON_REQUEST
@@ -104,48 +90,15 @@ def test_a_resumed_run_asks_only_for_rows_that_changed(project, mode):
     assert calls(project) == ["Answer: for", "Answer: new"]
 
 
-def test_a_cached_answer_is_used_for_a_row_whose_check_changed(project):
-    project.run("--agentv-cache", "-k", "q-2")
-    project.write("evals/data/questions.csv", ROWS.replace("two;zwei", "two;two"))
-    assert project.run("--agentv-cache", "-k", "q-2").outcomes["passed"] == 1
-    assert calls(project) == ["Answer: two"]
-
-
-def test_a_sample_runs_the_same_cases_in_each_process(project):
-    cases = "".join(
-        f"  - {{id: c-{n}, input: 'x {n}', evaluators: [{{name: w, type: heuristic, hits: [x]}}]}}\n" for n in range(9)
-    )
-    project.write("evals/more.eval.yaml", f"evalcases:\n{cases}")
-    project.write("test_plain.py", "def test_plain(): pass\n")
-    chosen = {result["node_id"] for result in project.run("--agentv-sample=4").results}
-    assert len(chosen) == 4
-    assert {result["node_id"] for result in project.run("--agentv-sample=4", "-n2").results} == chosen
-    within = project.run("--agentv-sample=2", "-k", "more")
-    assert (within.outcomes["passed"], within.outcomes["deselected"]) == (2, 13)
-    assert project.run("--agentv-sample=99").outcomes["passed"] == 12
-    assert "expected 1 or more" in project.run("--agentv-sample=0").text
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_a_function_makes_rows_and_its_errors_are_those_of_the_file(project_in_all_modes, monkeypatch):
-    project = project_in_all_modes
+def test_a_function_that_makes_rows_and_fails_is_an_error_of_the_file_without_secrets(project, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "sk-very-secret-4711")
     project.write("evals/q.eval.yaml", SUITE.replace("data/questions.csv", "cases.py:make"))
-    project.write("evals/cases.py", """
-        def make():
-            for number in range(3):
-                yield {"number": number, "question": f"Is {number} here?", "answer": number, "topic": "x"}
-            yield 5
-        """)  # fmt: skip
-    run = project.run()
-    assert run.outcomes == {"passed": 3, "errors": 1}
-    assert [result["row"] for result in run.results if result["status"] == "error"] == ["cases.py:make, row 4"]
     project.write("evals/cases.py", """
         def make():
             print("connecting with sk-very-secret-4711")
             raise ValueError("no database for sk-very-secret-4711")
         """)  # fmt: skip
-    run = project.run("--junitxml=junit.xml", mode=())
+    run = project.run("--junitxml=junit.xml")
     assert "evals/q.eval.yaml:1: evalcases.from: cases.py:make raised ValueError: no database for ***" in run.text
     assert "evals/cases.py:3" in run.text
     assert "connecting with ***" in run.text
@@ -199,30 +152,6 @@ def test_a_secret_in_a_table_is_masked_in_what_is_written(project, monkeypatch):
         assert "very-secret" not in text
 
 
-def test_a_file_that_names_tables_is_an_eval_file_wherever_evals_lie(project):
-    project.write("evals/named.yaml", "evalcases: [data/cases.jsonl]\n")
-    project.write("evals/data/cases.jsonl", '{"name": "no case by itself"}\n')
-    run = project.run("evals/named.yaml")
-    assert run.outcomes == {"errors": 1}
-    assert "evals/data/cases.jsonl:1: id: is missing" in run.text
-
-
-def test_a_check_that_names_a_column_is_an_error_until_the_rows_fill_a_case(project_in_all_modes):
-    """It would pass for any answer, because no answer holds these braces."""
-    project = project_in_all_modes
-    project.write("evals/data/questions.csv", "id,input,expected_output\n1,hello,hello\n2,x,y\n")
-    table = "evalcases: {from: data/questions.csv}\n"
-    check = "evaluators: [{not-contains: '{{ expected_output }}'}]\n"
-    project.write("evals/q.eval.yaml", table + check)
-    run = project.run()
-    assert run.statuses == {"1": "error", "2": "error"}
-    assert "{{ expected_output }} stays as it is, because the rows are whole cases (write `case:` with" in run.text
-    assert calls(project) == []
-    project.write("evals/q.eval.yaml", f"{table}{check}case: {{id: '{{{{ id }}}}', input: '{{{{ input }}}}'}}\n")
-    assert project.run().statuses == {"1": "fail", "2": "pass"}
-    assert calls(project) == ["hello", "x"]
-
-
 JUDGE = """
 import json, sys
 
@@ -266,14 +195,6 @@ def test_judges_that_fill_braces_themselves_and_rows_about_templates_are_no_erro
     assert "{{ input }} stays" not in run.text
 
 
-def test_a_dry_run_and_a_missing_table(project):
-    assert project.run("--agentv-dry-run").outcomes == {"passed": 3, "errors": 2}
-    project.write("evals/q.eval.yaml", SUITE.replace("questions.csv", "question.csv"))
-    run = project.run()
-    assert "evals/q.eval.yaml:1: evalcases.from: there is no file evals/data/question.csv (did you mean" in run.text
-    assert run.exit_code == 2
-
-
 def test_a_crashed_worker_leaves_an_error_that_names_the_row(project):
     project.write(
         "evals/agent.py", "import os\ndef answer(prompt):\n    if 'two' in prompt: os._exit(3)\n    return prompt\n"
@@ -281,44 +202,6 @@ def test_a_crashed_worker_leaves_an_error_that_names_the_row(project):
     run = project.run("-n1", "--max-worker-restart=1")
     crashed = next(result for result in run.results if result["eval_id"] == "q-2")
     assert (crashed["status"], crashed["row"]) == ("error", "evals/data/questions.csv:4")
-
-
-def test_python_evals_may_have_variables(project):
-    project.write("test_eval.py", """
-        def test_one(agentv):
-            case = {"input": "Hi {{ who }}", "vars": {"who": "Ada"}}
-            assert agentv.run(case | {"evaluators": [{"name": "w", "type": "heuristic", "hits": ["{{ who }}"]}]})
-        """)  # fmt: skip
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: Ada}]\n")
-    assert project.run("test_eval.py").outcomes == {"passed": 1}
-
-
-FILE_KEYS = """
-xfail: "{{ topic }}"
-tags: ["t-{{ answer }}"]
-evalcases: {from: data/known.csv}
-case:
-  id: "q-{{ number }}"
-  input: "Answer: {{ question }}"
-  assert: [{contains: "{{ answer }}"}]
-"""
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_the_keys_of_a_file_are_filled_with_the_columns_of_each_row(project_in_all_modes):
-    """An `xfail` that stayed as it was made every failing case green."""
-    project = project_in_all_modes
-    project.write("evals/q.eval.yaml", FILE_KEYS)
-    project.write("evals/data/known.csv", "number,question,answer,topic\n1,hi,hi,\n2,hi,bye,\n3,hi,good,too terse\n")
-    run = project.run("evals", "-rx")
-    assert run.outcomes == {"passed": 1, "failed": 1, "xfailed": 1}
-    assert "XFAIL evals/q.eval.yaml::q-3 - too terse" in run.text
-    assert {name: result["tags"] for name, result in run.by_id.items()} == {
-        "q-1": ["t-hi"],
-        "q-2": ["t-bye"],
-        "q-3": ["t-good"],
-    }
-    assert list(project.run("evals", "-k", "t-hi").by_id) == ["q-1"]
 
 
 @pytest.mark.parametrize("of_file", [True, False], ids=["of the file", "of the case"])
@@ -341,9 +224,29 @@ def test_a_broken_row_is_an_error_whatever_its_reason_to_skip_would_be(project, 
     assert {tuple(result["tags"]) for result in broken} == {("hours",)}
 
 
-def test_a_fault_in_a_row_without_a_line_names_none(project):
-    project.write(
-        "evals/cases.py", "def make(): return [{'id': 'a', 'input': 'x', 'evaluators': [{'type': 'latenzy'}]}]\n"
+def test_rows_of_parquet_may_differ_in_their_evaluators(project):
+    """A struct of Parquet has the fields of all rows. Those that a row lacks are null."""
+    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    rows = [
+        {
+            "id": "a",
+            "input": "120",
+            "vars": {"x": None, "y": "1"},
+            "evaluators": [{"type": "contains", "value": "120"}],
+        },
+        {"id": "b", "input": "{{ x }}", "vars": {"x": "tent"}, "evaluators": [{"type": "heuristic", "hits": ["tent"]}]},
+        {
+            "id": "c",
+            "input": "{{ 'missing' if y is none }}",
+            "vars": {"x": ""},
+            "evaluators": [{"type": "contains", "value": "missing"}],
+        },
+        {"id": "d", "input": "no", "evaluators": [{"type": "contains", "value": "no", "hitz": [{"deep": None}]}]},
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), project.path / "evals/data/cases.parquet")
+    project.write("evals/q.eval.yaml", "evalcases: data/cases.parquet\n")
+    run = project.run()
+    assert run.statuses == {"a": "pass", "b": "pass", "c": "pass", "d": "error"}
+    assert run.by_id["d"]["error"] == (
+        "evals/data/cases.parquet: evaluators[0].hitz: unknown key [evals/data/cases.parquet, row 4]"
     )
-    project.write("evals/q.eval.yaml", "evalcases: cases.py:make\n")
-    assert project.run().by_id["a"]["error"].startswith("evals/cases.py: evaluators[0].type: ")

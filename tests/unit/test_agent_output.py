@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.model.base import JsonObject
-from pytest_agentv.model.cases import Target
 from pytest_agentv.model.secrets import Masker, masking
-from pytest_agentv.providers.agents.output import AgentOutput, LineSplitter, StreamLog, parse_event, stream_logs
-from pytest_agentv.providers.base import TargetEnvironment
+from pytest_agentv.providers.agents.output import AgentOutput, LineSplitter, StreamLog, parse_event
 
 SECRET = "sk-0123456789abcdef"
 
@@ -76,20 +74,6 @@ def test_what_is_no_event_is_kept_to_be_told(line: bytes) -> None:
     assert output.noise.startswith(line[:1].decode("utf-8", "replace"))
 
 
-def test_events_to_be_skipped_are_neither_read_nor_logged(tmp_path: Path) -> None:
-    output = AgentOutput(log_to(tmp_path / "log"), frozenset({"delta"}))
-    listen(b'{"type":"delta","text":"a"}\n{"text": "b", "type": "delta"}\n{"type":"end"}\n', output)
-    assert output.events == [{"type": "end"}]
-    assert "delta" not in (tmp_path / "log").read_text()
-
-
-def test_more_events_than_are_kept_are_noted(tmp_path: Path) -> None:
-    output = AgentOutput(log_to(tmp_path / "log"), most_kept=50)
-    listen(b'{"type": "x"}\n' * 10, output)
-    assert (len(output.events), output.overflowed) == (3, True)
-    assert (tmp_path / "log").read_text().count("x: ") == 3
-
-
 def test_the_end_of_the_output_is_what_was_no_event_or_the_last_events() -> None:
     assert listen(b'{"a": 1}\n' * 5).stdout == '{"a": 1}\n' * 2 + '{"a": 1}'
     assert listen(b'{"a": 1}\noops\n').stdout == "oops"
@@ -114,24 +98,6 @@ def test_no_secret_is_logged_whole_or_in_part(tmp_path: Path, is_summary: bool) 
     text = (tmp_path / "log").read_text()
     assert "***" in text
     assert not any(secret[start : start + 6] in text for start in range(len(secret) - 5))
-
-
-def test_a_secret_of_several_lines_is_hidden_in_each_of_them(tmp_path: Path) -> None:
-    secret = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n"
-    with masking(Masker([secret])):
-        output = AgentOutput(log_to(tmp_path / "log"))
-        listen(f"the key:\n{secret}".encode(), output)
-    assert output.noise == "the key:\n-----BEGIN KEY-----\n***\n***"
-    assert "MIIE" not in (tmp_path / "log").read_text()
-
-
-def test_a_log_has_a_line_per_event_and_per_other_line(tmp_path: Path) -> None:
-    output = AgentOutput(log_to(tmp_path / "logs" / "a.log"))
-    output.listen("stderr", b"careful\n")
-    listen(b'{"type": "x", "text": "a\\nb"}\n{"type": "quiet"}\nrubbish', output)
-    assert text_of(tmp_path / "logs" / "a.log") == (
-        "# head\n\n[+00:00] [stderr] careful\n[+00:00] [stdout] x: a b\n[+00:00] [stdout] rubbish\n"
-    )
 
 
 def test_a_json_log_has_the_events_whole(tmp_path: Path) -> None:
@@ -164,41 +130,3 @@ def test_a_log_that_cannot_be_written_on_ends_with_a_warning(
     monkeypatch.undo()
     assert len(listen(b'{"a": 1}\n{"a": 2}\n', AgentOutput(log)).events) == 2
     assert caplog.messages == [f"the stream log {tmp_path}/a.log ends here: No space left on device"]
-
-
-def logs(kind: str = "codex", environment: dict[str, str] | None = None, **fields: Any) -> StreamLog:
-    opened_in = TargetEnvironment(Target("my target/1", kind), environment or {})
-    return stream_logs("Codex CLI", kind, opened_in, **{"folder": None, "summarize": summarize, **fields}).open(
-        "case: 日本\nx", 1
-    )
-
-
-def test_a_log_is_named_and_headed_by_what_it_belongs_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    log = logs()
-    log.close()
-    assert log.path is not None
-    assert log.path.parent == tmp_path / ".agentv" / "logs" / "codex"
-    assert re.fullmatch(
-        r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z_my_target_1_case_x_attempt-2_[0-9a-f]{8}\.log", log.path.name
-    )
-    title, *facts = log.path.read_text("utf-8").split("\n")
-    assert title == "# Codex CLI stream log"
-    assert facts[:3] == ["# target: my target/1", "# eval: case: 日本 x", "# attempt: 2"]
-    assert facts[3].startswith("# started: 2")
-    assert facts[4:] == ["", ""]
-
-
-def test_a_log_goes_to_the_folder_of_the_target(tmp_path: Path) -> None:
-    log = logs(folder=str(tmp_path / "here"))
-    log.close()
-    assert log.path is not None
-    assert log.path.parent == tmp_path / "here"
-
-
-@pytest.mark.scenario("Claude Code stream logging")
-@pytest.mark.parametrize("value", ["false", "0", "off", "No "])
-def test_logs_are_switched_off_by_a_variable_of_the_kind(tmp_path: Path, value: str) -> None:
-    assert logs("claude-code", {"AGENTV_CLAUDE_CODE_STREAM_LOGS": value}, folder=str(tmp_path)).path is None
-    assert logs("codex", {"AGENTV_CODEX_STREAM_LOGS": value}, folder=str(tmp_path)).path is None
-    assert list(tmp_path.iterdir()) == []

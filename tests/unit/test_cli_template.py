@@ -13,7 +13,6 @@ from pytest_agentv.providers.cli_template import (
     KNOWN_PLACEHOLDER,
     LONGEST_ARGUMENT,
     CallValues,
-    clean,
     find_unsafe,
     render_command,
     request_values,
@@ -40,68 +39,10 @@ def print_with_a_shell(command: str) -> str:
     return subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=True).stdout.decode()
 
 
-@pytest.mark.scenario("Render and execute template")
-def test_every_placeholder_is_filled() -> None:
-    case = request("it's me", attempt=2, guideline_paths=("/g/a.md",), input_paths=("/i/b.txt",))
-    template = "run {PROMPT} {GUIDELINES} {EVAL_ID} {ATTEMPT} {FILES} {ATTACHMENTS} > {OUTPUT_FILE}"
-
-    assert render_command(template, values(case, "-f {path}")) == (
-        "run 'it'\"'\"'s me' 'the rules' 'case 1' 2 -f /g/a.md -f /i/b.txt -f /g/a.md -f /i/b.txt > /tmp/x/output.json"
-    )
-
-
-@pytest.mark.scenario("Placeholder substitution rules")
-def test_what_a_value_brings_in_is_not_filled_again() -> None:
-    assert render_command("echo {PROMPT}", values(request("{EVAL_ID} {PROMPT}"))) == "echo '{EVAL_ID} {PROMPT}'"
-
-
-def test_other_braces_stay_as_they_are() -> None:
-    template = "awk '{print}' {UNKNOWN} {prompt} {A1} ${HOME} {}"
-
-    assert render_command(template, values(request())) == template
-
-
-def test_the_system_prompt_of_a_judge_comes_before_the_question() -> None:
-    assert values(request("user", system_prompt="system"))["PROMPT"] == "'system\n\nuser'"
-
-
-def test_files_are_listed_once_guidelines_first() -> None:
-    case = request(guideline_paths=("/g",), input_paths=("/a", "/g", "/a"))
-
-    assert values(case)["FILES"] == "/g /a"
-
-
-def test_no_files_are_no_argument_at_all() -> None:
-    assert files([], "--file {path}") == ""
-
-
 def test_the_files_format_knows_path_and_basename_and_fills_them_once() -> None:
     assert files(["/d/{basename} $& x.md"], "{basename}={path} {other}") == (
         "'{basename} $& x.md'='/d/{basename} $& x.md' {other}"
     )
-
-
-def test_a_call_without_a_request_has_no_prompt() -> None:
-    assert CallValues("batch", OUTPUT, files=("/a", "/b", "/a")).for_shell() == {
-        "PROMPT": "''",
-        "PROMPT_FILE": "/tmp/x/prompt.txt",
-        "PROMPT_JSON": "'\"\"'",
-        "GUIDELINES": "''",
-        "EVAL_ID": "batch",
-        "ATTEMPT": "0",
-        "FILES": "/a /b",
-        "ATTACHMENTS": "/a /b",
-        "OUTPUT_FILE": "/tmp/x/output.json",
-    }
-
-
-def test_values_for_standard_input_are_not_quoted() -> None:
-    case = request('say "it\'s"\n', input_paths=("/i/a b.txt",))
-
-    texts = request_values(case, "{path}", OUTPUT).as_texts()
-
-    filled = render_command('{"q": {PROMPT_JSON}, "f": "{FILES}"} {PROMPT}{PROMPT_FILE}', texts)
-    assert filled == '{"q": "say \\"it\'s\\"\\n", "f": "/i/a b.txt"} say "it\'s"\n/tmp/x/prompt.txt'
 
 
 @pytest.mark.parametrize(
@@ -148,14 +89,6 @@ def test_a_file_name_that_is_no_utf8_survives_the_shell() -> None:
     command = f"printf %s {files([path])}"
 
     assert subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=True).stdout == b"/d/\xff\xfe"
-
-
-def test_what_no_argument_can_hold_is_left_out() -> None:
-    assert clean("a\0b\ud800c") == "ab?c"
-
-
-def test_a_command_is_an_argument_of_the_shell(tmp_path: Path) -> None:
-    assert shell_argv("echo x", tmp_path) == ["/bin/sh", "-c", "echo x"]
 
 
 @pytest.mark.parametrize("size", [LONGEST_ARGUMENT - 1, LONGEST_ARGUMENT, LONGEST_ARGUMENT + 1, 3_000_000])

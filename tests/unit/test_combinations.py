@@ -122,11 +122,6 @@ def test_cases_with_the_same_id_are_compared_each_with_its_like(tmp_path):
     assert list(disagreements(aligned.runs)) == ["a.yaml::x (2)"]
 
 
-def test_nothing_is_shown_of_one_combination_or_none():
-    assert list(combination_lines([result("gpt", 1), result("gpt", 2)])) == []
-    assert list(combination_lines([result(None, 1), result(None, 2)])) == []
-
-
 def test_long_lists_of_disagreements_are_cut_and_unknown_figures_are_dashes():
     results = [
         result(name, number, "pass" if name == "a" else "error", ms=None) for name in "ab" for number in range(12)

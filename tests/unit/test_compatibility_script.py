@@ -1,7 +1,6 @@
 """The table of compatibility holds what the script that writes it would try. Nothing is installed here."""
 
 import importlib
-import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -60,27 +59,3 @@ def test_rows_that_were_tried_replace_their_lines_and_no_others(script: ModuleTy
         first.name: f"| {first.name} | x 1 | common | passed |  |",
         second.name: f"| {second.name} | x 3 | common | **failed**: `--lf`: a \\| b |  |",
     }
-
-
-def test_a_page_without_the_marks_is_left_alone(script: ModuleType) -> None:
-    with pytest.raises(SystemExit, match=r"compatibility\.md: the lines '<!-- compatibility"):
-        script.replace_table("a page", [])
-
-
-def test_a_python_that_is_not_there_is_named(script: ModuleType) -> None:
-    environments = sys.modules["compatibility_environments"]
-    assert environments.find_python(None) == Path(sys.executable)
-    with pytest.raises(environments.InstallError, match=r"^no Python 3\.99 on the PATH or in pyenv$"):
-        environments.find_python("3.99")
-
-
-def test_what_differs_is_said(script: ModuleType) -> None:
-    checks = sys.modules["compatibility_checks"]
-    checks.expect({"a": 1}, {"a": 1}, "numbers")
-    with pytest.raises(script.CheckError, match=r"^numbers: expected \{'b': 2\}, found \{'b': 3\}$"):
-        checks.expect({"a": 1, "b": 3}, {"a": 1, "b": 2}, "numbers")
-
-
-def test_every_check_has_a_title(script: ModuleType) -> None:
-    titles = [script.title(check) for row in script.ROWS for check in row.checks]
-    assert all(text and not text.endswith(".") and "\n" not in text for text in titles)

@@ -76,17 +76,6 @@ def test_all_types_of_hooks_and_fixtures_are_public(module: str, script: ModuleT
     assert [member.name for member in entry.members if "Any" in member.type.rpartition(" -> ")[0]] in ([], ["agentv"])
 
 
-def test_a_type_that_is_missing_is_found(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [name for name in pytest_agentv.__all__ if name not in ("EvalCase", "JsonObject", "ErrorKind")]
-    monkeypatch.setattr(pytest_agentv, "__all__", names)
-    found = set(script.strangers(script.entry_of("Context"))) | set(script.strangers(script.entry_of("Score")))
-    assert found == {"Context.case: EvalCase", *(f"Score.{name}: JsonObject" for name in ("details", "request"))} | {
-        "Score.error_kind: ErrorKind"
-    }
-    of_hooks = " ".join(script.strangers(script.entry_of_module(script.HOOKS)))
-    assert "pytest_agentv_case: EvalCase" in of_hooks
-
-
 def test_each_name_is_described_and_its_numbers_have_units(script: ModuleType) -> None:
     for name in NAMES:
         entry = script.entry_of(name)
@@ -130,14 +119,6 @@ def test_no_module_of_the_package_imports_the_package_itself() -> None:
     texts = {path: path.read_text("utf-8") for path in Path(pytest_agentv.__file__).parent.rglob("*.py")}
     likely = {path: text for path, text in texts.items() if _IMPORT.search(text)}
     assert [path for path, text in likely.items() if "pytest_agentv" in _imported(text)] == []
-
-
-def test_imports_of_inner_modules_are_found() -> None:
-    text = "import json, pytest_agentv.errors\ndef f():\n    from pytest_agentv.model.results import Score\n"
-    assert list(_imported(text)) == ["pytest_agentv.errors", "pytest_agentv.model.results"]
-    assert _IMPORT.search("import json, pytest_agentv")
-    assert _IMPORT.search("from pytest_agentv import Score")
-    assert not _IMPORT.search(text)
 
 
 def test_the_project_of_a_user_is_type_checked() -> None:

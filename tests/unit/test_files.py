@@ -3,9 +3,6 @@
 import os
 import resource
 import shutil
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,12 +32,6 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_nothing_is_created_before_the_first_record(tmp_path: Path) -> None:
-    appender = LockedAppender(tmp_path / "results" / "run.jsonl")
-    appender.close()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_first_record_creates_folder_and_file_and_a_lock_until_it_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results" / "run.jsonl"
     appender = LockedAppender(path)
@@ -49,34 +40,6 @@ def test_the_first_record_creates_folder_and_file_and_a_lock_until_it_is_closed(
     appender.close()
     assert path.read_bytes() == b"1\n"
     assert [file.name for file in path.parent.iterdir()] == ["run.jsonl"]
-
-
-def test_records_are_readable_while_the_file_is_open(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    appender = LockedAppender(path)
-    for expected in (b"1\n", b"1\n2\n"):
-        appender.append(expected[-2:])
-        assert path.read_bytes() == expected
-    appender.close()
-
-
-def test_a_closed_appender_opens_the_file_again(tmp_path: Path) -> None:
-    appender = LockedAppender(tmp_path / "run.jsonl")
-    appender.append(b"1\n")
-    appender.close()
-    appender.append(b"2\n")
-    appender.close()
-    assert (tmp_path / "run.jsonl").read_bytes() == b"1\n2\n"
-
-
-def test_the_torn_last_line_of_a_crash_is_closed_first(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    path.write_bytes(b'{"a":1}\n{"a":')
-    appender = LockedAppender(path)
-    appender.append(b'{"a":2}\n')
-    appender.append(b'{"a":3}\n')
-    appender.close()
-    assert path.read_bytes() == b'{"a":1}\n{"a":\n{"a":2}\n{"a":3}\n'
 
 
 def test_a_line_torn_by_another_process_in_the_meantime_is_closed_too(tmp_path: Path) -> None:
@@ -88,16 +51,6 @@ def test_a_line_torn_by_another_process_in_the_meantime_is_closed_too(tmp_path: 
     appender.append(b"2\n")
     appender.close()
     assert path.read_bytes() == b"1\ntor\n2\n"
-
-
-def test_a_deleted_file_is_made_again_with_what_it_held(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    appender = LockedAppender(path)
-    appender.append(b"1\n")
-    path.unlink()
-    appender.append(b"2\n")
-    appender.close()
-    assert path.read_bytes() == b"1\n2\n"
 
 
 def test_a_deleted_folder_is_made_again_with_what_the_file_held(tmp_path: Path) -> None:
@@ -137,64 +90,6 @@ def test_a_full_disk_is_one_error_that_leaves_whole_lines_and_a_free_lock(tmp_pa
     assert path.read_bytes() == b"first\nsecond\n"
 
 
-def test_a_path_that_is_a_folder_is_an_error_with_its_reason(tmp_path: Path) -> None:
-    path = tmp_path / "results"
-    path.mkdir()
-    appender = LockedAppender(path)
-    with pytest.raises(FileError) as caught:
-        appender.append(b"1\n")
-    appender.close()
-    assert str(caught.value) == f"{path}: cannot be written: Is a directory"
-
-
-def test_a_parent_that_is_a_file_is_an_error_with_its_reason(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    path = tmp_path / "file" / "run.jsonl"
-    with pytest.raises(FileError) as caught:
-        LockedAppender(path).append(b"1\n")
-    assert str(caught.value) == f"{path}: cannot be written: {tmp_path / 'file'} is a file, not a folder"
-
-
-@pytest.mark.scenario("Mutex-protected JSONL writes")
-@pytest.mark.scenario("Write ordering with parallel execution")
-def test_threads_and_processes_append_without_mixing_their_records(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    script = (
-        "import sys; from pathlib import Path; from pytest_agentv.runtime.files import LockedAppender\n"
-        "appender = LockedAppender(Path(sys.argv[1]))\n"
-        "for number in range(30): appender.append((sys.argv[2] * 20_000 + '\\n').encode())\n"
-    )
-    processes = [subprocess.Popen([sys.executable, "-c", script, str(path), letter]) for letter in "ab"]
-    appender = LockedAppender(path)
-
-    def append_often(letter: bytes) -> None:
-        for _ in range(30):
-            appender.append(letter * 20_000 + b"\n")
-
-    threads = [threading.Thread(target=append_often, args=(letter,)) for letter in (b"c", b"d")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [process.wait(60) for process in processes] == [0, 0]
-    appender.close()
-    lines = path.read_bytes().splitlines()
-    assert sorted(lines) == [letter * 20_000 for letter in (b"a", b"b", b"c", b"d") for _ in range(30)]
-
-
-def test_an_atomic_write_creates_folders_and_leaves_no_other_file(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b.json"
-    write_atomically(path, "é\n")
-    assert path.read_bytes() == b"\xc3\xa9\n"
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_file_written_atomically_has_the_usual_permissions(tmp_path: Path) -> None:
-    (tmp_path / "usual").write_text("")
-    write_atomically(tmp_path / "ours", "")
-    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
-
-
 def test_a_file_that_is_replaced_keeps_its_permissions_and_its_link(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     real, link = tmp_path / "there" / "real", tmp_path / "link"
@@ -225,14 +120,6 @@ def test_a_failed_atomic_write_keeps_the_old_file_and_leaves_nothing(tmp_path: P
     assert os.listdir(tmp_path) == ["report.json"]  # noqa: PTH208 - names are what matters
 
 
-def test_an_atomic_write_below_a_file_is_an_error_with_its_reason(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    path = tmp_path / "file" / "report.json"
-    with pytest.raises(FileError) as caught:
-        write_atomically(path, "")
-    assert str(caught.value) == f"{path}: cannot be written: {tmp_path / 'file'} is a file, not a folder"
-
-
 @pytest.mark.parametrize("before", [b"", b"one\n", b"torn"])
 def test_probing_leaves_a_file_as_it_is_and_appending_goes_on(tmp_path: Path, before: bytes) -> None:
     path = tmp_path / "deep" / "r.jsonl"
@@ -246,15 +133,6 @@ def test_probing_leaves_a_file_as_it_is_and_appending_goes_on(tmp_path: Path, be
     appender.append(b"three\n")
     appender.close()
     assert path.read_bytes() == before + (b"\n" if before == b"torn" else b"") + b"two\nthree\n"
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_probing_finds_what_opening_does_not(tmp_path: Path) -> None:
-    (tmp_path / "full").symlink_to("/dev/full")
-    appender = LockedAppender(tmp_path / "full")
-    with pytest.raises(FileError, match="No space left"):
-        appender.probe()
-    appender.close()
 
 
 def left_by_a_killed_writer(folder: Path) -> Path:

@@ -2,11 +2,9 @@ import asyncio
 import os
 import socket
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
@@ -59,21 +57,6 @@ def fault(healthcheck: HttpHealthcheck | CommandHealthcheck, timeout_seconds: fl
     return str(caught.value).removeprefix(prefix), caught.value.kind
 
 
-@pytest.mark.scenario("Optional health check")
-@pytest.mark.parametrize("path", ["/200", "/204", "/299"])
-def test_a_server_that_answers_2xx_is_healthy(server: str, path: str) -> None:
-    check(HttpHealthcheck(url=server + path))
-
-
-@pytest.mark.scenario("Optional health check")
-@pytest.mark.parametrize(("path", "status"), [("/404", "404"), ("/599", "599"), ("/to", "302")])
-def test_another_status_is_not_healthy(server: str, path: str, status: str) -> None:
-    assert fault(HttpHealthcheck(url=server + path)) == (
-        f"GET {server}{path} answered {status}, expected 2xx",
-        "network",
-    )
-
-
 def test_the_proxy_of_the_targets_variables_is_asked(server: str) -> None:
     check(HttpHealthcheck(url="http://service.test/200"), HTTP_PROXY=server)
 
@@ -92,17 +75,6 @@ def test_the_login_in_a_url_is_sent_and_not_shown(server: str) -> None:
     check(HttpHealthcheck(url=f"{url}/login"))
 
 
-def test_a_server_that_is_not_there_is_not_healthy() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
-
-        text, kind = fault(HttpHealthcheck(url=url))
-
-    assert text.startswith(f"no whole reply from GET {url}: Cannot connect to host ")
-    assert kind == "network"
-
-
 @pytest.mark.parametrize(("own", "target"), [(0.2, 60.0), (None, 0.2)])
 def test_a_server_that_does_not_answer_in_time_is_not_healthy(own: float | None, target: float) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -112,32 +84,6 @@ def test_a_server_that_does_not_answer_in_time_is_not_healthy(own: float | None,
             f"GET {url} did not answer within 0.2s",
             "timeout",
         )
-
-
-def test_a_server_that_answers_in_drops_does_not_outlast_the_limit() -> None:
-    done = threading.Event()
-
-    def drip() -> None:
-        connection, _ = listener.accept()
-        with connection:
-            connection.sendall(b"HTTP/1.1 200 OK\r\nx-long: ")
-            while not done.wait(0.05):
-                connection.sendall(b"a")
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=drip, daemon=True)
-        thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        rescue = threading.Timer(10, done.set)
-        rescue.start()
-        started = time.monotonic()
-        found = fault(HttpHealthcheck(url=url, timeout_seconds=0.3))
-        took = time.monotonic() - started
-        rescue.cancel()
-        done.set()
-
-    assert found == (f"GET {url} did not answer within 0.3s", "timeout")
-    assert took < 5
 
 
 def test_a_server_that_talks_nonsense_is_not_healthy() -> None:
@@ -157,52 +103,3 @@ def test_a_server_that_talks_nonsense_is_not_healthy() -> None:
 
     assert text.startswith(f"GET {url} replied with what is no HTTP: ")
     assert kind == "network"
-
-
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/", "localhost:80/x"])
-def test_a_url_that_is_no_web_servers_is_an_error(url: str) -> None:
-    with pytest.raises(ValueError, match="expected a URL that starts with http:// or https://"):
-        HttpHealthcheck(url=url)
-
-
-@pytest.mark.parametrize("url", ["http://", "http://127.0.0.1:port/"])
-def test_a_url_that_cannot_be_read_is_an_error(url: str) -> None:
-    text, kind = fault(HttpHealthcheck(url=url))
-
-    assert text.startswith(f"GET {url} cannot be asked: ")
-    assert kind == "network"
-
-
-@pytest.mark.scenario("Optional health check")
-def test_a_command_that_ends_well_is_healthy(tmp_path: Path) -> None:
-    command = 'test {EVAL_ID}:{PROMPT}:{ATTEMPT}: = healthcheck::0: && test "$(pwd)" = ' + str(tmp_path)
-
-    check(CommandHealthcheck(command_template=command, cwd=str(tmp_path)))
-
-
-@pytest.mark.scenario("Optional health check")
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        ("exit 3", "the command `exit 3` ended with exit code 3"),
-        ("echo no server; false", "the command `echo no server; false` ended with exit code 1: no server"),
-        ("kill -9 $$", "the command `kill -9 $$` ended with exit code unknown: killed by SIGKILL"),
-    ],
-)
-def test_a_command_that_fails_is_not_healthy(command: str, text: str) -> None:
-    assert fault(CommandHealthcheck(command_template=command, cwd="/")) == (text, "process")
-
-
-@pytest.mark.parametrize(("own", "target"), [(0.2, 60.0), (None, 0.2)])
-def test_a_command_that_hangs_is_not_healthy(own: float | None, target: float) -> None:
-    assert fault(CommandHealthcheck(command_template="exec sleep 1000", cwd="/", timeout_seconds=own), target) == (
-        "the command `exec sleep 1000` timed out after 0.2s",
-        "timeout",
-    )
-
-
-def test_a_command_that_cannot_be_started_is_not_healthy() -> None:
-    assert fault(CommandHealthcheck(command_template="true", cwd="/no/such")) == (
-        "cannot run '/bin/sh': its working directory '/no/such' does not exist",
-        "process",
-    )

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from fake_llm import FakeLlm, Reply, Request, ToolCall
+from fake_llm import FakeLlm, Reply, Request
 from pydantic import ValidationError
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.secrets import Secret
-from pytest_agentv.providers.api.azure import Azure
+from pytest_agentv.providers.api.azure import Azure, resource_url
+from pytest_agentv.providers.api.base import ModelSettings
 from pytest_agentv.providers.api.gemini import Gemini
 from pytest_agentv.providers.api.openai import OpenAi
+from pytest_agentv.providers.api.replies import build_arguments
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.table import KINDS, create_provider
 
@@ -27,12 +29,7 @@ PRICE = {
 }
 SHAPE = {"type": "object", "properties": {"city": {"type": "string"}}}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "place", "schema": SHAPE}}
-MODELS = {
-    "openai": "gpt-4o",
-    "azure": "gpt-4o",
-    "anthropic": "claude-sonnet-4-5",
-    "gemini": "gemini-2.5-flash",
-}
+MODELS = {"openai": "gpt-4o", "azure": "gpt-4o", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-2.5-flash"}
 NUMBERS = itertools.count()
 
 
@@ -48,14 +45,8 @@ def ask(
     """Ask a model once; return what arrived and the response."""
     name = f"keys-{next(NUMBERS)}"
     base_url = llm.script(name, *replies) + ("/v1" if kind in ("openai", "litellm") else "")
-    values = {
-        "model": MODELS.get(kind),
-        "api_key": Secret("sk-0123456789"),
-        "base_url": base_url,
-        "max_retries": 0,
-        **keys,
-    }
-    target = Target("t", kind, KINDS.table[kind](**values))
+    fixed = {"model": MODELS.get(kind), "api_key": Secret("sk-0123456789"), "base_url": base_url, "max_retries": 0}
+    target = Target("t", kind, KINDS.table[kind](**{**fixed, **keys}))
 
     async def run() -> ProviderResponse:
         provider = create_provider(target, {})
@@ -68,120 +59,6 @@ def ask(
     response = asyncio.run(run())
     (request,) = llm.asked(name)
     return request, response
-
-
-def body(llm: FakeLlm, kind: str, **keys: Any) -> Any:
-    return ask(llm, kind, keys)[0].body
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_headers_are_sent_and_replace_those_of_the_api(llm: FakeLlm, kind: str) -> None:
-    request, _ = ask(llm, kind, {"headers": {"X-Team": "shop", "Authorization": Secret("Bearer other-0123456789")}})
-
-    assert request.headers["x-team"] == "shop"
-    assert request.headers["authorization"] == "Bearer other-0123456789"
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_the_extra_body_is_merged_at_every_depth(llm: FakeLlm, kind: str) -> None:
-    extra = {"generationConfig": {"topK": 5}, "metadata": {"user": "u1"}, "model": "another"}
-
-    found = body(llm, kind, extra_body=extra, temperature=0.5)
-
-    assert found["metadata"] == {"user": "u1"}
-    assert found["generationConfig"] == ({"topK": 5, "temperature": 0.5} if kind == "gemini" else {"topK": 5})
-    assert found["model"] == "another"
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_a_model_without_these_keys_is_asked_as_before(llm: FakeLlm, kind: str) -> None:
-    names = {"anthropic": {"model", "max_tokens", "messages", "system"}, "gemini": {"contents", "system_instruction"}}
-
-    assert set(body(llm, kind)) == names.get(kind, {"model", "messages"})
-
-
-@pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
-@pytest.mark.parametrize("kind", ["openai", "azure", "anthropic"])
-def test_litellm_sends_headers_and_the_extra_body(llm: FakeLlm, kind: str) -> None:
-    keys = {"client": "litellm", "headers": {"X-Team": "shop"}, "extra_body": {"metadata": {"user_id": "u1"}}}
-
-    request, _ = ask(llm, kind, keys)
-
-    assert request.headers["x-team"] == "shop"
-    assert request.body["metadata"] == {"user_id": "u1"}
-
-
-class TestAnthropic:
-    @pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-4-6", "my-model"])
-    def test_effort_is_effort_for_all_models(self, llm: FakeLlm, model: str) -> None:
-        found = body(llm, "anthropic", model=model, reasoning_effort="high", max_output_tokens=100)
-
-        assert found["output_config"] == {"effort": "high"}
-        assert found["thinking"] == {"type": "adaptive"}
-        assert found["max_tokens"] == 100
-
-    def test_a_budget_is_on_top_of_the_answer(self, llm: FakeLlm) -> None:
-        found = body(llm, "anthropic", reasoning_effort="none", thinking_budget=1024, max_output_tokens=100)
-
-        assert found["thinking"] == {"type": "enabled", "budget_tokens": 1024}
-        assert found["max_tokens"] == 1124
-        assert "output_config" not in found
-
-    def test_a_schema_is_the_format_of_the_output(self, llm: FakeLlm) -> None:
-        found = body(llm, "anthropic", response_format=FORMAT)
-
-        assert found["output_config"] == {"format": {"type": "json_schema", "schema": SHAPE}}
-
-    def test_functions_and_own_tools_stand_side_by_side(self, llm: FakeLlm) -> None:
-        search = {"type": "web_search_20250305", "name": "web_search"}
-
-        assert body(llm, "anthropic", tools=[PRICE, search])["tools"] == [
-            {"name": "price_of", "description": "Look up a price", "input_schema": PRICE["parameters"]},
-            search,
-        ]
-
-
-class TestGemini:
-    @pytest.mark.parametrize("model", ["gemini-2.5-pro", "gemini-3.8-flash"])
-    def test_effort_is_a_level(self, llm: FakeLlm, model: str) -> None:
-        found = body(llm, "gemini", model=model, reasoning_effort="medium")
-
-        assert found["generationConfig"] == {"thinkingConfig": {"thinkingLevel": "medium"}}
-
-    def test_a_format_is_a_type_and_a_schema(self, llm: FakeLlm) -> None:
-        assert body(llm, "gemini", response_format=FORMAT)["generationConfig"] == {
-            "response_mime_type": "application/json",
-            "response_json_schema": SHAPE,
-        }
-
-    def test_functions_are_declared_together(self, llm: FakeLlm) -> None:
-        found = body(llm, "gemini", tools=[PRICE, {"google_search": {}}, {"name": "now"}])
-
-        declared = {"name": "price_of", "description": "Look up a price", "parametersJsonSchema": PRICE["parameters"]}
-        assert found["tools"] == [{"function_declarations": [declared, {"name": "now"}]}, {"google_search": {}}]
-
-
-@pytest.mark.parametrize("kind", ["openai", "azure"])
-def test_functions_have_the_shape_of_openai(llm: FakeLlm, kind: str) -> None:
-    assert body(llm, kind, tools=[PRICE])["tools"] == [{"type": "function", "function": PRICE}]
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_calls_of_a_model_with_tools_are_its_answer(llm: FakeLlm, kind: str) -> None:
-    reply = Reply(calls=(ToolCall("price_of", {"product": "tent"}),))
-
-    _, response = ask(llm, kind, {"tools": [PRICE]}, [reply])
-
-    assert response.error is None
-    (message,) = response.output_messages or ()
-    assert [(call.tool, call.input) for call in message.tool_calls] == [("price_of", {"product": "tent"})]
-
-
-def test_calls_of_a_model_without_tools_are_no_answer(llm: FakeLlm) -> None:
-    _, response = ask(llm, "openai", {}, [Reply(calls=(ToolCall("price_of", {}),))])
-
-    assert response.error_kind == "no_answer"
-    assert "called tools instead of answering: price_of" in (response.error or "")
 
 
 CODE = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
@@ -251,22 +128,11 @@ def test_a_call_of_openai_without_arguments_has_none(function: Any, given: Any) 
     assert [call.input for call in reply.tools] == [given]
 
 
-@pytest.mark.parametrize("kind", ["openai", "azure"])
-def test_a_reasoning_model_gets_no_temperature(llm: FakeLlm, kind: str) -> None:
-    limits = {"temperature": 0.5, "max_output_tokens": 9, "base_model": "o3"}
-
-    assert body(llm, kind, **limits)["temperature"] == 0.5
-    assert "temperature" not in body(llm, kind, **limits, reasoning=True)
-
-
 @pytest.mark.parametrize(
     ("kind", "keys", "cost"),
     [
         ("azure", {"base_model": "o3", "client": "litellm"}, 0.006),
-        ("azure", {"base_model": "gpt-4o", "reasoning": True, "client": "litellm"}, 0.0075),
         ("openai", {"base_model": "gpt-4o"}, 0.0075),
-        ("openai", {"base_model": "gpt-4o", "client": "litellm"}, 0.0075),
-        ("litellm", {"base_model": "gpt-4o", "model": "openai/team-7"}, 0.0075),
         ("litellm", {"base_model": "gpt-4o-mini", "model": "openai/gpt-4o"}, 0.00045),
         ("litellm", {"model": "openai/team-7"}, None),
     ],
@@ -290,23 +156,13 @@ def test_the_model_behind_a_name_gives_the_price(
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["", "/openai", "/openai/v1", "/openai/deployments/gpt-4o/chat/completions", "/openai/responses"],
-)
-def test_a_url_of_the_portal_keeps_its_version(path: str) -> None:
-    url = f"https://r.openai.azure.com{path}?api-version=2025-01-01-preview"
-    settings = Azure(base_url=url, model="gpt-4o", api_key=Secret("k-0123456789"))
-
-    asked = settings.api({}).request(())
-    assert asked.url == (
-        "https://r.openai.azure.com/openai/deployments/gpt-4o/chat/completions?api-version=2025-01-01-preview"
-    )
-    assert "2024-06-01" in settings.replace(api_version="2024-06-01").api({}).request(()).url
-
-
-@pytest.mark.parametrize(
     ("endpoint", "version", "query"),
     [
+        *(
+            (f"https://r.azure.com{path}?api-version=2025-01-01-preview", "", "?api-version=2025-01-01-preview")
+            for path in ("", "/openai", "/openai/deployments/m/chat/completions", "/openai/responses")
+        ),
+        ("https://r.azure.com?api-version=2025-01-01-preview", "2024-06-01", "?api-version=2024-06-01"),
         ("https://r.azure.com/openai?team=a%20b&API-Version=2025-01-01", "", "?api-version=2025-01-01&team=a%20b"),
         ("https://r.azure.com?team=a&api-version=2025-01-01&x", "2024-06-01", "?api-version=2024-06-01&team=a&x"),
         ("r.azure.com?team=a", "2024-06-01", "?api-version=2024-06-01&team=a"),
@@ -326,93 +182,98 @@ def test_the_query_of_an_endpoint_is_kept_as_that_of_a_base_url(endpoint: str, v
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_query_that_litellm_would_not_send_is_refused(kind: str) -> None:
     """litellm drops that of Azure, and puts the path of the others behind it."""
-    keys = {"model": "m", "base_url": "https://r.azure.com/x?gw=1"}
-    with pytest.raises(
-        ValidationError, match=r"client\n.*litellm does not send the query of a URL .*leave out `client`"
-    ):
-        KINDS.table[kind](**keys, client="litellm")
-    for fine in (
-        keys,
-        {**keys, "client": "direct"},
-        {"model": "m", "base_url": "https://r.azure.com", "client": "litellm"},
-    ):
-        assert KINDS.table[kind](**fine).base_url == fine["base_url"]
-
-
-def test_the_version_in_an_endpoint_is_sent_through_litellm_too() -> None:
-    endpoint = "https://r.azure.com/openai/v1/?api-version=2025-01-01"
-    settings = Azure(base_url=endpoint, model="m", client="litellm").api_settings
-    assert settings.api_version == "2025-01-01"
-
-
-def test_settings_do_not_show_their_secrets() -> None:
-    settings = Azure(model="m", headers={"X-Pass": Secret("hunter2-0123456789")})
-
-    assert "hunter2" not in repr(settings) + repr(settings.api_settings)
-
-
-SAMPLING: dict[str, Any] = {"seed": 7, "top_p": 0.5, "stop": ["END"], "temperature": 0.2, "max_output_tokens": 50}
-
-
-@pytest.mark.parametrize(
-    ("kind", "keys", "found"),
-    [
-        *(
-            (kind, SAMPLING, {"seed": 7, "top_p": 0.5, "stop": ["END"], "temperature": 0.2, limit: 50})
-            for kind, limit in (("openai", "max_tokens"), ("azure", "max_completion_tokens"))
-        ),
-        ("openai", {"model": "gpt-5", "reasoning_effort": "low"}, {"reasoning_effort": "low"}),
-        ("azure", {"model": "o3", "reasoning_effort": "low"}, {"reasoning_effort": "low"}),
-        ("openai", {"response_format": FORMAT}, {"response_format": FORMAT}),
-        ("azure", {"response_format": FORMAT}, {"response_format": FORMAT}),
-        (
-            "anthropic",
-            {key: value for key, value in SAMPLING.items() if key != "seed"},
-            {"top_p": 0.5, "stop_sequences": ["END"], "temperature": 0.2, "max_tokens": 50},
-        ),
-        (
-            "gemini",
-            SAMPLING,
-            {
-                "generationConfig": {
-                    "seed": 7,
-                    "top_p": 0.5,
-                    "stop_sequences": ["END"],
-                    "temperature": 0.2,
-                    "max_output_tokens": 50,
-                }
-            },
-        ),
-    ],
-)
-def test_each_key_is_on_the_wire(llm: FakeLlm, kind: str, keys: dict[str, Any], found: dict[str, Any]) -> None:
-    asked = body(llm, kind, **keys)
-
-    assert {key: asked[key] for key in found} == found
-    assert set(asked) - set(found) <= {"model", "messages", "system", "max_tokens", "contents", "system_instruction"}
-
-
-def test_the_organization_is_a_header(llm: FakeLlm) -> None:
-    assert ask(llm, "openai", {"organization": "org-1"})[0].headers["openai-organization"] == "org-1"
+    url = "https://r.azure.com/x"
+    with pytest.raises(ValidationError, match=r"litellm does not send the query of a URL .*leave out `client`"):
+        KINDS.table[kind](model="m", base_url=f"{url}?gw=1", client="litellm")
+    for query, client in (("?gw=1", "direct"), ("", "litellm")):
+        assert KINDS.table[kind](model="m", base_url=url + query, client=client).base_url == url + query
 
 
 @pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
 def test_a_target_of_litellm_sends_the_same_keys(llm: FakeLlm) -> None:
-    keys = {**SAMPLING, "model": "openai/gpt-4o", "organization": "org-1", "tools": [PRICE], "response_format": FORMAT}
+    sampling = {"seed": 7, "top_p": 0.5, "stop": ["END"], "temperature": 0.2, "response_format": FORMAT}
+    keys = {"model": "openai/gpt-4o", "organization": "org-1", "tools": [PRICE], "max_output_tokens": 50}
+    own = {"headers": {"X-Team": "shop"}, "extra_body": {"metadata": {"user_id": "u1"}}}
 
-    request, _ = ask(llm, "litellm", keys)
+    request, _ = ask(llm, "litellm", {**sampling, **keys, **own})
 
-    assert {key: request.body[key] for key in ("seed", "top_p", "stop", "temperature", "max_tokens")} == {
-        "seed": 7,
-        "top_p": 0.5,
-        "stop": ["END"],
-        "temperature": 0.2,
-        "max_tokens": 50,
-    }
-    assert request.headers["openai-organization"] == "org-1"
-    assert request.body["tools"] == [{"type": "function", "function": PRICE}]
-    assert request.body["response_format"] == FORMAT
-    assert not [key for key in request.body if key.startswith("_")]
+    tools = [{"type": "function", "function": PRICE}]
+    sent = {**sampling, "max_tokens": 50, "tools": tools, "metadata": {"user_id": "u1"}, "model": "gpt-4o"}
+    assert {key: value for key, value in request.body.items() if key != "messages"} == sent
+    assert (request.headers["openai-organization"], request.headers["x-team"]) == ("org-1", "shop")
+
+
+LIMITS: dict[str, Any] = {"temperature": 0.5, "max_output_tokens": 100}
+THINKING = {"type": "enabled", "budget_tokens": 2000}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "expected"),
+    [
+        ("openai", {"base_url": "r", "api_format": "responses"}, {"model": "openai/responses/m", "api_base": "r"}),
+        (
+            "azure",
+            {"base_url": "https://r.openai.azure.com/", "api_version": "v", **LIMITS},
+            {
+                "model": "azure/m",
+                "api_base": "https://r.openai.azure.com",
+                "api_version": "v",
+                "temperature": 0.5,
+                "max_tokens": 100,
+            },
+        ),
+        (
+            "azure",
+            {"base_url": "r", "reasoning": True, **LIMITS},
+            {"model": "azure/o_series/m", "api_base": "https://r.openai.azure.com", "max_completion_tokens": 100},
+        ),
+        ("anthropic", {"thinking_budget": 2000}, {"model": "anthropic/m", "thinking": THINKING}),
+        (
+            "anthropic",
+            {"thinking_budget": 2000, **LIMITS},
+            {"model": "anthropic/m", "max_tokens": 2100, "thinking": THINKING},
+        ),
+        ("litellm", {"base_url": "http://p/v1", "api_version": "v"}, {"api_base": "http://p/v1", "api_version": "v"}),
+    ],
+)
+def test_what_litellm_is_called_with(kind: str, settings: dict[str, Any], expected: dict[str, Any]) -> None:
+    environment = {"OPENAI_BASE_URL": "http://other"} if kind == "litellm" else {}
+    found = build_arguments(kind, ModelSettings("m", **settings), environment)
+    assert found == {"model": "m", "drop_params": True, **expected}
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "used"),
+    [
+        *(("anthropic", f"http://p{end}", "http://p") for end in ("", "/", "/v1", "/v1/", "/v1/messages")),
+        *(("gemini", f"http://p{end}", "http://p/v1beta") for end in ("", "/v1beta/")),
+        ("gemini", "http://p/v1", "http://p/v1"),
+        ("gemini", "http://p/gemini", "http://p/gemini/v1beta"),
+        ("openai", "http://p/v1", "http://p/v1"),
+    ],
+)
+def test_the_base_url_for_litellm_has_its_version_and_may_be_that_of_a_variable(
+    kind: str, written: str, used: str
+) -> None:
+    variable = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "gemini": "GEMINI_API_BASE"}[kind]
+
+    assert build_arguments(kind, ModelSettings("m", base_url=written), {variable: "http://q"})["api_base"] == used
+    assert build_arguments(kind, ModelSettings("m"), {variable: written})["api_base"] == used
+
+
+@pytest.mark.scenario("Azure OpenAI provider")
+@pytest.mark.parametrize(
+    ("written", "endpoint"),
+    [
+        ("https://r.openai.azure.com/openai", "https://r.openai.azure.com"),
+        ("https://r.openai.azure.com/openai/v1", "https://r.openai.azure.com"),
+        ("HTTP://proxy:8080/azure", "HTTP://proxy:8080/azure"),
+        ("r", "https://r.openai.azure.com"),
+        ("r.cognitiveservices.azure.com", "https://r.cognitiveservices.azure.com"),
+    ],
+)
+def test_an_azure_resource_is_named_by_url_or_host_or_name(written: str, endpoint: str) -> None:
+    assert resource_url(written) == endpoint
 
 
 @pytest.mark.parametrize("kind", [*MODELS, "pi-coding-agent"])

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from pathlib import Path
 from typing import Any
 
 import execnet
@@ -94,25 +93,6 @@ def test_a_text_is_a_value_or_a_value_error_and_nothing_else(text):
             parse(text)
 
 
-def test_the_table_and_the_record_have_the_same_names_and_defaults():
-    options = RunOptions()
-    assert len({option.name for option in RUN_OPTIONS}) == len(RUN_OPTIONS)
-    for option in RUN_OPTIONS:
-        default = getattr(options, option.dest)
-        if option.is_flag:
-            assert default is False
-        elif option.name not in ("eval-id", "pass-env", "threshold"):
-            assert default == option.default
-    assert options.threshold is None
-
-
-def test_help_texts_are_sentences():
-    for option in RUN_OPTIONS:
-        assert option.help[0].isupper()
-        assert option.help.endswith(".") or option.help.endswith(").")
-        assert option.is_flag or option.metavar
-
-
 @pytest.fixture
 def options_of(pytester: pytest.Pytester) -> Any:
     """Return the run options of a command line and the lines of an ini file."""
@@ -147,104 +127,3 @@ def test_the_value_of_a_flag_can_be_sent_to_another_process(option, options_of, 
     assert sent == given
     assert sent[f"agentv_{option.dest}"] is not None
     assert options_of(*arguments) != RunOptions()
-
-
-def test_without_flags_and_ini_file_the_defaults_hold(options_of):
-    assert options_of() == RunOptions()
-
-
-def test_all_flags_become_options(options_of, pytester):
-    options = options_of(
-        *("--agentv-target=t", "--agentv-targets=c", "--agentv-eval-id=a", "--agentv-test-id=b", "--agentv-out=o"),
-        *(
-            "--agentv-output-format=yaml",
-            "--agentv-dry-run",
-            "--agentv-dry-run-delay=1",
-            "--agentv-dry-run-delay-min=2",
-        ),
-        *(
-            "--agentv-dry-run-delay-max=3",
-            "--agentv-agent-timeout=4",
-            "--agentv-max-retries=5",
-            "--agentv-threshold=0.6",
-        ),
-        *("--agentv-dump-prompts", "--agentv-dump-traces=d", "--agentv-include-trace", "--agentv-strict"),
-        *("--agentv-workers=7", "--agentv-verbose"),
-    )
-    cwd = pytester.path
-    assert options == RunOptions(
-        target="t",
-        targets=cwd / "c",
-        eval_id=("a", "b"),
-        out=cwd / "o",
-        output_format="yaml",
-        dry_run=True,
-        dry_run_delay=1,
-        dry_run_delay_min=2,
-        dry_run_delay_max=3,
-        timeout=4,
-        max_retries=5,
-        threshold=0.6,
-        dump_prompts=cwd / ".agentv/prompts",
-        dump_traces=cwd / "d",
-        include_trace=True,
-        strict=True,
-        workers=7,
-        verbose=True,
-    )
-
-
-def test_ini_values_hold_where_the_command_line_says_nothing(options_of, pytester):
-    lines = (
-        "agentv_target = t\nagentv_targets = config\nagentv_output_format = yaml\nagentv_timeout = 4\n"
-        "agentv_max_retries = 5\nagentv_threshold = 0.6\nagentv_workers = 7\nagentv_strict = yes\n"
-        "agentv_exploration_tools = look peek"
-    )
-    from_ini = options_of(ini=lines)
-    assert from_ini == RunOptions(
-        target="t",
-        targets=pytester.path / "config",
-        output_format="yaml",
-        timeout=4,
-        max_retries=5,
-        ini_threshold=0.6,
-        workers=7,
-        strict=True,
-        exploration_tools=("look", "peek"),
-    )
-    flags = (
-        *("--agentv-target=x", "--agentv-targets=y", "--agentv-output-format=jsonl", "--agentv-timeout=0"),
-        *("--agentv-max-retries=0", "--agentv-threshold=0", "--agentv-workers=1"),
-    )
-    both = options_of(*flags, ini=lines)
-    assert both.replace(strict=False, exploration_tools=()) == RunOptions(
-        target="x",
-        targets=pytester.path / "y",
-        timeout=0,
-        max_retries=0,
-        threshold=0,
-        workers=1,
-        exploration_tools=(),
-    )
-
-
-def test_paths_of_the_command_line_are_those_of_the_working_directory_and_absolute_ones_stay(options_of, tmp_path):
-    options = options_of(f"--agentv-out={tmp_path / 'r'}", f"--agentv-targets={tmp_path}", "--agentv-dump-prompts=p")
-    assert options.out == tmp_path / "r"
-    assert options.targets == tmp_path
-    assert options.dump_prompts == Path.cwd() / "p"
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("agentv_timeout = soon", "'soon' is not a number: expected 0 or more seconds (0 switches the timeout off)"),
-        ("agentv_max_retries = -1", "-1 retries are out of range: expected 0 or more"),
-        ("agentv_workers = 0", "0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
-        ("agentv_cache = si", "'si' is neither true nor false"),
-    ],
-)
-def test_a_wrong_ini_value_is_a_usage_error_with_file_and_key(options_of, line, message):
-    with pytest.raises(pytest.UsageError) as error:
-        options_of(ini=line)
-    assert str(error.value) == f"tox.ini: {line.partition(' ')[0]}: {message}"

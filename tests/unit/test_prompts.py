@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, build_prompt, guidelines_section
+from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, build_preread, build_prompt, file_uri
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import (
     ROLES,
@@ -30,6 +30,7 @@ RULES = FilePart(
 RULES_TEXT = '<file path="py.instructions.md">\nRule A\nRule B\n</file>'
 CODE_TEXT = '<file path="a.py">\nprint(1)\n</file>'
 SPEC_TEXT = '<file path="docs/spec.txt">\nDOC\n</file>'
+STYLE = FilePart("../style.md", "../style.md", "/R/style.md", "\ufeffBe brief.", is_guideline=True)
 EMPTY = FilePart("empty.txt", "empty.txt", "/R/evals/empty.txt", " \n")
 
 
@@ -56,41 +57,50 @@ CONVERSATION = (
 )
 
 
-class TestFlat:
-    def test_a_model_gets_the_texts_of_files(self) -> None:
-        assert prompt_of(REVIEW) == Prompt(f"Review this.\n\n{CODE_TEXT}\n\n{SPEC_TEXT}", RULES_TEXT)
-
-    def test_an_agent_gets_references_to_files_but_the_text_of_guidelines(self) -> None:
-        assert prompt_of(REVIEW, mode="agent") == Prompt(
-            'Review this.\n\n<file: path="a.py">\n\n<file: path="docs/spec.txt">', RULES_TEXT
-        )
-
-    def test_a_system_message_of_guidelines_alone_makes_no_conversation(self) -> None:
-        assert prompt_of(message("system", RULES), message("user", "hello")) == Prompt("hello", RULES_TEXT)
-
-    def test_a_guideline_alone_leaves_an_empty_question(self) -> None:
-        assert prompt_of(message("user", RULES)) == Prompt("", RULES_TEXT)
-
-    def test_no_messages_give_an_empty_prompt(self) -> None:
-        assert prompt_of() == Prompt("")
-
-    def test_structured_content_is_indented_json(self) -> None:
-        assert prompt_of(message("user", ObjectPart({"größe": [1], "leer": {}}))).question == (
-            '{\n  "größe": [\n    1\n  ],\n  "leer": {}\n}'
-        )
-
-    def test_an_empty_file_is_nothing_to_a_model_and_a_reference_to_an_agent(self) -> None:
-        assert prompt_of(message("user", "Q", EMPTY)).question == "Q"
-        assert prompt_of(message("user", "Q", EMPTY), mode="agent").question == 'Q\n\n<file: path="empty.txt">'
-
-    def test_an_empty_guideline_is_left_out(self) -> None:
-        assert prompt_of(message("user", "Q", EMPTY.replace(is_guideline=True), RULES)).guidelines == RULES_TEXT
-
-    def test_several_guidelines_are_parted_by_a_blank_line(self) -> None:
-        style = FilePart("../style.md", "../style.md", "/R/style.md", "\ufeffBe brief.", is_guideline=True)
-        assert prompt_of(message("user", RULES, style)).guidelines == (
-            f'{RULES_TEXT}\n\n<file path="style.md">\nBe brief.\n</file>'
-        )
+@pytest.mark.parametrize(
+    ("messages", "mode", "expected"),
+    [
+        ((REVIEW,), "lm", Prompt(f"Review this.\n\n{CODE_TEXT}\n\n{SPEC_TEXT}", RULES_TEXT)),
+        (
+            (REVIEW,),
+            "agent",
+            Prompt('Review this.\n\n<file: path="a.py">\n\n<file: path="docs/spec.txt">', RULES_TEXT),
+        ),
+        ((message("system", RULES), message("user", "hello")), "lm", Prompt("hello", RULES_TEXT)),
+        ((message("user", RULES),), "lm", Prompt("", RULES_TEXT)),
+        ((), "lm", Prompt("")),
+        (
+            (message("user", ObjectPart({"größe": [1], "leer": {}})),),
+            "lm",
+            Prompt('{\n  "größe": [\n    1\n  ],\n  "leer": {}\n}'),
+        ),
+        ((message("user", "Q", EMPTY, EMPTY.replace(is_guideline=True)),), "lm", Prompt("Q")),
+        ((message("user", "Q", EMPTY),), "agent", Prompt('Q\n\n<file: path="empty.txt">')),
+        (
+            (message("user", RULES, STYLE),),
+            "lm",
+            Prompt("", f'{RULES_TEXT}\n\n<file path="style.md">\nBe brief.\n</file>'),
+        ),
+        (
+            (message("system", "Be kind."), message("user", "Hi")),
+            "lm",
+            Prompt(
+                "@[System]:\nBe kind.\n\n@[User]:\nHi",
+                chat_prompt=(ChatMessage("system", "Be kind."), ChatMessage("user", "Hi")),
+            ),
+        ),
+        (
+            (message("user", "Hi"), message("assistant")),
+            "lm",
+            Prompt("@[User]:\nHi", chat_prompt=(ChatMessage("user", "Hi"),)),
+        ),
+        ((message("system", EMPTY), message("user", "Hi")), "lm", Prompt("Hi")),
+    ],
+)
+def test_messages_are_a_flat_text_unless_roles_matter(
+    messages: tuple[InputMessage, ...], mode: PromptMode, expected: Prompt
+) -> None:
+    assert prompt_of(*messages, mode=mode) == expected
 
 
 class TestConversation:
@@ -104,11 +114,6 @@ class TestConversation:
             "@[User]:\nQ2"
         )
 
-    def test_an_agent_gets_marked_turns_with_references(self) -> None:
-        assert prompt_of(*CONVERSATION, mode="agent").question.split("\n\n")[1] == (
-            '@[User]:\n<file: path="a.py">\n<file: path="docs/spec.txt">\n<Attached: /prompts/py.instructions.md>\nQ1 '
-        )
-
     def test_chat_messages_hold_guidelines_in_the_system_message_and_mark_late_roles(self) -> None:
         assert prompt_of(*CONVERSATION).chat_prompt == (
             ChatMessage("system", f"[[ ## Guidelines ## ]]\n\n{RULES_TEXT}\n\nSYS"),
@@ -118,20 +123,6 @@ class TestConversation:
             ChatMessage("assistant", "@[System]:\nlate sys"),
             ChatMessage("user", "Q2"),
         )
-
-    def test_two_messages_that_speak_make_a_conversation(self) -> None:
-        assert prompt_of(message("system", "Be kind."), message("user", "Hi")) == Prompt(
-            "@[System]:\nBe kind.\n\n@[User]:\nHi",
-            chat_prompt=(ChatMessage("system", "Be kind."), ChatMessage("user", "Hi")),
-        )
-
-    def test_an_assistant_message_makes_a_conversation_even_without_content(self) -> None:
-        assert prompt_of(message("user", "Hi"), message("assistant")) == Prompt(
-            "@[User]:\nHi", chat_prompt=(ChatMessage("user", "Hi"),)
-        )
-
-    def test_a_second_message_that_says_nothing_makes_no_conversation(self) -> None:
-        assert prompt_of(message("system", EMPTY), message("user", "Hi")).chat_prompt is None
 
     def test_leading_system_messages_name_their_guidelines(self) -> None:
         prompt = prompt_of(message("system", "A", RULES), message("system", " "), message("user", "Hi"))
@@ -143,18 +134,6 @@ class TestConversation:
             ChatMessage("user", "Hi"),
         )
 
-    def test_a_tool_message_without_content_keeps_its_place_in_the_chat(self) -> None:
-        assert prompt_of(message("user", "Hi"), message("tool")).chat_prompt == (
-            ChatMessage("user", "Hi"),
-            ChatMessage("assistant", "@[Tool]:"),
-        )
-
-    def test_a_guideline_found_by_a_path_with_dots_is_named_as_well(self) -> None:
-        dotted = RULES.replace(value="../prompts/py.instructions.md")
-        assert prompt_of(message("user", "Hi", dotted), message("assistant", "A")).question == (
-            "@[User]:\nHi\n<Attached: ../prompts/py.instructions.md>\n\n@[Assistant]:\nA"
-        )
-
 
 TEXTS = st.text('a@[]: \n\ufeff\xe9"', max_size=6)
 FILES = st.builds(FilePart, TEXTS, TEXTS, TEXTS.map("/R/".__add__), TEXTS, st.booleans())
@@ -162,13 +141,6 @@ VALUES = st.recursive(st.none() | st.booleans() | st.integers() | TEXTS, st.list
 OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
 PARTS = st.builds(TextPart, TEXTS) | FILES | st.builds(ObjectPart, OBJECTS) | st.builds(OtherPart, OBJECTS)
 MESSAGES = st.lists(st.builds(InputMessage, st.sampled_from(ROLES), st.lists(PARTS, max_size=4).map(tuple)), max_size=5)
-
-
-@given(MESSAGES, st.sampled_from(["agent", "lm"]))
-def test_every_text_that_speaks_is_in_the_question(messages: list[InputMessage], mode: PromptMode) -> None:
-    prompt = prompt_of(*messages, mode=mode)
-    texts = [part.value for message in messages for part in message.parts if isinstance(part, TextPart)]
-    assert all(trim(text) in prompt.question for text in texts)
 
 
 @given(MESSAGES)
@@ -179,11 +151,26 @@ def test_a_chat_exists_exactly_when_roles_matter_and_holds_no_blank_turn(message
     assert all(trim(turn.content) for turn in prompt.chat_prompt or ())
 
 
-@pytest.mark.parametrize(("guidelines", "section"), [("", ""), ("G", "[[ ## Guidelines ## ]]\n\nG")])
-def test_the_guidelines_section_is_empty_without_guidelines(guidelines: str, section: str) -> None:
-    assert guidelines_section(guidelines) == section
-
-
 @pytest.mark.parametrize("blank", [" \t\n\r\v\f", "\ufeff", "\xa0\u2003\u2028\u3000"])
 def test_trimming_takes_what_javascript_trims(blank: str) -> None:
     assert trim(f"{blank}a{blank}b{blank}") == f"a{blank}b"
+
+
+def test_agents_are_given_links_to_each_file_once_before_the_query() -> None:
+    guidelines, inputs = ["/R/a.instructions.md", "/R/b.md", "/R/b.md"], ["/R/b.md", "/R/evals/a.py", "/R/evals/a.py"]
+    assert build_preread("\n Review. ", guidelines, inputs) == (
+        "Read each of these guideline files:\n"
+        "* [a.instructions.md](file:///R/a.instructions.md)\n"
+        "* [b.md](file:///R/b.md).\n"
+        "Read each of these input files:\n"
+        "* [a.py](file:///R/evals/a.py).\n"
+        "Should one of them not be there, reply with `ERROR: missing-file <filename>` and do nothing else.\n"
+        "Once you have read them, follow your system_instructions to answer the user query below.\n\n"
+        "[[ ## user_query ## ]]\n\nReview."
+    )
+    assert "Read each of these attachment files:" in build_preread("Q", [], ["/R/a.py"], input_word="attachment")
+    assert "input files" not in build_preread("Review.", ["/R/a.md"], [])
+    assert build_preread(" Hi\n", [], []) == "[[ ## user_query ## ]]\n\nHi"
+    assert build_preread("", [], []) == "[[ ## user_query ## ]]"
+    assert file_uri("/R/my notes/über.md") == "file:///R/my notes/über.md"
+    assert file_uri("C:/R/a.md") == "file:///C:/R/a.md"

@@ -1,18 +1,15 @@
 """What a results file gives back, whole or broken."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from results_files import read_results
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import OutputFormat
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.store import readers
-from pytest_agentv.store.readers import RecordedResult, iter_entries, iter_recorded, iter_results, iter_texts
+from pytest_agentv.store.readers import RecordedResult, iter_entries, iter_recorded, iter_texts
 from pytest_agentv.store.writers import ResultSink
 
 
@@ -62,18 +59,6 @@ def test_a_result_of_agentv_without_a_status_is_no_pass_by_that(tmp_path: Path, 
     assert found.result.status == status
 
 
-def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:
-    path = file_of(tmp_path, b'{"eval_id":"a"}\n{"eval_id":"b","sco')
-    assert read(path) == (
-        [{"eval_id": "a"}],
-        ["run.jsonl:2: the last line is incomplete, as after a crash; it was skipped"],
-    )
-
-
-def test_a_last_line_that_only_lacks_its_newline_counts(tmp_path: Path) -> None:
-    assert read(file_of(tmp_path, b'{"eval_id":"a"}')) == ([{"eval_id": "a"}], [])
-
-
 def test_unreadable_lines_are_skipped_with_their_numbers_and_reasons(tmp_path: Path) -> None:
     nested = b"[" * 200_000
     path = file_of(
@@ -100,23 +85,6 @@ def test_a_line_with_nul_bytes_is_skipped(tmp_path: Path) -> None:
     assert read(path) == ([{"eval_id": "a"}, {"eval_id": "c"}], [f"run.yaml:5: {told}"])
 
 
-@pytest.mark.parametrize("iterate", [iter_entries, iter_texts])
-def test_a_line_that_memory_cannot_hold_is_told_with_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, iterate: Callable[[Path], Iterator[object]]
-) -> None:
-    def read(*_: object) -> Iterator[object]:
-        raise MemoryError
-
-    monkeypatch.setattr(readers, "_documents", read)
-    with pytest.raises(FileError, match=r"run\.yaml: cannot be read: it is too large for the free memory$"):
-        list(iterate(file_of(tmp_path, b"---\na: 1\n", "run.yaml")))
-
-
-def test_line_separators_within_texts_do_not_end_a_line(tmp_path: Path) -> None:
-    path = file_of(tmp_path, '{"eval_id":"a\u2028b\x85c"}\n'.encode())
-    assert read(path) == ([{"eval_id": "a\u2028b\x85c"}], [])
-
-
 def test_a_broken_yaml_document_does_not_hide_the_others(tmp_path: Path) -> None:
     path = file_of(
         tmp_path,
@@ -134,40 +102,6 @@ def test_a_broken_yaml_document_does_not_hide_the_others(tmp_path: Path) -> None
             "run.yaml:13: the last document is incomplete, as after a crash; it was skipped",
         ],
     )
-
-
-def test_yaml_of_agentv_is_read_by_the_rules_of_yaml_1_2(tmp_path: Path) -> None:
-    path = file_of(tmp_path, b"---\ntimestamp: 2026-11-20T13:11:09.075Z\neval_id: on\n\n---\neval_id: 12:30\n", "r.yml")
-    assert read(path) == ([{"timestamp": "2026-11-20T13:11:09.075Z", "eval_id": "on"}, {"eval_id": "12:30"}], [])
-
-
-@pytest.mark.parametrize("name", ["run.jsonl", "run.yaml", "run"])
-def test_an_empty_file_has_no_results(tmp_path: Path, name: str) -> None:
-    assert read(file_of(tmp_path, b"", name)) == ([], [])
-
-
-def test_results_of_one_run_are_picked_and_problems_kept(tmp_path: Path) -> None:
-    path = file_of(tmp_path, b'{"eval_id":"a","run_id":"1"}\n{"eval_id":"a","run_id":"2"}\n{"eval_id":"b"}\n{\n')
-    file = read_results(path, run_id="2")
-    assert file.results == ({"eval_id": "a", "run_id": "2"},)
-    assert [problem.line for problem in file.problems] == [4]
-    assert [problem.level for problem in file.problems] == ["warning"]
-
-
-def test_results_can_be_streamed(tmp_path: Path) -> None:
-    path = file_of(tmp_path, b'{"eval_id":"a"}\n{\n{"eval_id":"b"}\n')
-    entries = iter_results(path)
-    assert next(entries) == {"eval_id": "a"}
-    assert isinstance(next(entries), Problem)
-    assert next(entries) == {"eval_id": "b"}
-    assert next(entries, None) is None
-
-
-def test_a_missing_file_is_an_error_with_path_and_reason(tmp_path: Path) -> None:
-    path = tmp_path / "none.jsonl"
-    with pytest.raises(FileError) as caught:
-        read_results(path)
-    assert str(caught.value) == f"{path}: cannot be read: No such file or directory"
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.yaml", "run.txt"])

@@ -2,18 +2,16 @@
 
 import gc
 import json
-from datetime import date
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cases.entries import is_function, names_a_table, no_functions, sample
+from pytest_agentv.cases.entries import is_function, no_functions, sample
 from pytest_agentv.cases.tables import read_tables
 from pytest_agentv.errors import AgentvError, SourceError
 from pytest_agentv.files.places import Place
-from pytest_agentv.files.problems import near_file
 from pytest_agentv.files.source import Source
 from pytest_agentv.providers.row_makers import call_row_maker
 
@@ -77,6 +75,9 @@ TWO_CELLS = "has 2 cells: expected 1, as many as the header has (a text with a d
         ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
         ("a,b\nü,日本\n", [(2, {"a": "ü", "b": "日本"})]),
         ("a,b\n", []),
+        ("a,b\n1,x\0y\n", [(2, {"a": "1", "b": "x\0y"})]),
+        ("a;b\r\n1;é\r\n".encode("utf-16"), [(2, {"a": "1", "b": "é"})]),
+        (f"a,b\n{'x' * 300_000},1\n", [(2, {"a": "x" * 300_000, "b": "1"})]),
     ],
 )
 def test_csv_is_read_as_spreadsheets_write_it(text, rows):
@@ -129,33 +130,6 @@ def test_a_quote_that_joins_what_look_like_rows_is_no_silent_loss(text, lines):
     assert rows_of("q.csv")[1] == []  # an honest letter has a comma in each line
 
 
-def test_a_folder_that_cannot_be_listed_is_no_reason_to_fail(monkeypatch):
-    def refuse(self):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    assert near_file(Path("c.csv")) is None
-
-
-def test_more_of_csv():
-    assert read("q.tsv", "a,x\tb\n1\t2\n") == [(2, {"a,x": "1", "b": "2"})]
-    assert read("q.csv", "a;b\r\n1;é\r\n".encode("utf-16")) == [(2, {"a": "1", "b": "é"})]
-    long = "x" * 300_000
-    assert read("q.csv", f"a,b\n{long},1\n") == [(2, {"a": long, "b": "1"})]
-
-
-def test_a_cell_of_csv_may_hold_nul_bytes():
-    assert read("q.csv", "a,b\n1,x\0y\n") == [(2, {"a": "1", "b": "x\0y"})]
-
-
-def test_a_table_that_memory_cannot_hold_is_an_error_with_its_path(monkeypatch):
-    def fill(*_):
-        raise MemoryError
-
-    monkeypatch.setattr("pytest_agentv.cases.table_files._records", fill)
-    assert error_of("q.csv", "a\n1\n") == "q.csv: cannot be read: it is too large for the free memory"
-
-
 def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
     assert read("q.csv", 'a,b\n1,2\n1\n1,2,3\n"x"y,2\n3,4\n"never\nclosed,4\n') == [
         (2, {"a": "1", "b": "2"}),
@@ -197,11 +171,6 @@ def test_a_table_that_cannot_be_read_is_one_error(name, content, message):
     assert error_of(name, content).startswith(message)
 
 
-def test_a_row_of_jsonl_with_a_key_twice_is_a_fault_of_this_row():
-    rows = read("q.jsonl", '{"a": {"b": 1, "b": 2}}\n{"a": [{"b": 1}, {"b": 2}]}\n')
-    assert rows == [(1, "invalid JSON: the key 'b' is there twice"), (2, {"a": [{"b": 1}, {"b": 2}]})]
-
-
 def test_json_jsonl_and_yaml_keep_types_and_know_their_lines():
     first, second = {"a": 1, "b": [True, None]}, {"a": "x", "b": {"c": 1.5}}
     assert read("q.jsonl", f"{json.dumps(first)}\n\n{json.dumps(second)}\nnonsense\n[1]\n") == [
@@ -225,40 +194,20 @@ def test_json_jsonl_and_yaml_keep_types_and_know_their_lines():
     assert read("q.yml", f"evalcases:\n{yaml}")[1] == (3, second)
 
 
-def test_parquet_is_read_with_pyarrow(folder):
+def test_numbers_and_times_of_parquet_are_plain_values(folder):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parts = pyarrow.struct([("price", "float32")])
     table = pyarrow.table(
         {
-            "n": [1, 2],
-            "text": ["a", None],
-            "day": [date(2026, 1, 2)] * 2,
             "price": [Decimal("1.50"), Decimal("2.00")],
-            "words": [["x", "y"], []],
-            "raw": [b"b", b"\xff"],
-            "parts": pyarrow.array([[("a", {"price": 1.5})], None], pyarrow.map_("string", parts)),
+            "rate": [float("nan"), 2.5],
+            "parts": pyarrow.array([[("a", 1.5)], None], pyarrow.map_("string", "float32")),
             "at": pyarrow.array([1_700_000_000_123_456_000, None], pyarrow.timestamp("ns")),
         }
     )
     parquet.write_table(table, folder / "q.parquet")
-    (first, second), problems = rows_of("q.parquet")
-    assert first.values == {
-        "n": 1,
-        "text": "a",
-        "day": "2026-01-02",
-        "price": 1.5,
-        "words": ["x", "y"],
-        "raw": "b",
-        "parts": [["a", {"price": 1.5}]],
-        "at": "2023-11-14T22:13:20.123456",
-    }
-    assert (second.values["text"], second.values["price"], second.values["raw"]) == (None, 2, "/w==")
-    assert (second.where, second.line, problems) == ("q.parquet, row 2", None, [])
-    assert error_of("broken.parquet", b"PAR1 no").startswith("broken.parquet: cannot be read as Parquet: ")
-
-
-def test_a_value_of_parquet_that_python_cannot_hold_is_a_fault_of_the_file(folder):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    first, second = rows_of("q.parquet")[0]
+    assert first.values == {"price": 1.5, "rate": None, "parts": [["a", 1.5]], "at": "2023-11-14T22:13:20.123456"}
+    assert (second.values, second.where) == ({"price": 2, "rate": 2.5, "parts": None, "at": None}, "q.parquet, row 2")
     parquet.write_table(pyarrow.table({"day": pyarrow.array([10**7], pyarrow.date32())}), folder / "q.parquet")
     with pytest.raises(SourceError, match=r"^q\.parquet: cannot be read as Parquet: date value out of range$"):
         rows_of("q.parquet")
@@ -269,48 +218,31 @@ def test_parquet_without_pyarrow_says_what_to_install(monkeypatch):
     assert error_of("q.parquet", b"") == "q.parquet: needs pyarrow: pip install 'pytest-agentv[parquet]'"
 
 
-def test_a_function_gives_rows(folder):
-    def call(name, where):
-        assert (name, where) == ("cases.py:make", folder)
-        yield {"n": 1, "words": ("a", Path("b"))}
-        yield "nonsense"
-        yield {"n": {1, 2}}
-
-    rows, problems = rows_of("cases.py:make", call=call)
-    assert [(row.where, row.fault or row.values) for row in rows] == [
-        ("cases.py:make, row 1", {"n": 1, "words": ["a", "b"]}),
-        ("cases.py:make, row 2", "expected a mapping, got a value of type str"),
-        ("cases.py:make, row 3", "holds a value of type set: expected texts, numbers, lists and mappings"),
-    ]
-    assert problems == []
-    with pytest.raises(AgentvError):
-        no_functions("cases.py:make", folder)
-
-
-def test_members_of_enumerations_are_their_values_and_a_row_that_holds_itself_is_a_fault():
+def test_a_function_gives_rows_of_plain_values_or_faults(folder):
     class Topic(str, Enum):  # noqa: UP042 - the text of a StrEnum is its value already
         HOURS = "hours"
 
     endless = {"id": 2}
     endless["all"] = [endless]
-    rows, _ = rows_of("cases.py:make", call=lambda *_: [{"id": Topic.HOURS, "words": [Topic.HOURS]}, endless])
-    assert [row.fault or row.values for row in rows] == [
-        {"id": "hours", "words": ["hours"]},
-        "holds itself, or values that are nested too deeply",
-    ]
-    assert type(rows[0].values["id"]) is str
-
-
-def test_a_number_with_more_digits_than_can_be_read_is_a_fault_of_its_row():
-    made = [{"v": 10**6000}, {"v": [{"a": -(10**6000)}]}, {10**6000: 1}, {"v": 10**4000}]
-    rows, _ = rows_of("cases.py:make", call=lambda *_: made)
-    fault = "holds a number with more digits than can be read"
-    assert [row.fault or row.values for row in rows] == [fault, fault, fault, {"v": 10**4000}]
-
-
-def test_a_generator_may_use_one_mapping_for_all_rows(folder):
+    too_long = "holds a number with more digits than can be read"
+    made = {
+        "a": ({"n": 1, "words": ("a", Path("b"))}, {"n": 1, "words": ["a", "b"]}),
+        "b": ("nonsense", "expected a mapping, got a value of type str"),
+        "c": ({"n": {1, 2}}, "holds a value of type set: expected texts, numbers, lists and mappings"),
+        "d": ({"id": Topic.HOURS, "words": [Topic.HOURS]}, {"id": "hours", "words": ["hours"]}),
+        "e": (endless, "holds itself, or values that are nested too deeply"),
+        "f": ({"v": [{"a": -(10**6000)}]}, too_long),
+        "g": ({10**6000: 1}, too_long),
+        "h": ({"v": 10**4000}, {"v": 10**4000}),
+        "i": ({"price": float("nan"), "all": [1.5, float("nan")]}, {"price": None, "all": [1.5, None]}),
+    }
+    rows, problems = rows_of("cases.py:make", call=lambda *_: (given for given, _ in made.values()))
+    assert [row.fault or row.values for row in rows] == [expected for _, expected in made.values()]
+    assert (rows[0].where, type(rows[3].values["id"]), problems) == ("cases.py:make, row 1", str, [])
     write("cases.py", "def make():\n    row = {}\n    for row['id'] in ('a', 'b'):\n        yield row\n")
     assert [row["id"] for row in call_row_maker("cases.py:make", folder)] == ["a", "b"]
+    names = ("x/y.py:f", "module:make", "C:/x.csv", "a.py", "a b:c d")
+    assert [name for name in names if is_function(name)] == ["x/y.py:f", "module:make"]
 
 
 @pytest.mark.filterwarnings("error")
@@ -336,18 +268,6 @@ def test_what_makes_no_rows_is_told_with_what_is_expected(folder, name, fault):
     assert told == f"{fault}a list of mappings, or a generator of them"
 
 
-def test_a_number_that_is_missing_in_a_frame_is_none_and_not_the_text_nan(folder):
-    made = [{"id": 1, "price": float("nan"), "all": [1.5, float("nan")]}]
-    assert rows_of("cases.py:make", call=lambda *_: made)[0][0].values == {
-        "id": 1,
-        "price": None,
-        "all": [1.5, None],
-    }
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.table({"price": [float("nan"), 2.5]}), folder / "q.parquet")
-    assert [row.values for row in rows_of("q.parquet")[0]] == [{"price": None}, {"price": 2.5}]
-
-
 def test_files_and_globs_are_found_beside_the_eval_file(folder):
     for name in ("b.csv", "a.csv", "data/c.jsonl", "notes.txt", "q.eval.yaml"):
         write(name, '{"x": 1}' if name.endswith("jsonl") else "x\n1\n")
@@ -364,18 +284,6 @@ def test_files_and_globs_are_found_beside_the_eval_file(folder):
         "q.eval.yaml:1: evalcases: no table matches '*.eval.yaml' in .",
         "q.eval.yaml:1: evalcases: 'data' is a folder (name its files: data/*.csv)",
     ]
-
-
-@pytest.mark.parametrize("name", ["a.py:f", "x/y.py:f", "pkg.module:make", "module:make"])
-def test_names_of_functions(name):
-    assert is_function(name)
-    assert names_a_table(name)
-
-
-@pytest.mark.parametrize("name", ["a.csv", "no", "data/*.csv", "C:/x.csv", "a.py", "a b:c d", "none"])
-def test_other_names_are_no_functions(name):
-    assert not is_function(name)
-    assert names_a_table(name) is name.endswith(".csv")
 
 
 def test_a_sample_is_the_same_each_time_and_hardly_moves():

@@ -125,15 +125,6 @@ def test_a_variable_named_vars_is_told_where_it_hides_the_mapping_of_all(hiding)
     assert render("{{ vars }}", {"vars": hiding, "a-b": "x"}) == hiding
 
 
-def test_an_unknown_name_without_a_near_one_lists_what_is_known():
-    with pytest.raises(TemplateFault) as caught:
-        render("{{ zzzzzz }}", {f"column_{index}": 1 for index in range(10)})
-    assert caught.value.hint == "known: " + ", ".join(f"column_{index}" for index in range(8)) + ", …"
-    with pytest.raises(TemplateFault) as caught:
-        render("{{ zzzzzz }}", {})
-    assert caught.value.hint == "there are no variables"
-
-
 @pytest.mark.parametrize(
     "template",
     [

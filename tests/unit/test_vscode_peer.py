@@ -85,33 +85,6 @@ def in_background(call: Any) -> tuple[threading.Thread, list[ProviderResponse]]:
     return thread, found
 
 
-def test_our_requests_are_answered_in_folders_that_it_provisioned(peer: Peer) -> None:
-    peer.run("provision", "--subagents", "2")
-
-    response = peer.invoke("world")
-
-    assert answer(response) == "hello world"
-    assert response.raw["session"]["subagent_name"] == "subagent-1"
-    assert peer.list() == {"subagent-1": ("available", True), "subagent-2": ("available", True)}
-
-
-def test_it_sees_what_we_hold_and_can_unlock_what_we_left(peer: Peer) -> None:
-    peer.code.behave(until="seen")
-    thread, found = in_background(lambda: peer.invoke("world"))
-    peer.code.wait_for("chat")
-    assert peer.list() == {"subagent-1": ("locked", True)}
-    (peer.code.folder / "seen").touch()
-    thread.join()
-    assert answer(found[0]) == "hello world"
-    assert peer.list() == {"subagent-1": ("available", True)}
-
-    (peer.root / "subagent-1/subagent.lock").write_text("{}")
-    assert peer.list() == {"subagent-1": ("locked", True)}
-    assert "subagent-1" in peer.run("unlock", "--subagent", "subagent-1")
-    assert answer(peer.invoke("again")) == "hello again"
-    assert [call["folder"] for call in peer.code.calls("chat")] == [f"{peer.root}/subagent-1"] * 2
-
-
 def test_its_chats_and_ours_are_never_in_the_same_folder(peer: Peer) -> None:
     peer.run("provision", "--subagents", "2")
     peer.code.behave(until="theirs-began")  # Node is slow on a busy machine
@@ -151,19 +124,3 @@ def test_started_at_the_same_moment_neither_gets_the_others_answer(peer: Peer) -
         assert output.splitlines()[1:] == [f"hello theirs {number}"]
         assert answer(response) == f"hello ours {number}"
     assert {status for status, _ in peer.list().values()} == {"available"}
-
-
-def test_a_folder_that_it_takes_while_we_open_the_window_is_left_to_it(peer: Peer) -> None:
-    peer.run("provision", "--subagents", "1")
-    lock = peer.root / "subagent-1/subagent.lock"
-    peer.code.behave(deaf=True)  # our window is not ready until it says so
-    thread, found = in_background(lambda: peer.invoke("ours"))
-    peer.code.wait_for("wakeup")
-    lock.write_text("")  # what the npm package does with a folder that it has found free
-    peer.code.behave()
-    (peer.root / "subagent-1/.alive").touch()
-    thread.join()
-
-    assert answer(found[0]) == "hello ours"
-    assert found[0].raw["session"]["subagent_name"] == "subagent-2"
-    assert peer.list() == {"subagent-1": ("locked", True), "subagent-2": ("available", True)}

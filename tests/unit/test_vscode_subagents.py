@@ -1,9 +1,7 @@
 """Who has which of the folders that VS Code works in."""
 
 import asyncio
-import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -90,24 +88,6 @@ def test_folders_are_taken_by_number_and_new_ones_come_after_the_last(tmp_path: 
 
 
 @pytest.mark.scenario("VS Code worker cap")
-def test_the_calls_of_one_run_wait_for_each_other(tmp_path: Path) -> None:
-    events: list[str] = []
-
-    async def call(name: str) -> None:
-        async with claimed(tmp_path, "same") as claim:
-            events.append(f"{name} in {claim.name}")
-            await asyncio.sleep(0.2)
-            events.append(f"{name} out")
-
-    async def run() -> None:
-        await asyncio.gather(call("first"), call("second"))
-
-    asyncio.run(run())
-
-    assert events == ["first in subagent-1", "first out", "second in subagent-1", "second out"]
-
-
-@pytest.mark.scenario("VS Code worker cap")
 def test_the_calls_of_one_run_wait_for_each_other_in_two_processes(
     tmp_path: Path, holder: subprocess.Popen[bytes]
 ) -> None:
@@ -122,18 +102,8 @@ def test_the_calls_of_one_run_wait_for_each_other_in_two_processes(
     assert claim_once(tmp_path, "another") == "subagent-2"
 
 
-def test_what_a_killed_run_held_is_free_at_once(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    assert json.loads((tmp_path / "subagent-1/subagent.lock").read_text())["pid"] == holder.pid
-
-    assert claim_once(tmp_path) == "subagent-1"
-    assert list(tmp_path.rglob("*.lock")) == []
-
-
 @pytest.mark.parametrize(
-    "text",
-    ["", "not json", "[1]", '{"pid": 1}', '{"pid":1,"host":"h","started":"s","run":"r","is_waiting":true}'],
+    "text", ["", "not json", "[1]", '{"pid": 1}', '{"pid":1,"host":"h","started":"s","run":"r","is_waiting":true}']
 )
 def test_locks_of_others_are_never_broken_however_old(tmp_path: Path, text: str) -> None:
     lock = tmp_path / "subagent-1/subagent.lock"
@@ -155,19 +125,6 @@ def test_a_lock_that_is_removed_is_written_again_while_the_folder_is_held(tmp_pa
 
     asyncio.run(run())
     assert list(tmp_path.rglob("*.lock")) == []
-
-
-def test_without_its_lock_file_a_folder_that_is_held_is_not_taken(tmp_path: Path) -> None:
-    async def run() -> str:
-        async with claimed(tmp_path, "a") as claim:
-            claim.lock_file.unlink()
-            waiting = asyncio.create_task(claimed_name(tmp_path, "b"))
-            await asyncio.sleep(0.3)
-            assert not waiting.done()
-            claim.keep()
-            return await waiting
-
-    assert asyncio.run(run()) == "subagent-2"
 
 
 def test_the_calls_of_one_run_wait_while_the_lock_file_is_being_written_again(tmp_path: Path) -> None:
@@ -200,18 +157,6 @@ def test_a_folder_that_another_program_takes_is_left_to_it(tmp_path: Path) -> No
     assert (tmp_path / "subagent-1/subagent.lock").read_text() == "", "the lock of another program was removed"
 
 
-def test_a_folder_that_is_removed_is_told(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with claimed(tmp_path, "a") as claim:
-            claim.lock_file.unlink()
-            (claim.folder / ".github/agents/wakeup.md").unlink()
-            for folder in (claim.folder / ".github/agents", claim.folder / ".github", claim.folder):
-                folder.rmdir()
-            assert taken(claim) == f"{tmp_path}/subagent-1 was removed"
-
-    asyncio.run(run())
-
-
 def test_chat_modes_of_earlier_requests_are_removed_and_the_workspace_is_written_when_it_differs(
     tmp_path: Path,
 ) -> None:
@@ -230,39 +175,6 @@ def test_chat_modes_of_earlier_requests_are_removed_and_the_workspace_is_written
             assert claim.workspace_file.read_text() == "{ }"
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize("count", [5])
-def test_many_processes_never_have_the_same_folder(tmp_path: Path, count: int) -> None:
-    program = HOLDER.replace("await asyncio.sleep(60)", "await asyncio.sleep(0.02); print('out', flush=True)").replace(
-        "asyncio.run(hold())", "for _ in range(20): asyncio.run(hold())"
-    )
-    program = program.replace(
-        "print(claim.name, flush=True)", "mark = claim.folder / 'mark'; mark.touch(exist_ok=False)"
-    )
-    program = program.replace("print('out', flush=True)", "mark.unlink()")
-    processes = [
-        warm.Popen([sys.executable, "-c", program, str(tmp_path), f"run-{number}"], stderr=subprocess.PIPE)
-        for number in range(count)
-    ]
-    errors = [process.communicate(timeout=60)[1].decode() for process in processes]
-
-    assert errors == [""] * count
-    assert len(list(tmp_path.iterdir())) <= count
-    assert list(tmp_path.rglob("*.lock")) == []
-
-
-def test_a_call_that_waits_for_its_turn_can_be_cancelled(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with claimed(tmp_path, "same"):
-            waiting = asyncio.create_task(claimed_name(tmp_path, "same"))
-            await asyncio.sleep(0.2)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-
-    asyncio.run(run())
-    assert claim_once(tmp_path) == "subagent-1"
 
 
 def test_the_root_is_held_until_the_request_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,13 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import pluggy
 import pytest
 import warm
-from _pytest import capture, terminal  # noqa: TID251 - the plugins that every run registers
-from thorough import variation, varied
-
-from pytest_agentv import plugin
+from thorough import varied
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux only")
 
@@ -71,20 +65,6 @@ def test_a_forked_run_sees_and_prints_what_a_fresh_one_does(folder: Path) -> Non
     assert forked[2]["parent"] == os.getpid()
 
 
-@variation
-def test_it_can_lead_a_session_of_its_own(folder: Path) -> None:
-    fresh, forked = both(folder, env=dict(os.environ), start_new_session=True)
-    assert fresh[:2] == forked[:2]
-    assert {key: value for key, value in fresh[2].items() if forked[2][key] != value} == {}
-    assert forked[2]["leads"] is True
-
-
-def test_a_usage_error_is_told_as_ever(folder: Path) -> None:
-    done = warm.run([sys.executable, "-m", "pytest", "--no-such-option"], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "usage: python -m pytest" in done.stderr
-
-
 def test_workers_are_forked_too_and_are_children_of_their_controller(folder: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-n", "2"]
     assert warm.run(command, cwd=folder, capture_output=True).returncode == pytest.ExitCode.TESTS_FAILED
@@ -101,66 +81,6 @@ def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: P
         pytest.skip("this run has the setting already")
     warm.run(PYTEST, cwd=folder, env=environment, capture_output=True)
     assert state_of(folder)["warm"] is False
-
-
-@variation
-def test_a_signal_ends_it_as_it_ends_any_process(folder: Path) -> None:
-    (folder / "test_one.py").write_text(
-        "import pathlib, time\ndef test_one():\n    pathlib.Path('up').touch()\n    time.sleep(60)\n"
-    )
-    for number, expected in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, pytest.ExitCode.INTERRUPTED)):
-        with warm.Popen([sys.executable, "-m", "pytest"], cwd=folder, stdout=subprocess.DEVNULL) as run:
-            while not (folder / "up").exists():
-                assert run.poll() is None
-                time.sleep(0.01)
-            run.send_signal(number)
-            assert run.wait(60) == expected
-        (folder / "up").unlink()
-
-
-def hooks_of(*plugins: object) -> list[tuple[object, ...]]:
-    """Return what a plugin manager knows of the hooks of plugins, and of pytest's own."""
-    manager = pytest.PytestPluginManager()
-    for one in plugins:
-        manager.register(one)
-    hooks = [getattr(manager.hook, name) for name in sorted(vars(manager.hook))]
-    implementations = [found for hook in hooks for found in hook.get_hookimpls()]
-    known = [(hook.name, hook.spec and (hook.spec.argnames, hook.spec.kwargnames, hook.spec.opts)) for hook in hooks]
-    found = [(getattr(one.function, "__func__", one.function), one) for one in implementations]
-    return [*known, *((function, one.argnames, one.kwargnames, one.opts) for function, one in found)]
-
-
-def test_remembered_hooks_are_those_that_a_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Wrapped:
-        @pytest.hookimpl(wrapper=True, tryfirst=True)
-        def pytest_runtest_setup(self, item):
-            return (yield)
-
-        def pytest_configure(config):  # noqa: N805 - it has no other argument
-            raise AssertionError
-
-        @staticmethod
-        def pytest_unconfigure():
-            raise AssertionError
-
-    plugins = (capture, terminal, plugin, Wrapped())
-    remembered = [hooks_of(*plugins), hooks_of(*plugins)]
-    for holder, name in ((pytest.PytestPluginManager, "parse_hookimpl_opts"), (pluggy._manager, "_static_hook_attr")):
-        if hasattr(holder, name):
-            monkeypatch.setattr(holder, name, getattr(holder, name).__wrapped__)
-    monkeypatch.setattr(pluggy._manager, "dir", dir)
-    searched = hooks_of(*plugins)
-    assert remembered[0] == searched
-    assert remembered[1] == searched
-    assert len(searched) > 60
-
-
-def test_a_hook_that_a_known_module_gets_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def later(config: pytest.Config) -> None: ...
-
-    assert later not in {found[0] for found in hooks_of(plugin)}
-    monkeypatch.setattr(plugin, "pytest_unconfigure", later, raising=False)
-    assert later in {found[0] for found in hooks_of(plugin)}
 
 
 def test_no_module_of_the_package_imports_an_optional_one() -> None:

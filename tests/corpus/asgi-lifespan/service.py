@@ -22,3 +22,22 @@ async def app(scope, receive, send):
 async def broken(scope, receive, send):
     await receive()
     await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+
+async def odd(scope, receive, send):
+    if scope["type"] != "lifespan":
+        return await app({**scope, "state": {"shop": "north"}}, receive, send)
+    await receive()
+    raise RuntimeError("no lifespan here")
+
+
+async def odd_end(scope, receive, send):
+    if scope["type"] != "lifespan":
+        return await app({**scope, "state": {"shop": "north"}}, receive, send)
+    await receive()
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    raise RuntimeError("no database to close")
+
+
+no_application = []

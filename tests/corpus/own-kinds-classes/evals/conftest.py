@@ -1,4 +1,4 @@
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pytest_agentv import Context, Evaluator, EvaluatorError, Score
 
@@ -42,5 +42,19 @@ class Much(Evaluator):
         return Score(7.0)
 
 
+class Careless(Evaluator):
+    kind = "careless"
+
+    size: int = 1
+
+    @field_validator("size")
+    @classmethod
+    def _divide(cls, value: int) -> int:
+        return 1 // value
+
+    def evaluate(self, context: Context) -> Score:
+        return Score(1.0)
+
+
 def pytest_agentv_evaluators():
-    return [Brevity, Greets, Broken, Much]
+    return [Brevity, Greets, Broken, Much, Careless]

@@ -9,7 +9,7 @@ def judge(case: CodeJudgeInput) -> Result:
     replies = []
     for target in case.config["ask"]:
         try:
-            replies.append(client.invoke("Is this polite?", target=target).raw_text)
+            replies.append(client.invoke("Is this polite?", system_prompt=case.config.get("system"), target=target).raw_text)
         except Exception as error:
             replies.append(f"{type(error).__name__}: {error}")
     info = client.get_info()

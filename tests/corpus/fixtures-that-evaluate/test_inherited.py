@@ -1,0 +1,8 @@
+from base_evals import SharedEvals
+
+
+class TestShop(SharedEvals): ...
+
+
+TestOther = SharedEvals
+del SharedEvals

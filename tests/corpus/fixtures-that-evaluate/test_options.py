@@ -1,0 +1,2 @@
+def test_options(agentv_options):
+    assert agentv_options.threshold is None

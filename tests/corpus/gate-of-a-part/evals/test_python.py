@@ -1,0 +1,2 @@
+def test_python(agentv):
+    assert agentv.run("Hello", evaluators=[{"contains": "costs"}])

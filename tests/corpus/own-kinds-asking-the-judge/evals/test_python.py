@@ -1,0 +1,2 @@
+def test_hooked(agentv):
+    assert agentv.run("q", evaluators=[{"type": "asking"}])

@@ -1,0 +1,2 @@
+def pytest_agentv_evaluators():
+    return {'brief': lambda spec, services: None}

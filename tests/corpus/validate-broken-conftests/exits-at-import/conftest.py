@@ -1,0 +1,2 @@
+HOOK = 'pytest_agentv_'
+raise SystemExit('no judges')

@@ -1,0 +1,1 @@
+import no_such  # pytest_agentv_
