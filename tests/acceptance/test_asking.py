@@ -7,7 +7,7 @@ from .conftest import WITH_WORKERS_ON_REQUEST
 CASES = """
 evalcases:
   - {{id: {name}-1, input: hi, evaluators: [{{name: w, type: heuristic, hits: [hi]}}]}}
-  - {{id: {name}-2, input: hi, evaluators: [{{name: w, type: heuristic, hits: [hi]}}]{more}}}
+  - {{id: {name}-2, input: hi, evaluators: [{{name: w, type: heuristic, hits: [hi]}}]}}
 """
 TARGETS = """
 targets:
@@ -18,20 +18,22 @@ targets:
 LINE = "asks for them"
 
 
+FILES = {
+    "pytest.ini": "[pytest]\nagentv_run = asked\n",
+    "targets.yaml": TARGETS,
+    "evals/a.yaml": CASES.format(name="a"),
+    "quality/b.eval.yaml": CASES.format(name="b"),
+    "tests/c.eval.yaml": CASES.format(name="c"),
+    "tests/test_plain.py": "def test_plain(): pass\n",
+    "tests/test_evals.py": "def test_it(agentv):\n    assert agentv.run('hi', rubrics=['Says hi'])\n",
+}
+
+
 @pytest.fixture(autouse=True)
 def files(pytester):
-    def write(name, text):
-        path = pytester.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    write("pytest.ini", "[pytest]\nagentv_run = asked\n")
-    write("targets.yaml", TARGETS)
-    write("evals/a.yaml", CASES.format(name="a", more=""))
-    write("quality/b.eval.yaml", CASES.format(name="b", more=""))
-    write("tests/c.eval.yaml", CASES.format(name="c", more=""))
-    write("tests/test_plain.py", "def test_plain(): pass\n")
-    write("tests/test_evals.py", "def test_it(agentv):\n    assert agentv.run('hi', rubrics=['Says hi'])\n")
+    for name, text in FILES.items():
+        (pytester.path / name).parent.mkdir(exist_ok=True)
+        (pytester.path / name).write_text(text)
 
 
 @WITH_WORKERS_ON_REQUEST
@@ -50,12 +52,9 @@ def test_a_bare_run_skips_all_evals_and_says_once_how_to_ask(project_in_all_mode
     ("arguments", "ran"),
     [
         (("--agentv-run",), "abc"),
-        (("evals",), "a"),
-        (("quality",), "b"),
         (("evals/a.yaml", "quality/b.eval.yaml::b-1"), "ab"),
-        (("tests/c.eval.yaml",), "c"),
-        (("tests",), ""),
         (("evals", "tests"), "a"),
+        (("tests/c.eval.yaml",), "c"),
         ((".",), ""),
         (("--agentv-eval-id=a-1",), "a"),
         (("--agentv-run=asked", "evals"), "a"),
@@ -85,54 +84,52 @@ def test_a_named_python_file_asks_for_its_evals(project):
     assert project.run("tests").outcomes == {"passed": 1, "skipped": 3}
 
 
-def test_only_cases_that_cost_money_have_to_be_asked_for(project):
-    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\n")
-    project.write("evals/a.yaml", CASES.format(name="a", more=", target: model"))
-    project.write("quality/b.eval.yaml", CASES.format(name="b", more=", rubrics: [Says hi]"))  # a model judges
-    project.write("tests/c.eval.yaml", CASES.format(name="c", more=", target: agent"))
-    project.write("tests/test_evals.py", """
-        import pytest
-
-        @pytest.mark.parametrize("agentv_target", ["default", "model"])
-        def test_it(agentv):
-            assert agentv.run("hi", evaluators=[{"name": "w", "type": "heuristic", "hits": ["hi"]}])
-
-        @pytest.mark.parametrize("agentv_target", ["model"])
-        def test_a_call(agentv_provider):
-            agentv_provider("hi")
-        """)  # fmt: skip
-    run = project.run()
-    assert {result["eval_id"] for result in run.results} == {"a-1", "b-1", "c-1", "test_it[default]"}
-    assert run.outcomes == {"passed": 5, "skipped": 5}
-    assert "5 eval cases were skipped (agentv_run = asked-if-paid)" in run.text
-    assert project.run("--agentv-dry-run", "evals").outcomes == {"passed": 2}
-
-
-def test_what_stands_in_for_a_target_costs_nothing(project):
-    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\nagentv_target = model\n")
-    project.write("conftest.py", """
-        import pytest
-
-        @pytest.fixture
-        def agentv_provider():
-            return lambda prompt: "hi"
-        """)  # fmt: skip
-    assert project.run("--deselect=tests/test_evals.py").outcomes["passed"] == 7
-
-
 CHECKS = """
 evalcases:
   - {id: free, input: hi, assert: [{contains: hi}]}
   - {id: script, input: hi, assert: [{type: code_judge, script: [python, judge.py]}]}
+  - {id: embeds-free, input: hi, assert: [{similar: hi, target: other}]}
+  - {id: of-a-model, input: hi, target: model, assert: [{contains: hi}]}
+  - {id: of-an-agent, input: hi, target: agent, assert: [{contains: hi}]}
+  - {id: judged, input: hi, rubrics: [Says hi]}
   - {id: embeds, input: hi, assert: [{similar: hi, target: model}]}
   - {id: field, input: hi, assert: [{field: {path: a, check: {similar: hi, target: model}}}]}
   - {id: member, input: hi, assert: [{name: c, type: composite, evaluators: [{similar: hi, target: model}],
      aggregator: {type: weighted_average}}]}
   - {id: calls, input: hi, assert: [{type: code_judge, script: [python, judge.py], target: true}]}
   - {id: calls-any, target: other, input: hi, assert: [{type: code_judge, script: [python, judge.py], target: true}]}
-  - {id: embeds-free, input: hi, assert: [{similar: hi, target: other}]}
 """
-JUDGE = "print('{\"score\": 1}')\n"
+TESTS = """
+import pytest
+
+HI = [{"contains": "hi"}]
+
+@pytest.mark.parametrize("agentv_target", ["default", "model"])
+def test_it(agentv):
+    assert agentv.run("hi", evaluators=HI)
+
+@pytest.mark.parametrize("agentv_target", ["model"])
+def test_a_call(agentv_provider):
+    agentv_provider("hi")
+
+@pytest.mark.parametrize("key", [{"target": "model"}, {"execution": {"target": "model"}}])
+def test_target_of_the_case(agentv, key):
+    assert agentv.run({"input": "hi", **key}, evaluators=HI)
+
+def test_given_answer(agentv):
+    assert agentv.evaluate("hi", prompt={"input": "hi", "target": "model"}, evaluators=HI)
+
+def test_sentence(agentv):
+    assert agentv.run("hi", rubrics=["Says hi"])
+
+def test_embeds(agentv):
+    assert agentv.evaluate("hi", evaluators=[{"similar": "hi", "target": "model"}])
+"""
+HOOK = """
+def pytest_agentv_case(case):
+    return case.replace(target="model") if "paid" in case.eval_id else None
+"""
+FREE = {"free", "script", "embeds-free", "test_it[default]", "test_given_answer", "a", "b"}
 FREE_TARGETS = """
 targets:
   - {name: default, provider: mock, response: hi, judge_target: other}
@@ -141,54 +138,45 @@ targets:
 
 
 @pytest.fixture
-def checks(project):
-    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\n")
+def checks(project_in_all_modes):
+    project = project_in_all_modes
+    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\ntestpaths = checks hooked tests/test_evals.py\n")
     project.write("targets.yaml", TARGETS + "  - {name: other, provider: mock, response: hi}\n")
     project.write("checks/a.eval.yaml", CHECKS)
-    project.write("checks/judge.py", JUDGE)
-    project.write("tests/test_evals.py", """
-        import pytest
-
-        PAID = [{"similar": "hi", "target": "model"}]
-
-        def test_free(agentv):
-            assert agentv.run("hi", evaluators=[{"contains": "hi"}])
-
-        def test_sentence(agentv):
-            assert agentv.run("hi", rubrics=["Says hi"])
-
-        def test_embeds(agentv):
-            assert agentv.evaluate("hi", evaluators=PAID)
-        """)  # fmt: skip
+    project.write("checks/judge.py", "print('{\"score\": 1}')\n")
+    project.write("tests/test_evals.py", TESTS)
+    project.write("hooked/conftest.py", HOOK)
+    project.write("hooked/test_hooked.py", "def test_paid(agentv):\n    agentv.run('hi', rubrics=['Is polite'])")
+    cases = "".join(f"  - {{id: {name}, input: hi, assert: [contains: hi]}}\n" for name in ("a", "paid", "paid-2", "b"))
+    project.write("hooked/h.eval.yaml", f"evalcases:\n{cases}")
     return project
 
 
-def test_cases_whose_checks_cost_money_have_to_be_asked_for(checks):
-    """Embeddings and the targets that scripts may call were paid for in a bare run."""
-    run = checks.run("checks/..", "--deselect=tests/test_plain.py", "--ignore=evals", "--ignore=quality")
-    ran = {"free", "script", "embeds-free", "c-1", "c-2", "test_free"}
-    assert {result["eval_id"] for result in run.results} == ran
-    assert run.outcomes["skipped"] == 7
-    assert "7 eval cases were skipped (agentv_run = asked-if-paid)" in run.text
-    assert len(checks.run("--agentv-run", "checks", "tests/test_evals.py").results) == 11
+@WITH_WORKERS_ON_REQUEST
+def test_what_costs_money_to_be_answered_or_judged_has_to_be_asked_for(checks):
+    """Embeddings, targets that scripts may call, and those that a test or a hook names were paid for in a bare run."""
+    run = checks.run()
+    assert set(run.statuses) == FREE
+    assert run.outcomes == {"passed": 6, "errors": 1, "skipped": 17}, "a mock gives no embeddings"
+    assert "17 eval cases were skipped (agentv_run = asked-if-paid)" in run.text
+    assert run.internals == []
+    assert checks.run("--agentv-dry-run", "hooked/h.eval.yaml").outcomes == {"passed": 4}
+    assert checks.run("--agentv-run", "hooked/h.eval.yaml").outcomes == {"passed": 2, "errors": 2}
 
 
-def test_checks_cost_nothing_where_no_target_does(checks):
+@WITH_WORKERS_ON_REQUEST
+def test_what_stands_in_for_a_target_or_costs_nothing_need_not_be_asked_for(checks):
+    stands_in = "import pytest\n\n@pytest.fixture\ndef {}():\n    return lambda prompt: {}\n"
+    checks.write("conftest.py", stands_in.format("agentv_judge", '\'{"score": 1, "hits": [], "misses": []}\''))
+    run = checks.run("-k", "sentence or embeds or calls")
+    assert {result["eval_id"] for result in run.results} == {"embeds-free", "test_sentence"}
+    checks.write("conftest.py", stands_in.format("agentv_provider", "'hi'"))
+    run = checks.run("-k", "of or hooked", "-o", "testpaths=checks hooked")
+    assert set(run.statuses) == {"of-a-model", "of-an-agent", "a", "b", "paid", "paid-2"}
+    checks.write("conftest.py", "")
     checks.write("targets.yaml", FREE_TARGETS)
     run = checks.run("-k", "calls")
     assert {result["eval_id"] for result in run.results} == {"calls", "calls-any"}
-
-
-def test_a_fixture_that_judges_stands_in_for_the_judge_only(checks):
-    checks.write("conftest.py", """
-        import pytest
-
-        @pytest.fixture
-        def agentv_judge():
-            return lambda prompt: '{"score": 1, "hits": [], "misses": []}'
-        """)  # fmt: skip
-    run = checks.run("-k", "sentence or embeds or calls")
-    assert {result["eval_id"] for result in run.results} == {"embeds-free", "test_sentence"}
 
 
 def test_a_wrong_rule_is_a_usage_error(project):
@@ -196,40 +184,3 @@ def test_a_wrong_rule_is_a_usage_error(project):
     run = project.run("evals")
     assert "agentv_run: unknown rule 'never': expected one of always, asked, asked-if-paid" in run.text
     assert run.exit_code != 0
-
-
-PAID_BY_CHOICE = """
-import pytest
-
-HI = [{"contains": "hi"}]
-
-def test_free(agentv):
-    assert agentv.run("hi", evaluators=HI)
-
-@pytest.mark.parametrize("key", [{"target": "model"}, {"execution": {"target": "model"}}])
-def test_target_of_the_case(agentv, key):
-    assert agentv.run({"input": "hi", **key}, evaluators=HI)
-
-def test_given_answer(agentv):
-    assert agentv.evaluate("hi", prompt={"input": "hi", "target": "model"}, evaluators=HI)
-"""
-
-
-def test_a_target_that_a_test_or_a_hook_names_has_to_be_asked_for(project_in_all_modes):
-    """A bare run asked it, and paid."""
-    project = project_in_all_modes
-    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\n")
-    project.write("tests/test_evals.py", PAID_BY_CHOICE)
-    project.write("hooked/conftest.py", """
-        def pytest_agentv_case(case):
-            return case.replace(target="model") if "paid" in case.eval_id else None
-        """)  # fmt: skip
-    project.write("hooked/test_hooked.py", "def test_paid(agentv):\n    agentv.run('hi', rubrics=['Is polite'])")
-    cases = "".join(f"  - {{id: {name}, input: hi, assert: [contains: hi]}}\n" for name in ("a", "paid", "paid-2", "b"))
-    project.write("hooked/h.eval.yaml", f"evalcases:\n{cases}")
-    run = project.run("--ignore=evals", "--ignore=quality", "--ignore=tests/c.eval.yaml", "-rs")
-    assert set(run.statuses) == {"test_free", "test_given_answer", "a", "b"}
-    assert run.outcomes == {"passed": 5, "skipped": 5}
-    assert "5 eval cases were skipped (agentv_run = asked-if-paid)" in run.text
-    assert run.internals == []
-    assert project.run("--agentv-run", "hooked/h.eval.yaml").outcomes == {"passed": 2, "errors": 2}

@@ -24,36 +24,20 @@ def link(project, name):
 
 
 @WITH_WORKERS_ON_REQUEST
-def test_an_eval_file_that_is_a_link_to_nothing_is_an_error(project, mode):
-    link(project, "x.eval.yaml")
-    link(project, "below/y.eval.jsonl")
-    run = project.run("--continue-on-collection-errors", *mode)
-    assert run.outcomes == {"passed": 1, "errors": 2}
-    assert "ERROR x.eval.yaml" in run.text
-    assert "x.eval.yaml: cannot be read: No such file or directory" in run.text
-    assert "below/y.eval.jsonl: cannot be read: No such file or directory" in run.text
-    run = project.run("--ignore=x.eval.yaml", "--ignore=below")
-    assert run.outcomes == {"passed": 1}
-
-
-def test_a_link_to_nothing_among_evals_is_told(project):
-    link(project, "evals/x.yaml")
-    link(project, "y.yaml")
+def test_eval_files_and_sidecars_that_are_links_to_nothing_are_errors(project, mode):
+    for name in ("x.eval.yaml", "below/y.eval.jsonl", "evals/x.yaml", "y.yaml", "z.eval.yaml", "d.eval.yaml"):
+        link(project, name)
     project.write("conftest.py", "collect_ignore = ['z.eval.yaml']\n")
-    link(project, "z.eval.yaml")
-    run = project.run()
-    assert run.outcomes == {"passed": 1, "warnings": 1}
-    assert (
-        "evals/x.yaml: cannot be read: No such file or directory; if it has cases, they are not collected" in run.text
-    )
-
-
-def test_the_sidecar_of_a_dataset_that_is_a_link_to_nothing_is_an_error(project):
     project.write("d.eval.jsonl", '{"id": "two", "input": "hello", "evaluators": [{"contains": "hello"}]}\n')
-    link(project, "d.eval.yaml")
-    run = project.run("--continue-on-collection-errors")
-    assert run.outcomes == {"passed": 1, "errors": 1}
-    assert "d.eval.yaml: cannot be read: No such file or directory" in run.text
+    run = project.run("--continue-on-collection-errors", *mode)
+    assert (run.outcomes["passed"], run.outcomes["errors"]) == (1, 3)
+    reason = "cannot be read: No such file or directory"
+    for name in ("x.eval.yaml", "below/y.eval.jsonl", "d.eval.yaml"):
+        assert f"{name}: {reason}" in run.text
+    assert f"evals/x.yaml: {reason}; if it has cases, they are not collected" in run.text
+    assert not [line for line in run.lines if line.startswith(("y.yaml", "z.eval.yaml"))]
+    ignored = [f"--ignore={name}" for name in ("x.eval.yaml", "below", "d.eval.jsonl")]
+    assert project.run(*ignored, "--ignore=d.eval.yaml").outcomes["passed"] == 1
 
 
 @WITH_WORKERS_ON_REQUEST
@@ -69,8 +53,6 @@ def test_an_eval_file_that_is_a_pipe_is_an_error(project, mode):
     assert f"x.eval.yaml: {reason}" in run.text
     assert f"below/z.eval.jsonl: {reason}" in run.text
     assert f"evals/y.yaml: {reason}; if it has cases, they are not collected" in run.text
-    run = project.run("x.eval.yaml")
-    assert f"x.eval.yaml: {reason}" in run.text
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "*.csv"])

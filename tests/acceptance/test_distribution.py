@@ -91,14 +91,6 @@ def test_dist_each_runs_every_case_on_every_worker_and_sums_up_each_case_once(pr
     assert "Total eval cases: 14 (9 passed, 4 failed, 1 error)" in run.text
 
 
-@pytest.mark.parametrize("mode", [("-n", "0"), ("-p", "no:xdist")], ids=["n0", "no_xdist"])
-def test_without_workers_each_case_is_called_once(project, mode):
-    run = project.run(mode=mode)
-    assert run.statuses == expected_statuses()
-    assert calls(project) == expected_calls()
-    assert run.outcomes == {"passed": 9, "failed": 4, "errors": 1}
-
-
 def comparable(value):
     """A value without what two runs do not share."""
     if isinstance(value, dict):
@@ -107,12 +99,20 @@ def comparable(value):
 
 
 @pytest.mark.scenario("Statistics match sequential execution")
-def test_workers_change_nothing_but_order_and_times(project):
-    alone, together = project.run("-n", "0"), project.run("-n", "2")
+@pytest.mark.parametrize("mode", [("-p", "no:xdist"), varied(("-n", "0"))], ids=["no_xdist", "n0"])
+def test_workers_change_nothing_but_order_and_times(project, mode):
+    alone = project.run(mode=mode)
+    assert (alone.statuses, calls(project)) == (expected_statuses(), expected_calls())
+    assert alone.outcomes == {"passed": 9, "failed": 4, "errors": 1}
+    texts, summary = accounts(alone)
+    assert sorted(texts) == ["ERROR at setup of broken", "one-2", "one-5", "two-2", "two-5"]
+    assert texts["one-2"].startswith("Score 0.000 is below the threshold 1.000 (the default)\n")
+    assert len(summary) == 5
+    together = project.run("-n", "2")
     assert comparable(together.by_id) == comparable(alone.by_id)
     assert len({result["run_id"] for result in together.results}) == 1
     assert figures(together) == figures(alone)
-    assert accounts(together) == accounts(alone)
+    assert accounts(together) == (texts, summary)
 
 
 def figures(run):
@@ -129,26 +129,3 @@ def accounts(run):
     found = re.findall(r"\n_{5,} ((?:ERROR at setup of )?[\w-]+) _{5,}\n(.*?)(?=\n_{5,} |\n={5,} )", text, re.DOTALL)
     summary = sorted(line for line in run.lines if line.startswith(("FAILED ", "ERROR ")))
     return dict(found), summary
-
-
-def test_the_accounts_of_failures_hold_what_the_comparison_is_about(project):
-    texts, summary = accounts(project.run())
-    assert sorted(texts) == ["ERROR at setup of broken", "one-2", "one-5", "two-2", "two-5"]
-    assert texts["one-2"].startswith("Score 0.000 is below the threshold 1.000 (the default)\n")
-    assert len(summary) == 5
-
-
-def test_workers_without_any_eval_file_say_nothing_of_evals(project):
-    project.write("only/test_python.py", "def test_one(): ...\ndef test_two(): ...\n")
-    run = project.run("-n", "2", "only")
-    assert run.outcomes == {"passed": 2}
-    assert "EVALUATION" not in run.text
-    assert run.results == []
-
-
-def test_a_bad_ini_value_is_a_collection_error_on_workers_too_and_python_tests_run(project):
-    project.write("pytest.ini", "[pytest]\nagentv_threshold = high\n")
-    project.write("test_python.py", "def test_one(): ...\n")
-    run = project.run("-n", "2")
-    assert run.outcomes == {"passed": 1, "errors": 1}
-    assert "pytest.ini: agentv_threshold: 'high' is not a number: expected a number from 0 to 1" in run.lines

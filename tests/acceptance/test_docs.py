@@ -5,7 +5,6 @@ The conventions stand in `docs_pages`.
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from docs_pages import PAGES, ROOT, Page, added_kinds, read_page
@@ -47,19 +46,3 @@ def test_a_page_does_what_it_says(
 )
 def test_output_is_compared_line_by_line(printed: str, shown: str, expected: bool) -> None:
     assert shows(printed, shown) is expected
-
-
-def test_kinds_of_conftest_files_are_known() -> None:
-    hooks = 'def pytest_agentv_providers():\n    return {"parrot": Parrot}\n'
-    assert added_kinds(f"{hooks}{hooks.replace('providers', 'evaluators').replace('parrot', 'b-2')}") == (
-        "parrot",
-        "b-2",
-    )
-
-
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [({"b": 1}, True), ({"b": 2}, False), ({"c": "x…"}, True), ({"b": 1, "c": "y"}, False), ([1, 2], True)],
-)
-def test_a_part_of_a_record_is_found_wherever_it_stands(part: Any, expected: bool) -> None:
-    assert holds([{"a": {"b": 1, "c": "xyz", "d": [1, 2]}}], part) is expected

@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable
 
 import pytest
+from thorough import varied
 
-from .conftest import WITH_WORKERS_ON_REQUEST, Project
+from .conftest import Project
 
 PYTHON = "provider: python, callable: 'agent.py:ask'"
 CLI = "provider: cli, command_template: 'sh -c \"echo ${AGENTV_TEST_WHO-nobody}\" > {OUTPUT_FILE}'"
@@ -40,74 +41,36 @@ def write_folder(
     project.write(f"{name}/x.eval.yaml", suite(**{f"{name}{number}": who or "nobody" for number in range(4)}))
 
 
-@pytest.mark.parametrize("order", [("apple", "pear", "fig"), ("fig", "pear", "apple")])
-@pytest.mark.parametrize("agent", [AT_CALL, AT_IMPORT], ids=["call", "import"])
+FOLDERS = {
+    "apple": (PYTHON, "gala", AT_CALL),
+    "pear": (PYTHON, "conference", AT_IMPORT),
+    "fig": (PYTHON, None, AT_CALL),
+    "date": (PYTHON, None, AT_IMPORT),
+    "plum": (CLI, "mirabelle", ""),
+    "kiwi": (CLI, None, ""),
+    "agent": ("provider: mock, response: unused", "hayward", ""),
+    "wrapped": (PYTHON, "williams", AT_CALL),
+}
+CONFTESTS = {
+    "agent": "import os, pytest\n@pytest.fixture(scope='session')\n"
+    "def agentv_provider():\n    return lambda prompt: os.environ.get('AGENTV_TEST_WHO', 'nobody')\n",
+    # Both calls need the same variables: the inner one takes part in the turn of the outer one.
+    "wrapped": "import pytest\n@pytest.fixture\n"
+    "def agentv_provider(agentv_provider): return lambda prompt: agentv_provider(prompt)\n",
+}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("flags", [("--agentv-workers=8",), varied(()), varied(("-n", "2"))])
 def test_each_folder_has_its_own(
-    project: Project, suite: Callable[..., str], order: tuple[str, ...], agent: str
+    project: Project, suite: Callable[..., str], backwards: bool, flags: tuple[str, ...]
 ) -> None:
-    write_folder(project, suite, "apple", PYTHON, "gala", agent)
-    write_folder(project, suite, "pear", PYTHON, "conference", agent)
-    write_folder(project, suite, "fig", PYTHON, None, agent)
+    for name, (target, who, agent) in FOLDERS.items():
+        write_folder(project, suite, name, target, who, agent)
+    for name, text in CONFTESTS.items():
+        project.write(f"{name}/conftest.py", text)
 
-    run = project.run(*order, "--agentv-workers=8")
+    run = project.run(*(reversed(FOLDERS) if backwards else FOLDERS), *flags)
 
-    assert run.outcomes == {"passed": 12}, run.text
+    assert run.outcomes == {"passed": 4 * len(FOLDERS)}, run.text
     assert "AGENTV_TEST_WHO" not in os.environ
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_so_it_is_with_workers(project_in_all_modes: Project, suite: Callable[..., str]) -> None:
-    project = project_in_all_modes
-    write_folder(project, suite, "apple", PYTHON, "gala")
-    write_folder(project, suite, "pear", CLI, "conference")
-    write_folder(project, suite, "fig", CLI, None)
-
-    assert project.run("apple", "pear", "fig").outcomes == {"passed": 12}
-
-
-@pytest.mark.parametrize("order", [("apple", "fig"), ("fig", "apple")])
-def test_a_program_never_sees_what_a_function_of_another_folder_does(
-    project: Project, suite: Callable[..., str], order: tuple[str, ...]
-) -> None:
-    write_folder(project, suite, "apple", PYTHON, "gala")
-    write_folder(project, suite, "fig", CLI, None)
-
-    assert project.run(*order, "--agentv-workers=8").outcomes == {"passed": 8}
-
-
-def test_what_the_process_has_set_wins_and_stays(
-    project: Project, suite: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AGENTV_TEST_WHO", "quince")
-    write_folder(project, suite, "apple", PYTHON, "gala")
-
-    run = project.run("apple")
-
-    assert {result["candidate_answer"] for result in run.results} == {"quince"}
-    assert os.environ["AGENTV_TEST_WHO"] == "quince"
-
-
-def test_a_judge_and_an_agent_of_the_users_see_it(project: Project, suite: Callable[..., str]) -> None:
-    for name, who in (("apple", "gala"), ("pear", "conference")):
-        write_folder(project, suite, name, "provider: mock, response: unused", who)
-        project.write(
-            f"{name}/conftest.py",
-            "import os, pytest\n"
-            "@pytest.fixture(scope='session')\n"
-            "def agentv_provider():\n    return lambda prompt: os.environ.get('AGENTV_TEST_WHO', 'nobody')\n",
-        )
-
-    assert project.run("apple", "pear").outcomes == {"passed": 8}
-
-
-def test_an_agent_may_ask_the_target_that_it_stands_in_for(project: Project, suite: Callable[..., str]) -> None:
-    """Both calls need the same variables: the inner one takes part in the turn of the outer one."""
-    write_folder(project, suite, "apple", PYTHON, "gala")
-    project.write(
-        "apple/conftest.py",
-        "import pytest\n"
-        "@pytest.fixture\n"
-        "def agentv_provider(agentv_provider): return lambda prompt: agentv_provider(prompt)\n",
-    )
-
-    assert project.run("apple").outcomes == {"passed": 4}

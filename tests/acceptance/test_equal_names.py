@@ -1,6 +1,4 @@
-"""Two folders with equal names: each has its own targets, functions, applications, and kinds."""
-
-import pytest
+"""Kinds of conftest files, and two folders with equal names: each has its own targets, functions and kinds."""
 
 from pytest_agentv.cli.main import main
 
@@ -57,17 +55,6 @@ evalcases:
 """
 
 
-@pytest.fixture(scope="module")
-def runs(shared_project):
-    """Run twice with a cache."""
-    files = {"conftest.py": CONFTEST, "agent.py": AGENT, "targets.yaml": TARGETS, "x.eval.yaml": SUITE}
-    project = shared_project()
-    for folder in ("north", "south"):
-        for name, text in {**files, "answer.txt": "program FOLDER"}.items():
-            project.write(f"{folder}/{name}", text.replace("FOLDER", folder))
-    return project.run("--agentv-cache"), project.run("--agentv-cache")
-
-
 def test_validate_knows_the_kinds_of_each_folder(project, monkeypatch, capsys):
     for folder in ("north", "south"):
         for name, text in (("conftest.py", CONFTEST), ("targets.yaml", TARGETS.replace("FOLDER: yes", "north: yes"))):
@@ -81,25 +68,62 @@ def test_validate_knows_the_kinds_of_each_folder(project, monkeypatch, capsys):
     assert said[-1].startswith("2 files checked: 1 error")
 
 
-def answers(run):
-    return sorted(result["candidate_answer"] for result in run.results)
-
-
-def test_each_folder_asks_what_is_in_it(runs):
-    first, _ = runs
+def test_each_folder_asks_and_judges_with_what_is_in_it_and_the_cache_keeps_them_apart(project):
+    files = {"conftest.py": CONFTEST, "agent.py": AGENT, "targets.yaml": TARGETS, "x.eval.yaml": SUITE}
+    for folder in ("north", "south"):
+        for name, text in {**files, "answer.txt": "program FOLDER"}.items():
+            project.write(f"{folder}/{name}", text.replace("FOLDER", folder))
     kinds = ("app", "function", "parrot", "program")
-    assert answers(first) == [f"{kind} {folder}" for kind in kinds for folder in ("north", "south")]
-    assert first.outcomes == {"passed": 8}
+    for is_cached in (None, True):
+        run = project.run("--agentv-cache")
+        assert run.outcomes == {"passed": 8}
+        assert [result.get("cached") for result in run.results] == [is_cached] * 8
+        said = [result["candidate_answer"] for result in run.results]
+        assert sorted(said) == [f"{kind} {folder}" for kind in kinds for folder in ("north", "south")]
+        for result in run.results:
+            folder = result["candidate_answer"].split()[1]
+            assert result["hits"][1:] == [f"judged in {folder}", f"factory of {folder}"]
 
 
-def test_each_folder_judges_with_its_own_kinds(runs):
-    for result in runs[0].results:
-        folder = result["candidate_answer"].split()[1]
-        assert result["hits"][1:] == [f"judged in {folder}", f"factory of {folder}"]
+ANSWERING = """
+    from pytest_agentv import ProviderResponse
+    from pytest_agentv.model.messages import Message
+
+    class Answering:
+        mode = "lm"
+        def __init__(self, target, environment): self.name = target.name
+        async def check(self): ...
+        async def invoke(self, request):
+            return RESPONSE
+        async def close(self): ...
+
+    def pytest_agentv_providers():
+        return {"own": Answering}
+"""
+ANSWER = 'ProviderResponse(output_messages=(Message("assistant", "hello from below"),))'
 
 
-def test_the_cache_keeps_the_answers_of_each_folder_apart(runs):
-    first, second = runs
-    assert [result.get("cached") for result in first.results] == [None] * 8
-    assert [result.get("cached") for result in second.results] == [True] * 8
-    assert answers(second) == answers(first)
+def test_a_conftest_that_is_loaded_after_the_first_eval_file_counts_for_its_folder(project, suite):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("qa.eval.yaml", suite(a="hello", b="nothing"))
+    project.write("zz/conftest.py", ANSWERING.replace("RESPONSE", ANSWER))
+    project.write("zz/targets.yaml", "targets: [{name: default, provider: own}]\n")
+    project.write("zz/late.eval.yaml", suite(late="below"))
+    assert project.run().statuses == {"a": "pass", "b": "fail", "late": "pass"}
+
+
+def test_a_provider_that_returns_something_odd_is_told_what_is_wrong(project):
+    response = "None if self.name == 'none' else ProviderResponse(output_messages='hello')"
+    project.write("conftest.py", ANSWERING.replace("RESPONSE", response))
+    project.write("targets.yaml", "targets: [{name: none, provider: own}, {name: text, provider: own}]\n")
+    project.write(
+        "qa.eval.yaml", "matrix: {target: [none, text]}\nevalcases: [{id: a, input: hi, assert: [contains: x]}]\n"
+    )
+    run = project.run()
+    assert run.outcomes == {"errors": 2}
+    for wrong in (
+        "None: expected a str",
+        "a ProviderResponse whose output_messages is a str: expected a tuple of Message",
+    ):
+        assert f"invoke() returned {wrong}" in run.text
+    assert "AttributeError" not in run.text

@@ -24,124 +24,96 @@ def lines(project, name):
     return path.read_text().splitlines() if path.exists() else []
 
 
-@pytest.mark.parametrize(
-    ("scope", "expected"),
-    [
-        ("function", ["enter", "a", "leave", "enter", "b", "leave", "enter", "c", "leave", "enter", "d", "leave"]),
-        ("class", ["enter", "a", "leave", "enter", "b", "leave", "enter", "c", "leave", "enter", "d", "leave"]),
-        ("module", ["enter", "a", "b", "leave", "enter", "c", "d", "leave"]),
-        ("package", ["enter", "a", "b", "c", "d", "leave"]),
-        ("session", ["enter", "a", "b", "c", "d", "leave"]),
-    ],
-)
-def test_autouse_fixtures_of_every_scope_are_around_the_calls(project, scope, expected):
-    conftest = """
-        import pytest
+AROUND = """
+import pytest
 
-        def note(word):
-            with open("calls.txt", "a") as file:
-                print(word, file=file)
+def note(file, word):
+    with open(f"{file}.txt", "a") as file:
+        print(word, file=file)
 
-        @pytest.fixture(autouse=True, scope="SCOPE")
-        def around():
-            note("enter")
-            yield
-            note("leave")
-    """
-    project.write("conftest.py", conftest.replace("SCOPE", scope))
-    assert project.run().outcomes == {"passed": 4}
-    assert lines(project, "calls.txt") == expected
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    for scope in ("function", "class", "module", "package", "session"):
+        note(scope, item.name)
+    return (yield)
+
+@pytest.fixture(autouse=True)
+def seen(request, monkeypatch):
+    monkeypatch.setenv("CASE", request.node.name)
+    note("seen", f"{request.node.nodeid} {request.module.__name__} {request.path.name} {request.function.__name__} "
+         f"{request.cls} {request.fspath.basename}")
+
+@pytest.fixture(autouse=True, scope="session")
+def greeting():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GREETING", "from a fixture")
+        yield
+"""
+OF_A_SCOPE = """
+@pytest.fixture(autouse=True, scope="SCOPE")
+def around_SCOPE():
+    note("SCOPE", "enter")
+    yield
+    note("SCOPE", "leave")
+"""
+SCOPES = {
+    "function": "enter a leave enter b leave enter c leave enter d leave enter test_both leave",
+    "class": "enter a leave enter b leave enter c leave enter d leave enter test_both leave",
+    "module": "enter a b leave enter c d leave enter test_both leave",
+    "package": "enter a b c d test_both leave",
+    "session": "enter a b c d test_both leave",
+}
 
 
-def test_a_fixture_sees_the_item_the_file_and_the_session(project):
+def test_autouse_fixtures_of_every_scope_are_around_the_calls_and_reach_the_targets(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    agent = "def answer(prompt): return f\"hello {os.environ['GREETING']} {os.environ['CASE']}\"\n"
+    project.write("agent.py", f"import os\n{agent}")
+    project.write("conftest.py", AROUND + "".join(OF_A_SCOPE.replace("SCOPE", scope) for scope in SCOPES))
     project.write(
-        "conftest.py",
+        "zz/test_python.py",
         """
         import pytest
 
-        @pytest.fixture(autouse=True)
-        def note(request):
-            with open("seen.txt", "a") as file:
-                print(request.node.name, request.node.nodeid, request.module.__name__, request.path.name,
-                      request.function.__name__, request.cls, request.fspath.basename, file=file)
-        """,
-    )
-    assert project.run("one.eval.yaml").outcomes == {"passed": 2}
-    assert lines(project, "seen.txt") == [
-        "a one.eval.yaml::a one.eval one.eval.yaml agentv_case None one.eval.yaml",
-        "b one.eval.yaml::b one.eval one.eval.yaml agentv_case None one.eval.yaml",
-    ]
+        class TestThings:
+            @pytest.fixture(autouse=True)
+            def ready(self):
+                self.value = 1
 
+            def setup_method(self):
+                self.other = 2
 
-def test_fixtures_hold_for_the_folder_of_their_conftest(project, suite):
-    project.write("sub/three.eval.yaml", suite(e="hello"))
-    conftest = """
-        import os, pytest
-
-        @pytest.fixture(autouse=True)
-        def note_NAME(request, monkeypatch):
-            with open(request.config.rootpath / "seen.txt", "a") as file:
-                print("NAME", request.node.name, file=file)
-    """
-    project.write("conftest.py", conftest.replace("NAME", "root"))
-    project.write("sub/conftest.py", conftest.replace("NAME", "sub"))
-    project.run("one.eval.yaml::a", "sub")
-    assert lines(project, "seen.txt") == ["root a", "root e", "sub e"]
-
-
-def test_what_a_fixture_sets_in_the_environment_reaches_the_target(project):
-    project.write("targets.yaml", COUNTING_TARGETS.replace("echo hello world", 'echo "$GREETING"'))
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True, scope="session")
-        def greeting():
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("GREETING", "hello from a fixture")
-                yield
+            def test_both(self):
+                assert (self.value, self.other) == (1, 2)
         """,
     )
     run = project.run()
-    assert {result["candidate_answer"] for result in run.results} == {"hello from a fixture"}
+    assert run.outcomes == {"passed": 5}
+    assert {scope: " ".join(lines(project, f"{scope}.txt")) for scope in SCOPES} == SCOPES
+    assert lines(project, "seen.txt")[0] == "one.eval.yaml::a one.eval one.eval.yaml agentv_case None one.eval.yaml"
+    answers = {result["eval_id"]: result["candidate_answer"] for result in run.results}
+    assert answers == {name: f"hello from a fixture {name}" for name in "abcd"}
 
 
-@pytest.mark.parametrize("workers", [(), ("--agentv-workers=3",)], ids=["one", "three"])
-def test_an_autouse_fixture_that_skips_leaves_nothing_called(project, workers):
+def test_an_autouse_fixture_that_skips_leaves_nothing_called(project):
     project.write(
         "conftest.py",
         """
-        import pytest
+        import os, pytest
 
         @pytest.fixture(autouse=True)
         def only_where_there_is_a_key(request):
-            if request.node.name != "c":
+            if request.node.name != "c" or request.config.getoption("verbose"):
                 pytest.skip("no key here")
         """,
     )
-    run = project.run("-rs", *workers)
-    assert run.outcomes == {"passed": 1, "skipped": 3}
-    assert run.statuses == {"c": "pass"}
+    run = project.run("-rs", "--agentv-workers=3")
+    assert (run.outcomes, run.statuses) == ({"passed": 1, "skipped": 3}, {"c": "pass"})
     assert lines(project, "calls.txt") == ["c"]
     assert "no key here" in run.text
     assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in run.text
-
-
-def test_a_session_fixture_that_skips_skips_everything(project):
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True, scope="session")
-        def need():
-            pytest.skip("not today")
-        """,
-    )
-    run = project.run("--agentv-workers=4")
-    assert run.outcomes == {"skipped": 4}
-    assert (run.results, lines(project, "calls.txt")) == ([], [])
+    run = project.run("-v", "--agentv-workers=4")
+    assert (run.outcomes, run.results, lines(project, "calls.txt")) == ({"skipped": 4}, [], ["c"])
     assert "EVALUATION SUMMARY" not in run.text
 
 
@@ -167,122 +139,12 @@ def test_a_fixture_that_fails_is_an_error_with_the_users_traceback(project, scop
     assert run.by_id["a"]["error_detail"] == {"stage": "setup", "kind": "crash"}
 
 
-def test_a_fixture_that_fails_at_its_end_is_an_error_beside_the_result(project):
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def broken():
-            yield
-            raise RuntimeError("could not be taken down")
-        """,
-    )
-    run = project.run("one.eval.yaml")
-    assert run.outcomes == {"passed": 2, "errors": 2}
-    assert run.statuses == {"a": "pass", "b": "pass"}
-    assert "ERROR at teardown of a" in run.text
-
-
-def test_a_fixture_that_is_torn_down_sees_a_failed_case_too(project, suite):
-    project.write("one.eval.yaml", suite(a="nothing", b="hello").replace("content: Say hello", "value: Say hello"))
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def note(request):
-            yield
-            with open("left.txt", "a") as file:
-                print(request.node.name, file=file)
-        """,
-    )
-    run = project.run("one.eval.yaml")
-    assert run.statuses == {"a": "fail", "b": "error"}
-    assert lines(project, "left.txt") == ["a", "b"]
-
-
-def test_what_a_fixture_sets_up_for_an_item_is_seen_by_no_other_item(project):
-    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    project.write(
-        "agent.py",
-        """
-        import os
-
-        def answer(prompt):
-            return f"hello {os.environ['CASE']}"
-        """,
-    )
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def case(request, monkeypatch):
-            monkeypatch.setenv("CASE", request.node.name)
-        """,
-    )
-    run = project.run("--agentv-workers=4")
-    answers = {result["eval_id"]: result["candidate_answer"] for result in run.results}
-    assert answers == {"a": "hello a", "b": "hello b", "c": "hello c", "d": "hello d"}
-
-
-def test_a_session_fixture_runs_once_for_eval_cases_and_python_tests(project):
-    project.write("test_python.py", "def test_python(): ...\n")
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True, scope="session")
-        def once():
-            with open("seen.txt", "a") as file:
-                print("started", file=file)
-        """,
-    )
-    assert project.run().outcomes == {"passed": 5}
-    assert lines(project, "seen.txt") == ["started"]
-
-
-def test_class_fixtures_and_setup_functions_of_python_tests_are_not_touched(project):
-    project.write(
-        "test_python.py",
-        """
-        import pytest
-
-        class TestThings:
-            @pytest.fixture(autouse=True)
-            def ready(self):
-                self.value = 1
-
-            def setup_method(self):
-                self.other = 2
-
-            def test_both(self):
-                assert (self.value, self.other) == (1, 2)
-        """,
-    )
-    assert project.run().outcomes == {"passed": 5}
-
-
 def test_fixtures_of_cases_are_shown_by_pytests_own_flags(project):
-    project.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True, scope="module")
-        def database():
-            '''A database for a file.'''
-        """,
-    )
-    assert "database" in project.run("--fixtures-per-test", "one.eval.yaml").text
+    project.write("conftest.py", OF_A_SCOPE.replace("SCOPE", "module").replace("\n@", "import pytest\n@"))
+    assert "around_module" in project.run("--fixtures-per-test", "one.eval.yaml").text
     shown = project.run("--setup-plan", "one.eval.yaml").text
-    assert "SETUP    M database" in shown
-    assert "one.eval.yaml::a (fixtures used: database)" in shown
+    assert "SETUP    M around_module" in shown
+    assert "one.eval.yaml::a (fixtures used: around_module)" in shown
     assert lines(project, "calls.txt") == []
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from thorough import tries, variation
+from thorough import varied
 
 from .conftest import Project
 
@@ -45,10 +45,6 @@ AGENTS = {
 }
 
 
-ORDERS = (("apple", "pear"), ("pear", "apple"))[: tries(1, 2)]
-"""Folders that differ in their names only: the other order is the same again."""
-
-
 def write_folder(project: Project, suite: Callable[..., str], folder: str, agent: str, *, cases: int = 4) -> None:
     name, files = AGENTS[agent]
     for path, text in files.items():
@@ -58,37 +54,24 @@ def write_folder(project: Project, suite: Callable[..., str], folder: str, agent
     project.write(f"{folder}/x.eval.yaml", suite(**{f"{folder}{number}": folder for number in range(cases)}))
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-def test_each_folder_has_its_own_modules(project: Project, suite: Callable[..., str], agent: str) -> None:
-    write_folder(project, suite, "apple", agent)
-    write_folder(project, suite, "pear", agent)
-
-    for order in ORDERS:
-        run = project.run(*order, "--agentv-workers=8")
-        assert run.outcomes == {"passed": 8}, run.text
-
-
-@variation
-def test_so_it_is_with_workers(project: Project, suite: Callable[..., str]) -> None:
-    agents = ("early", "late-module", "package")
-    folders = [f"{fruit}-{agent}" for agent in agents for fruit in ("pear", "apple")]
-    for folder in folders:
-        write_folder(project, suite, folder, folder.partition("-")[2])
-
-    assert project.run(*folders, "-n", "2").outcomes == {"passed": 4 * len(folders)}
-
-
-@pytest.mark.parametrize("agent", ["early", "late", "late-module", "package"])
-def test_folders_with_a_conftest_that_imports_the_same_names_are_told_apart(
-    project: Project, suite: Callable[..., str], agent: str
+@pytest.mark.parametrize(
+    ("agents", "conftest"),
+    [(tuple(AGENTS), None), (("early", "late", "late-module", "package"), "import prices\n")],
+    ids=["alone", "conftest"],
+)
+@pytest.mark.parametrize("flags", [("--agentv-workers=8",), varied(("-n", "2"))])
+def test_each_folder_has_its_own_modules(
+    project: Project, suite: Callable[..., str], agents: tuple[str, ...], conftest: str | None, flags: tuple[str, ...]
 ) -> None:
     """Pytest puts the folder of each conftest on `sys.path`, and the first import of a name wins."""
-    for folder in ("apple", "pear"):
-        write_folder(project, suite, folder, agent)
-        project.write(f"{folder}/conftest.py", "import prices\n")
+    folders = [f"{fruit}-{agent}" for agent in agents for fruit in ("apple", "pear")]
+    for folder in folders:
+        write_folder(project, suite, folder, folder.partition("-")[2], cases=2)
+        if conftest:
+            project.write(f"{folder}/conftest.py", conftest)
 
-    for order in ORDERS:
-        assert project.run(*order).outcomes == {"passed": 8}
+    run = project.run(*folders, *flags)
+    assert run.outcomes == {"passed": 2 * len(folders)}, run.text
 
 
 def test_the_module_that_the_users_tests_import_is_the_targets(project: Project, suite: Callable[..., str]) -> None:

@@ -36,22 +36,14 @@ def remarks(run, start):
     return [line for line in run.lines if line.startswith(start)]
 
 
-def test_a_fixture_of_a_plugin_keeps_no_case_from_running_ahead(project):
+def test_a_fixture_of_a_plugin_keeps_no_case_from_running_ahead_and_none_here(project):
     write_plugin(project, AUTOUSE)
     write_cases(project, numbered(3) | {"case-0": "start_of case-2; say hello"})
     assert project.run("--agentv-workers=3").outcomes == {"passed": 3}
+    assert "agentv: executor ProcessPoolExecutor: 3 answers" in project.run(*TWO).lines
 
 
-def test_a_fixture_of_a_plugin_keeps_no_case_here(project):
-    write_plugin(project, AUTOUSE)
-    write_cases(project, numbered(3))
-    run = project.run(*TWO)
-    assert run.outcomes == {"passed": 3}
-    assert "agentv: executor ProcessPoolExecutor: 3 answers" in run.lines
-
-
-@pytest.mark.parametrize("place", ["", "sub/"])
-@pytest.mark.parametrize("is_imported", [False, True], ids=["own", "imported"])
+@pytest.mark.parametrize(("place", "is_imported"), [("", False), ("sub/", True), varied("sub/", False)])
 def test_a_fixture_that_a_conftest_holds_keeps_its_cases_here_and_in_turn(project, place, is_imported):
     project.write("helpers.py", AUTOUSE)
     project.write("conftest.py", "import pytest\n")
@@ -64,7 +56,7 @@ def test_a_fixture_that_a_conftest_holds_keeps_its_cases_here_and_in_turn(projec
     assert "agentv: executor ProcessPoolExecutor: 0 answers; 3 ran in this process: 3 with fixtures" in run.lines
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), varied(("-n2", "--agentv-workers=4"))])
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), varied(("-n2", "--agentv-workers=4")), TWO])
 def test_a_case_that_a_hook_of_a_conftest_skips_is_not_asked(project, flags):
     project.write("conftest.py", SKIPS)
     write_cases(project, numbered(4))
@@ -72,15 +64,9 @@ def test_a_case_that_a_hook_of_a_conftest_skips_is_not_asked(project, flags):
     assert run.outcomes == {"passed": 3, "skipped": 1}
     assert sorted(calls(project).started) == sorted(run.statuses) == ["case-0", "case-1", "case-3"]
     assert "Total eval cases: 3 (3 passed, 0 failed, 0 errors)" in run.lines
-    assert len(remarks(run, HELD.format("conftest.py", "pytest_runtest_setup"))) == bool(flags)
-
-
-def test_with_an_executor_cases_under_a_hook_run_here_and_in_turn(project):
-    project.write("conftest.py", SKIPS)
-    write_cases(project, numbered(4))
-    run = project.run(*TWO)
-    assert sorted(calls(project).started) == ["case-0", "case-1", "case-3"]
-    assert "agentv: executor ProcessPoolExecutor: 0 answers; 3 ran in this process: 3 with hooks" in run.lines
+    held = remarks(run, HELD.format("conftest.py", "pytest_runtest_setup"))
+    here = remarks(run, "agentv: executor ProcessPoolExecutor: 0 answers; 3 ran in this process: 3 with hooks")
+    assert (len(held), len(here)) == (bool(flags) and flags != TWO, flags == TWO)
 
 
 def test_a_hook_holds_only_below_its_folder(project):
@@ -249,21 +235,16 @@ TEST = "def test_app(patched):\n    pass\n"
 FIXED = "fixtures: [patched]\nevalcases:\n  - {id: fixed, input: q, assert: [equals: patched]}\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("b_test.py", TEST), ("b.eval.yaml", FIXED)],
-    ids=["test in Python", "case with a fixture"],
-)
 @pytest.mark.parametrize("flags", [(), varied(("-n1",))], ids=["here", "worker"])
-def test_no_case_runs_while_another_item_has_patched_its_target(project, name, text, flags):
+def test_no_case_runs_while_another_item_has_patched_its_target(project, flags):
     project.write("conftest.py", PATCH)
     project.write("app.py", APP)
     project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'app:answer'}]\n")
     project.write("pytest.ini", "[pytest]\npython_files = *_test.py\n")
-    project.write("a.eval.yaml", OWN)
-    project.write("c.eval.yaml", OWN)
-    project.write(name, text)
-    assert project.run("--agentv-workers=2", *flags).outcomes == {"passed": 7}
+    for name, text in {"a.eval.yaml": OWN, "b_test.py": TEST, "c.eval.yaml": OWN, "d.eval.yaml": FIXED}.items():
+        project.write(name, text)
+    project.write("e.eval.yaml", OWN)
+    assert project.run("--agentv-workers=2", *flags).outcomes == {"passed": 11}
 
 
 def test_one_call_answers_the_cases_before_and_behind_a_test_that_patches(project):

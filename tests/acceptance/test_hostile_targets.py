@@ -85,133 +85,175 @@ def test_a_target_that_raises_what_ends_programs(
     )
 
 
-def test_a_task_of_the_targets_that_is_interrupted_ends_no_loop(project: Project) -> None:
-    write_agent(
-        project,
-        "async def",
-        "    async def child(): raise KeyboardInterrupt\n"
-        # Else asyncio logs it when the task is collected, which may be in the next test.
-        "    asyncio.ensure_future(child()).add_done_callback(lambda task: task.exception())\n"
-        "    await asyncio.sleep(0.1)\n",
-    )
-    write_cases(project, *GOOD)
-
-    check(project.run(), {}, "provider")
-
-
 @WORKERS
-def test_an_evaluator_that_raises_what_ends_programs(project_in_all_modes: Project, workers: str) -> None:
+def test_evaluators_and_hooks_that_raise_what_ends_programs(project_in_all_modes: Project, workers: str) -> None:
     project = project_in_all_modes
     write_agent(project, "def", "")
+    ways = {"judge": ASYNC_WAYS, "response": WAYS, "assert": WAYS}
+    ways = {place: {f"{place}-{name}": way for name, way in each.items()} for place, each in ways.items()}
+    hooks = ("pytest_agentv_response(case, response)", "pytest_agentv_assert(case, result)")
     project.write(
         "conftest.py",
         f"{HEAD}from pytest_agentv.model.results import Score\n"
-        "async def judge(name):\n"
-        f"{misbehaving(ASYNC_WAYS, 'name')}"
+        f"async def judge(name):\n{misbehaving(ways['judge'], 'name')}"
         "class Judge:\n"
         "  async def evaluate(self, context):\n"
         "    await judge(context.case.eval_id)\n"
         "    return Score(1.0)\n"
-        "def pytest_agentv_evaluators(): return {'odd': lambda spec, services: Judge()}\n",
+        "def pytest_agentv_evaluators(): return {'odd': lambda spec, services: Judge()}\n"
+        + "".join(f"def {hook}:\n{misbehaving(ways[hook[14:].partition('(')[0]], 'case.eval_id')}" for hook in hooks),
     )
-    write_cases(project, "good-1", *ASYNC_WAYS, "good-2", "good-3", evaluator="{name: odd, type: odd}")
+    every = {name: way for each in ways.values() for name, way in each.items()}
+    write_cases(project, "good-1", *every, "good-2", "good-3", evaluator="{name: odd, type: odd}")
 
-    check(project.run(f"--agentv-workers={workers}"), ASYNC_WAYS, "evaluator")
-
-
-@pytest.mark.parametrize(
-    ("hook", "mode"),
-    [
-        ("pytest_agentv_response(case, response)", ()),
-        ("pytest_agentv_assert(case, result)", ()),
-        varied("pytest_agentv_assert(case, result)", ("-n", "2")),
-    ],
-)
-def test_a_hook_that_raises_what_ends_programs(project_in_all_modes: Project, hook: str) -> None:
-    project = project_in_all_modes
-    write_agent(project, "def", "")
-    project.write("conftest.py", f"{HEAD}def {hook}:\n{misbehaving(WAYS, 'case.eval_id')}")
-    write_cases(project, "good-1", *WAYS, "good-2", "good-3")
-
-    check(project.run("--agentv-workers=4"), WAYS, "evaluator")
+    check(project.run(f"--agentv-workers={workers}"), every, "evaluator")
 
 
-@pytest.mark.parametrize("place", ["factory", "check", "invoke", "close"])
-def test_a_provider_of_a_conftest_that_raises_what_ends_programs(project: Project, place: str) -> None:
-    targets = [f"{{name: {name}, provider: odd, who: {name}}}" for name in (*GOOD, *WAYS)]
-    project.write("targets.yaml", f"targets: [{', '.join(targets)}]\n")
-    bodies = dict.fromkeys(("factory", "check", "invoke", "close"), "    pass\n") | {place: misbehaving(WAYS, "name")}
+PROVIDER = """
+from pytest_agentv.model.messages import Message
+from pytest_agentv.providers.base import ProviderResponse
+
+class Odder:
+    mode = "lm"
+    def __init__(self, name): self.name = name
+    async def check(self): await check(self.name)
+    async def invoke(self, request):
+        await invoke(self.name)
+        return ProviderResponse((Message("assistant", "hello"),))
+    async def close(self): await close(self.name)
+
+def make(target, environment):
+    factory(target.name)
+    return Odder(target.name)
+
+def pytest_agentv_providers(): return {"odd": make}
+"""
+STAGES = {"factory": "setup", "check": "setup", "invoke": "provider", "close": None}
+
+
+def test_a_provider_of_a_conftest_that_raises_what_ends_programs(project: Project) -> None:
+    ways = {place: {f"{place}-{name}": way for name, way in WAYS.items()} for place in STAGES}
+    names = [*GOOD, *(name for each in ways.values() for name in each)]
+    targets = ", ".join(f"{{name: {name}, provider: odd, who: {name}}}" for name in names)
+    project.write("targets.yaml", f"targets: [{targets}]\n")
     functions = "".join(
-        f"{'' if each == 'factory' else 'async '}def {each}(name):\n{body}" for each, body in bodies.items()
+        f"{'' if place == 'factory' else 'async '}def {place}(name):\n{misbehaving(each, 'name')}"
+        for place, each in ways.items()
     )
-    project.write(
-        "conftest.py",
-        f"{HEAD}from pytest_agentv.providers.base import ProviderResponse\n"
-        f"from pytest_agentv.model.messages import Message\n{functions}"
-        "class Odder:\n"
-        "    mode = 'lm'\n"
-        "    def __init__(self, name): self.name = name\n"
-        "    async def check(self): await check(self.name)\n"
-        "    async def invoke(self, request):\n"
-        "        await invoke(self.name)\n"
-        "        return ProviderResponse((Message('assistant', 'hello'),))\n"
-        "    async def close(self): await close(self.name)\n"
-        "def make(target, environment):\n    factory(target.name)\n    return Odder(target.name)\n"
-        "def pytest_agentv_providers(): return {'odd': make}\n",
-    )
-    evaluator = "{name: words, type: heuristic, hits: [hello]}"
-    cases = "".join(
-        f"  - {{id: {name}, expected_outcome: x, input: x, evaluators: [{evaluator}], execution: {{target: {name}}}}}\n"
-        for name in ("good-1", *WAYS, "good-2", "good-3")
-    )
+    project.write("conftest.py", f"{HEAD}{functions}{PROVIDER}")
+    cases = "".join(f"  - {{id: {name}, input: x, target: {name}, assert: [contains: hello]}}\n" for name in names)
     project.write("x.eval.yaml", f"evalcases:\n{cases}")
 
     run = project.run("--agentv-workers=2")
 
-    if place == "close":
-        assert {*run.statuses.values()} == {"pass"}
-        assert run.internals == []
-    else:
-        check(run, WAYS, "provider" if place == "invoke" else "setup")
+    assert run.internals == []
+    for place, stage in STAGES.items():
+        for name, (_, message) in ways[place].items():
+            assert run.statuses[name] == ("error" if stage else "pass"), name
+            if stage:
+                assert message in run.by_id[name]["error"]
+                assert run.by_id[name]["error_detail"] == {"stage": stage, "kind": "crash"}
+    assert {run.statuses[name] for name in GOOD} == {"pass"}
 
 
-@pytest.mark.parametrize("message", ["", "slow"])
-def test_a_bare_timeout_error_without_a_limit_is_a_timeout(project: Project, message: str) -> None:
+def test_a_bare_timeout_error_without_a_limit_is_a_timeout(project: Project) -> None:
     write_agent(project, "def", "")
     project.write(
         "conftest.py",
         "import pytest\n"
         "class Agent:\n"
-        f"    async def invoke(self, request): raise TimeoutError({message!r})\n"
+        "    async def invoke(self, request): raise TimeoutError('slow' if request.eval_id == 'slow' else '')\n"
         "@pytest.fixture(scope='session')\n"
         "def agentv_provider(): return Agent()\n",
     )
-    write_cases(project, "a")
+    write_cases(project, "bare", "slow")
 
-    result = project.run("--agentv-timeout=0").by_id["a"]
+    run = project.run("--agentv-timeout=0")
 
-    assert result["error_detail"] == {"stage": "provider", "kind": "timeout"}
-    assert result["error"].startswith("agentv_provider raised TimeoutError" + (": slow" if message else "\n"))
+    for name, more in (("bare", "\n"), ("slow", ": slow")):
+        assert run.by_id[name]["error_detail"] == {"stage": "provider", "kind": "timeout"}
+        assert run.by_id[name]["error"].startswith(f"agentv_provider raised TimeoutError{more}")
 
 
-def test_a_group_of_errors_shows_its_members(project: Project) -> None:
-    write_agent(
-        project,
-        "async def",
-        "    async def a(): raise ValueError('first')\n    async def b(): raise KeyError('second')\n"
-        "    async with asyncio.TaskGroup() as group:\n"
-        "        group.create_task(a())\n        group.create_task(b())\n",
+ODD = """
+import asyncio, json, logging
+
+async def child(): raise KeyboardInterrupt
+
+async def interrupted(prompt):
+    # Else asyncio logs it when the task is collected, which may be in the next test.
+    asyncio.ensure_future(child()).add_done_callback(lambda task: task.exception())
+    await asyncio.sleep(0.1)
+    return "hello"
+
+async def a(): raise ValueError("first")
+async def b(): raise KeyError("second")
+
+async def group(prompt):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(a())
+        group.create_task(b())
+
+async def late(prompt):
+    try: await asyncio.sleep(5)
+    except asyncio.CancelledError: return "hello"
+
+def loop(prompt): asyncio.get_event_loop().run_until_complete(asyncio.sleep(0))
+
+async def logs(prompt):
+    logging.getLogger("mine").warning("seen %s", prompt)
+    return "x"
+
+loops = set()
+
+async def client(prompt):
+    loops.add(asyncio.get_running_loop())
+    return "hello"
+
+async def judge(prompt):
+    loops.add(asyncio.get_running_loop())
+    return json.dumps({"score": 1.0 / len(loops)})
+"""
+"""Clients belong to one loop: those of a module are shared by its cases, and by a judge in the same file."""
+
+
+def test_what_functions_do_with_tasks_loops_and_logs(project: Project) -> None:
+    project.write("agent.py", ODD)
+    names = ("interrupted", "group", "late", "loop", "logs", "client")
+    targets = "".join(
+        f"  - {{name: {name}, provider: python, callable: 'agent.py:{name}', judge_target: judge, timeout_seconds: "
+        f"{0.3 if name == 'late' else 60}}}\n"
+        for name in names
     )
-    write_cases(project, "a")
+    project.write(
+        "targets.yaml", f"targets:\n{targets}  - {{name: judge, provider: python, callable: 'agent:judge'}}\n"
+    )
+    check = {"client": "expected_outcome: x"}
+    cases = (
+        f"  - {{id: {name}, input: {name}, target: {name}, {check.get(name, 'assert: [contains: hello]')}}}\n"
+        for name in names
+    )
+    project.write("x.eval.yaml", f"evalcases:\n{''.join(cases)}")
 
-    lines = project.run().by_id["a"]["error"].split("\n")[1:]
+    run = project.run("--agentv-max-retries=0")
+
+    wrong = {"group": "error", "late": "error", "loop": "error", "logs": "fail"}
+    assert run.statuses == {"interrupted": "pass", "client": "pass"} | wrong
+    lines = run.by_id["group"]["error"].split("\n")[1:]
     assert [line for line in lines if "taskgroups.py" not in line] == [
-        "  agent.py:7 in ask",
+        "  agent.py:15 in group",
         "  ValueError: first",
-        "    agent.py:5 in a",
+        "    agent.py:11 in a",
         "  KeyError: 'second'",
-        "    agent.py:6 in b",
+        "    agent.py:12 in b",
     ]
+    assert run.by_id["late"]["error_detail"]["kind"] == "timeout"
+    assert run.by_id["loop"]["error"].startswith(
+        "target 'loop': agent.py:loop raised RuntimeError: There is no current event loop in thread "
+        "'agentv-python'. (a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or "
+        "make it `async def`)\n  agent.py:23 in loop\n"
+    )
+    assert "WARNING  mine:agent.py:26 seen logs" in run.text
 
 
 def test_an_async_target_that_never_yields_is_timed_out_and_holds_up_nobody(project: Project) -> None:
@@ -227,29 +269,6 @@ def test_an_async_target_that_never_yields_is_timed_out_and_holds_up_nobody(proj
     assert run.by_id["bad"]["error"] == (
         "target 'default': agent.py:ask timed out after 1s; the event loop of async functions is blocked: call nothing "
         "that blocks in them, or use `def`"
-    )
-
-
-def test_a_late_answer_is_a_timeout(project: Project) -> None:
-    body = "    try: await asyncio.sleep(5)\n    except asyncio.CancelledError: return 'hello'\n"
-    write_agent(project, "async def", body)
-    write_cases(project, "a")
-
-    result = project.run("--agentv-timeout=0.3", "--agentv-max-retries=0").by_id["a"]
-
-    assert (result["status"], result["error_detail"]["kind"]) == ("error", "timeout")
-
-
-def test_a_sync_target_without_an_event_loop_is_told_what_to_do(project: Project) -> None:
-    write_agent(project, "def", "    asyncio.get_event_loop().run_until_complete(asyncio.sleep(0))\n")
-    write_cases(project, "a")
-
-    error = project.run().by_id["a"]["error"]
-
-    assert error.startswith(
-        "target 'default': agent.py:ask raised RuntimeError: There is no current event loop in thread "
-        "'agentv-python'. (a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or "
-        "make it `async def`)\n  agent.py:5 in ask\n"
     )
 
 
@@ -270,35 +289,6 @@ def test_async_targets_run_on_a_loop_of_the_users_policy(project: Project) -> No
     assert project.run().outcomes == {"passed": 1}
 
 
-def test_a_clients_loop_is_that_of_all_calls(project: Project) -> None:
-    """Clients belong to one loop: those of a module are shared by its cases, and by a judge in the same file."""
-    project.write(
-        "agent.py",
-        "import asyncio, json\nloops = set()\n"
-        "async def ask(prompt): loops.add(asyncio.get_running_loop()); return 'hello'\n"
-        "async def judge(prompt):\n"
-        "    loops.add(asyncio.get_running_loop())\n    return json.dumps({'score': 1.0 / len(loops)})\n",
-    )
-    project.write(
-        "targets.yaml",
-        "targets:\n"
-        "  - {name: default, provider: python, callable: 'agent.py:ask', judge_target: judge}\n"
-        "  - {name: judge, provider: python, callable: 'agent:judge'}\n",
-    )
-    project.write("x.eval.yaml", "evalcases: [{id: a, expected_outcome: x, input: x}]\n")
-
-    assert project.run().outcomes == {"passed": 1}
-
-
-def test_logs_of_async_targets_are_shown_with_their_case(project: Project) -> None:
-    write_agent(
-        project, "async def", "    import logging; logging.getLogger('mine').warning('seen %s', prompt); return 'x'\n"
-    )
-    write_cases(project, "a")
-
-    assert "WARNING  mine:agent.py:5 seen a" in project.run().text
-
-
 LOGGERS = tries(1_500, 2_500)
 
 
@@ -314,16 +304,3 @@ def test_targets_make_loggers_in_their_threads_while_pytest_walks_through_all(
     assert run.statuses == dict.fromkeys(names, "pass"), run.text
     assert run.outcomes == {"passed": len(names)}
     assert len(logging.root.manager.loggerDict) > LOGGERS * len(names)
-
-
-@pytest.mark.parametrize("head", ["def", varied("async def")])
-def test_a_target_that_ends_its_worker_has_a_record(project: Project, head: str) -> None:
-    write_agent(project, head, "    if prompt == 'bad': import os; os._exit(3)\n")
-    names = ("a", "b", "bad", "c", "d", "e")
-    write_cases(project, *names)
-
-    run = project.run("-n", "2", "--agentv-workers=2")
-
-    assert {*run.statuses} == {*names}, run.text
-    assert run.statuses["bad"] == "error"
-    assert run.by_id["bad"]["error_detail"] == {"stage": "setup", "kind": "crash"}

@@ -134,7 +134,8 @@ def outline(node):
     return {child["name"]: outline(child) for child in node.get("children", ()) if child["type_"] != "test"}
 
 
-def test_the_explorer_shows_folders_files_and_cases_at_their_lines(project, explore):
+@WITH_WORKERS_ON_REQUEST
+def test_the_explorer_shows_folders_files_and_cases_at_their_lines_and_runs_each_by_its_id(project, explore, mode):
     tree = explore("--collect-only").tree
     assert outline(tree) == {
         "data.eval.jsonl": {},
@@ -142,17 +143,12 @@ def test_the_explorer_shows_folders_files_and_cases_at_their_lines(project, expl
         "test_python.py": {"TestOne": {}},
     }
     nodes = [leaf for leaf in leaves(tree) if leaf["path"].endswith(".yaml")]
-    assert len(nodes) == len(HOSTILE) + 2
+    assert len(nodes) == len({node["id_"] for node in nodes}) == len(HOSTILE) + 2
     assert [node["lineno"] for node in nodes] == [str(line) for line in range(2, len(nodes) + 2)]
     assert [node["id_"] for node in nodes] == [
         f"{project.path}/evals/deep/qa.eval.yaml::{node['name']}" for node in nodes
     ]
-    assert len({node["id_"] for node in nodes}) == len(nodes)
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_every_case_of_the_tree_can_be_run_by_its_id(project, explore, mode):
-    ids = [leaf["id_"] for leaf in leaves(explore("--collect-only").tree)]
+    ids = [leaf["id_"] for leaf in leaves(tree)]
     # The explorer hands the ids over in a file, one on a line.
     travelled = "\n".join(ids).splitlines()
     assert travelled == ids
@@ -163,12 +159,7 @@ def test_every_case_of_the_tree_can_be_run_by_its_id(project, explore, mode):
         "broken": "error",
     }
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
-
-
-def test_a_single_case_can_be_run_by_its_id(explore):
-    ids = [leaf["id_"] for leaf in leaves(explore("--collect-only").tree)]
-    for eval_id in (ids[1], ids[5]):
-        assert list(explore(eval_id).outcomes) == [eval_id.partition("::")[2]]
+    assert list(explore(ids[5]).outcomes) == [ids[5].partition("::")[2]]
 
 
 LONG = tries(16, 40)
@@ -188,28 +179,17 @@ def test_long_failures_of_two_workers_reach_the_explorer_whole(project, explore,
     assert all("long.eval.yaml:" in next(iter(message["result"].values()))["message"] for message in run.messages)
 
 
-def test_a_broken_file_is_told_and_hides_nothing_else(project, explore):
+def test_what_is_wrong_with_evals_hides_nothing_else(project, explore):
     project.write("broken.eval.yaml", "evalcases: [\n")
-    run = explore("--collect-only")
-    (message,) = run.messages
+    project.write("targets.yaml", "targets: [broken\n")
+    project.write("evals/targets.yaml", "targets: [{name: default, provider: azure}]\n")
+    (message,) = explore("--collect-only").messages
     assert message["status"] == "error"
     assert [text for text in message["error"] if "broken.eval.yaml:" in text] == message["error"]
     assert len(leaves(message["tests"])) == len(HOSTILE) + 2 + 2
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("pytest.ini", "[pytest]\nagentv_threshold = high\n"),
-        ("targets.yaml", "targets: [broken\n"),
-        ("evals/targets.yaml", "targets: [{name: default, provider: azure}]\n"),
-    ],
-    ids=["ini", "targets", "credentials"],
-)
-def test_what_is_wrong_with_evals_hides_no_python_test(project, explore, name, text):
-    project.write(name, text)
+    project.write("pytest.ini", "[pytest]\nagentv_threshold = high\n")
     (message,) = explore("--collect-only").messages
-    assert "test_method" in [leaf["name"] for leaf in leaves(message["tests"])]
+    assert [leaf["name"] for leaf in leaves(message["tests"])] == ["test_method"]
 
 
 MESSAGE = re.compile(r"##teamcity\[(\w+) (.*?)(?<!\|)\]")
@@ -274,17 +254,13 @@ def teamcity(project):
     return run
 
 
-@pytest.mark.parametrize("mode", [varied((), id="plain"), pytest.param(("-n", "2"), id="n2")])
-def test_pycharm_starts_and_finishes_every_case_with_its_outcome(teamcity, mode):
+@pytest.mark.parametrize("mode", [("-n", "2", "--agentv-workers=6"), varied(())], ids=["n2", "plain"])
+def test_pycharm_is_told_how_where_and_why_each_case_ended_and_how_long_it_took(teamcity, mode):
     messages, records = teamcity(*mode)
     shown = {name.rpartition(".")[2]: outcome for name, outcome in tree_of(messages).items()}
-    assert {record["eval_id"]: record["status"] for record in records} == CASES
-    assert shown == {name: WORDS[end] for name, end in CASES.items()}
-
-
-def test_pycharm_is_told_where_and_why_a_case_failed_and_how_long_it_took(teamcity):
-    messages, records = teamcity("--agentv-workers=12")
     records = {record["eval_id"]: record for record in records}
+    assert {name: record["status"] for name, record in records.items()} == CASES
+    assert shown == {name: WORDS[end] for name, end in CASES.items()}
     details = {
         attributes["name"].rpartition(".")[2]: attributes["details"]
         for kind, attributes in messages

@@ -53,20 +53,16 @@ def write_project(folder: Path) -> None:
     (evals / "agent.py").write_text(AGENT)
     (evals / "judge.sh").write_text(JUDGE)
     (evals / "targets.yaml").write_text("targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    judge = {"name": "judge", "type": "code_judge", "script": ["/bin/sh", "judge.sh"]}
     cases = [
-        {
-            "id": f"case-{number}",
-            "expected_outcome": "says hello",
-            "input_messages": [{"role": "user", "content": f"question {number}"}],
-            "evaluators": [{"name": "judge", "type": "code_judge", "script": ["/bin/sh", "judge.sh"]}],
-        }
+        {"id": f"case-{number}", "criteria": "says hello", "input": f"question {number}", "evaluators": [judge]}
         for number in range(CASES)
     ]
     (evals / "kills.eval.yaml").write_text(json.dumps({"evalcases": cases}))
 
 
 def start(folder: Path, *args: str) -> "subprocess.Popen[bytes]":
-    without = (
+    without = [
         "-p",
         "no:cacheprovider",
         "-p",
@@ -75,7 +71,7 @@ def start(folder: Path, *args: str) -> "subprocess.Popen[bytes]":
         "no:anyio",
         "-p",
         "no:rerunfailures",
-    )  # they only take time here
+    ]  # they only take time
     command = [sys.executable, "-m", "pytest", "-q", *without, "--agentv-out=out.jsonl"]
     return warm.Popen(
         [*command, f"--agentv-workers={WORKERS}", *args],

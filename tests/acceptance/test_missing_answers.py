@@ -2,299 +2,153 @@
 
 import json
 import os
-
-import pytest
-from thorough import varied
+from collections import Counter
 
 TARGETS = """
 targets:
-  - name: default
-    provider: python
-    callable: agent.py:answer
-    judge_target: judge
-  - {name: judge, provider: python, callable: agent.py:judge}
-  - {name: program, provider: cli, command_template: "cat reply.json; echo called >> calls"}
+  - {name: function, provider: python, callable: agent.py:answer, judge_target: judge}
+  - {name: program, provider: cli, command_template: "echo {EVAL_ID} >> calls; printf %s {PROMPT}"}
   - {name: canned, provider: mock, response: " ", finish_reason: content_filter}
+  - {name: cut-judge, provider: mock, response: '{"score": 1}', finish_reason: length}
+  - {name: filtered-judge, provider: mock, response: '{"score": 1}', finish_reason: content_filter}
+  - {name: silent-judge, provider: mock, response: "", finish_reason: length}
+  - {name: judge, provider: python, callable: agent.py:judge}
 """
-
 AGENT = """
 import json
 from pathlib import Path
 
-HERE = Path(__file__).parent
+CALLS = Path(__file__).with_name("calls")
 
+def answer(prompt, request):
+    with CALLS.open("a") as file:
+        print(request.eval_id, file=file)
+    return json.loads(prompt)
 
-def answer(prompt):
-    with (HERE / "calls").open("a") as file:
-        file.write("called\\n")
-    return json.loads((HERE / "reply.json").read_text())
-
-
-def judge(prompt):
-    with (HERE / "calls").open("a") as file:
-        file.write("judged\\n")
-    return json.loads((HERE / "judgement.json").read_text())
+def judge(prompt, request):
+    with CALLS.open("a") as file:
+        print("judge", file=file)
+    is_first = CALLS.read_text().count("judge") == 1
+    return {"text": '{"score": 1}', "finish_reason": "length" if is_first else "stop"}
 """
-
-NEGATIVE = """
-evalcases:
-  - id: a
-    expected_outcome: does not curse
-    input: hello
-    evaluators:
-      - {name: polite, type: heuristic, misses: [damn]}
-"""
-
-JUDGED = """
-evalcases:
-  - id: a
-    expected_outcome: is polite
-    input: hello
-"""
-
-WHOLE = {"text": '{"score": 1}', "finish_reason": "stop"}
-
-
-@pytest.fixture
-def run(project):
-    """Return what runs one case against a reply; `calls` in the project's folder counts who was asked."""
-    project.write("targets.yaml", TARGETS)
-    project.write("agent.py", AGENT)
-
-    def one(reply, *flags, suite=NEGATIVE, judgement=WHOLE):
-        project.write("a.eval.yaml", suite)
-        (project.path / "reply.json").write_text(json.dumps(reply))
-        (project.path / "judgement.json").write_text(json.dumps(judgement))
-        (project.path / "calls").write_text("")
-        done = project.run(*flags)
-        assert done.internals == []
-        return done
-
-    return one
-
-
-def calls(project):
-    return (project.path / "calls").read_text().split()
-
-
-USAGE = {"token_usage": {"input": 3, "output": 16}, "cost_usd": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("target", "finish_reason", "why"),
-    [
-        ("default", "content_filter", "a content filter stopped it"),
-        ("default", "SAFETY", "a content filter stopped it"),
-        ("default", "length", "it was cut at the token limit"),
-        ("default", "refusal", "the model refused"),
-        ("program", "content_filter", "a content filter stopped it"),
-        varied("program", "length", "it was cut at the token limit"),
-        varied("program", "refusal", "the model refused"),
-    ],
-)
-def test_a_blank_answer_whose_finish_reason_tells_why_is_an_error_and_is_not_judged(
-    run, project, target, finish_reason, why
-):
-    done = run({"text": " \n", "finish_reason": finish_reason, **USAGE}, f"--agentv-target={target}")
-
-    (result,) = done.results
-    assert (result["status"], result["score"], result["finish_reason"]) == ("error", 0, finish_reason)
-    assert result["error"] == f"the target gave no answer: {why} (finish_reason={finish_reason})"
-    assert result["error_detail"] == {"stage": "provider", "kind": "no_answer"}
-    assert "evaluator_results" not in result
-    assert result["execution_metrics"]["cost_usd"] == 0.5
-    assert result["execution_metrics"]["token_usage"] == {"input": 3, "output": 16}
-    assert (result["attempts"], calls(project)) == (1, ["called"])
-    assert done.outcomes == {"error": 1} or done.outcomes == {"errors": 1}
-    assert "The target gave no answer (no_answer)" in done.text
-
+"""Agents whose questions are their replies, and a judge whose first reply is cut."""
 
 NULL = {"role": "assistant", "content": None}
-
-
-def test_a_command_that_says_only_null_is_an_error_and_is_not_kept(run, project):
-    flags = ("--agentv-target=program", "--agentv-cache")
-    done = run({"output_messages": [NULL], **USAGE}, *flags)
-
-    (result,) = done.results
-    assert (result["status"], result["error_detail"]["kind"]) == ("error", "no_answer")
-    assert result["error"] == "the target gave no answer: the content of its last message is null"
-    assert result["execution_metrics"]["cost_usd"] == 0.5
-    assert run({"text": "fine"}, *flags).results[0]["candidate_answer"] == "fine"
-
-
-CALLED = """
-evalcases:
-  - {id: a, expected_outcome: searches, input: hello, evaluators: [{tool-called: search, times: 1}]}
-"""
 CALL = {"type": "tool_call", "name": "search"}
-
-
-@pytest.mark.parametrize("target", ["default", "program"])
-@pytest.mark.parametrize("reply", [{"text": None}, {"output_messages": [NULL]}])
-def test_null_beside_the_calls_of_a_trace_is_judged_and_kept(run, project, target, reply):
-    for asked in (1, 0):
-        flags = (f"--agentv-target={target}", "--agentv-cache")
-        (result,) = run({**reply, "trace": [CALL]}, *flags, suite=CALLED).results
-        assert (result["status"], result["candidate_answer"], len(calls(project))) == ("pass", "", asked)
-
-
-@pytest.mark.parametrize(
-    ("events", "status", "error"),
-    [([CALL], "pass", None), ([], "error", "the target gave no answer: the content of its last message is null")],
+USAGE = {"token_usage": {"input": 3, "output": 16}, "cost_usd": 0.5}
+POLITE = {"name": "polite", "type": "heuristic", "misses": ["damn"]}
+SEARCHES = {"tool-called": "search", "times": 1}
+FILTERED, CUT, REFUSED, EMPTY = (
+    "the target gave no answer: a content filter stopped it (finish_reason=content_filter)",
+    "the target gave no answer: it was cut at the token limit (finish_reason=length)",
+    "the target gave no answer: the model refused (finish_reason=refusal)",
+    "the target gave no answer: the content of its last message is null",
 )
-def test_a_trace_file_may_hold_the_calls_beside_null(run, project, events, status, error):
-    project.write("trace.json", json.dumps(events))
-    reply = {"text": None, "trace_ref": "trace.json"}
-    (result,) = run(reply, "--agentv-target=program", suite=CALLED).results
-    assert (result["status"], result.get("error")) == (status, error)
-
-
-@pytest.mark.parametrize("target", ["default", "program"])
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {"text": "fine", "output_messages": [NULL]},
-        {"output_messages": [{"role": "assistant", "content": "fine"}, NULL]},
-    ],
-)
-def test_null_hides_no_answer_beside_it_or_before_it(run, target, reply):
-    (result,) = run(reply, f"--agentv-target={target}").results
-    assert (result["status"], result["candidate_answer"]) == ("pass", "fine")
-
-
-def test_a_mock_plays_a_filtered_answer(run):
-    (result,) = run({}, "--agentv-target=canned").results
-    assert (result["status"], result["error_detail"]["kind"]) == ("error", "no_answer")
-
-
-def test_an_answer_that_was_cut_is_judged_and_the_record_and_the_failure_text_say_so(run):
-    done = run({"text": "damn, it is fo", "finish_reason": "length"})
-
-    (result,) = done.results
-    assert (result["status"], result["finish_reason"]) == ("fail", "length")
-    assert "Answer (14 characters; it was cut at the token limit):" in done.text
-    assert "finish_reason=length" in done.text
-
-
-def test_a_whole_answer_has_its_finish_reason_in_the_record(run):
-    (result,) = run({"text": "fine", "finish_reason": "stop"}).results
-    assert (result["status"], result["finish_reason"]) == ("pass", "stop")
-
-
-def test_a_blank_answer_of_a_program_that_reports_no_reason_is_judged_as_before(run):
-    (result,) = run({"text": ""}).results
-    assert result["status"] == "pass"
-    assert "finish_reason" not in result
-
-
-@pytest.mark.parametrize(
-    ("judgement", "error"),
-    [
-        (
-            {"text": '{"score": 1}', "finish_reason": "length"},
-            "the reply of the judge 'judge' is not whole: it was cut at the token limit (finish_reason=length)",
-        ),
-        (
-            {"text": '{"score": 1}', "finish_reason": "content_filter"},
-            "the reply of the judge 'judge' is not whole: a content filter stopped it (finish_reason=content_filter)",
-        ),
-        (
-            {"text": "", "finish_reason": "length"},
-            "the judge 'judge' could not be asked: the target gave no answer: it was cut at the token limit "
-            "(finish_reason=length)",
-        ),
-    ],
-)
-def test_a_judge_that_was_cut_or_filtered_is_an_error(run, project, judgement, error):
-    (result,) = run({"text": "fine"}, suite=JUDGED, judgement=judgement).results
-
-    assert (result["status"], result["error"]) == ("error", error)
-    assert result["error_detail"] == {"stage": "evaluator", "kind": "no_answer"}
-    assert calls(project) == ["called", "judged"]
-
-
-@pytest.mark.parametrize(
-    "reply", [{"text": "", "finish_reason": "length"}, {"text": "It is fo", "finish_reason": "length"}]
-)
-def test_what_was_cut_is_never_cached(run, project, reply):
-    run(reply, "--agentv-cache")
-    assert calls(project) == ["called"]
-    run(reply, "--agentv-cache")
-    assert calls(project) == ["called"]
-
-
-def test_a_judgement_that_was_cut_is_never_cached(run, project):
-    cut = {"text": '{"score": 1}', "finish_reason": "length"}
-    run({"text": "fine"}, "--agentv-cache", suite=JUDGED, judgement=cut)
-    (result,) = run({"text": "fine"}, "--agentv-cache", suite=JUDGED).results
-    assert (result["status"], calls(project)) == ("pass", ["judged"])
-
-
-BATCH = """
-targets:
-  - name: default
-    provider: cli
-    provider_batching: true
-    judge_target: judge
-    command_template: cat batch.jsonl
-  - {name: judge, provider: python, callable: agent.py:judge}
-"""
-
-
-def test_a_case_that_the_batch_left_out_is_an_error_of_the_provider_and_is_not_judged(run, project):
-    project.write("targets.yaml", BATCH)
-    project.write("batch.jsonl", '{"id": "a", "text": "hi"}\n{"id": "c", "text": "", "finish_reason": "length"}\n')
-    suite = JUDGED + "".join(JUDGED.partition("evalcases:")[2].replace("id: a", f"id: {name}") for name in "bc")
-
-    done = run({}, suite=suite)
-
-    assert done.statuses == {"a": "pass", "b": "error", "c": "error"}
-    assert calls(project) == ["judged"]
-    left_out = done.by_id["b"]
-    assert left_out["error_detail"] == {"stage": "provider", "kind": "no_answer"}
-    assert left_out["error"] == "Batch output missing id 'b'"
-    assert left_out["score"] == 0
-    assert "evaluator_results" not in left_out
-    assert done.by_id["c"]["error_detail"] == {"stage": "provider", "kind": "no_answer"}
-
-
-ODD = {
-    "text": "fine",
-    "usage": {"input": 1},
-    "cost": 2,
-    "metadata": {},
-    "tokenUsage": {"input": 1, "output": 2, "total": 3},
-    "id": "a",
+REPLIES = {
+    "filter": ({"text": " \n", "finish_reason": "content_filter", **USAGE}, POLITE, FILTERED),
+    "safety": ({"text": "", "finish_reason": "SAFETY"}, POLITE, FILTERED.replace("content_filter)", "SAFETY)")),
+    "cut-before-a-word": ({"text": "", "finish_reason": "length"}, POLITE, CUT),
+    "refusal": ({"text": "", "finish_reason": "refusal"}, POLITE, REFUSED),
+    "null": ({"output_messages": [NULL], **USAGE}, POLITE, EMPTY),
+    "null-and-calls": ({"text": None, "trace": [CALL]}, SEARCHES, None),
+    "null-message-and-calls": ({"output_messages": [NULL], "trace": [CALL]}, SEARCHES, None),
+    "null-and-an-empty-trace": ({"text": None, "trace_ref": "empty.json"}, SEARCHES, EMPTY),
+    "null-and-a-trace": ({"text": None, "trace_ref": "trace.json"}, SEARCHES, None),
+    "null-beside-a-text": ({"text": "fine", "output_messages": [NULL]}, POLITE, None),
+    "null-after-a-text": ({"output_messages": [{"role": "assistant", "content": "fine"}, NULL]}, POLITE, None),
+    "cut": ({"text": "fine, it is fo", "finish_reason": "length"}, POLITE, None),
+    "whole": ({"text": "fine", "finish_reason": "stop"}, POLITE, None),
+    "blank": ({"text": ""}, POLITE, None),
 }
+"""By the id of a case: the reply, what judges it, and the error."""
+JUDGES = {
+    "cut-judge": "the reply of the judge 'cut-judge' is not whole: it was cut at the token limit "
+    "(finish_reason=length)",
+    "filtered-judge": "the reply of the judge 'filtered-judge' is not whole: a content filter stopped it "
+    "(finish_reason=content_filter)",
+    "silent-judge": f"the judge 'silent-judge' could not be asked: {CUT}",
+}
+KEPT = {"null-and-calls", "null-message-and-calls", "null-and-a-trace", "null-beside-a-text", "null-after-a-text"}
 
 
-@pytest.mark.parametrize("target", ["default", "program"])
-def test_keys_of_an_answer_that_nobody_reads_are_warned_of_once_per_target(run, project, target):
-    suite = NEGATIVE + NEGATIVE.partition("evalcases:")[2].replace("id: a", "id: b")
-
-    done = run(ODD, f"--agentv-target={target}", suite=suite)
-
-    assert done.statuses == {"a": "pass", "b": "pass"}
-    warnings = [line.partition("AgentvWarning: ")[2] for line in done.lines if "AgentvWarning: " in line]
-    place = "targets.yaml:2" if target == "default" else "targets.yaml:7"
-    head = f"{place}: target '{target}': the answer has a key that is not read: "
-    assert warnings == [
-        f"{head}'usage' (did you mean 'token_usage'?)",
-        f"{head}'cost' (did you mean 'cost_usd'?)",
-        f"{head}'metadata' (known keys: text, output_messages, trace, trace_ref, token_usage, cost_usd, duration_ms, "
-        "finish_reason, retrieved_context)",
-        f"{head}'token_usage.total' (known keys: input, output, cached, reasoning)",
-    ]
+def targets_of(name):
+    # A function that returns null returns no answer, and says so in words of its own.
+    return ("program",) if name in ("null", "null-and-a-trace", "null-and-an-empty-trace") else ("function", "program")
 
 
-def test_an_answer_that_is_read_whole_is_not_warned_of(run):
-    assert "AgentvWarning" not in run({"text": "fine", "tokenUsage": {"input": 1, "output": 2}}).text
+def write(project, **cases):
+    project.write("targets.yaml", TARGETS)
+    project.write("agent.py", AGENT)
+    project.write("a.eval.yaml", json.dumps({"evalcases": [{"id": name, **case} for name, case in cases.items()]}))
 
 
-def test_a_trace_file_that_is_no_file_is_an_error(run, project):
+def test_a_reply_without_an_answer_is_an_error_that_is_not_judged_and_not_kept(project):
+    project.write("trace.json", json.dumps([CALL]))
+    project.write("empty.json", "[]")
+    cases = {
+        f"{target}-{name}": {"target": target, "input": json.dumps(reply), "evaluators": [check]}
+        for name, (reply, check, _) in REPLIES.items()
+        for target in targets_of(name)
+    }
+    write(project, **cases, canned={"target": "canned", "input": "hi", "evaluators": [POLITE]})
+
+    run = project.run("--agentv-cache")
+
+    assert run.internals == []
+    errors = {f"{target}-{name}": why for name, (_, _, why) in REPLIES.items() for target in targets_of(name)}
+    assert {name: result.get("error") for name, result in run.by_id.items()} == {**errors, "canned": FILTERED}
+    for name, result in run.by_id.items():
+        assert result["status"] == ("pass" if errors.get(name, FILTERED) is None else "error")
+        if result["status"] == "error":
+            assert result["error_detail"] == {"stage": "provider", "kind": "no_answer"}
+            assert (result["score"], result["attempts"], "evaluator_results" in result) == (0, 1, False)
+    for name in ("function-filter", "program-null"):
+        assert run.by_id[name]["execution_metrics"]["cost_usd"] == 0.5
+        assert run.by_id[name]["execution_metrics"]["token_usage"] == {"input": 3, "output": 16}
+    assert run.by_id["function-safety"]["finish_reason"] == "SAFETY"
+    assert run.by_id["function-cut"]["finish_reason"] == "length"
+    assert "finish_reason" not in run.by_id["function-blank"]
+    assert {run.by_id[f"function-null-{name}"]["candidate_answer"] for name in ("beside-a-text", "after-a-text")} == {
+        "fine"
+    }
+    assert "The target gave no answer (no_answer)" in run.text
+    calls = project.path / "calls"
+    assert Counter(calls.read_text().split()) == Counter(list(cases))
+    calls.unlink()
+    project.run("--agentv-cache")
+    kept = KEPT | {"whole", "blank"}
+    again = {name for name in cases if name.partition("-")[2] not in kept}
+    assert set(calls.read_text().split()) == again, "nothing that is cut or missing is kept"
+
+
+def test_an_answer_that_was_cut_is_told_in_the_failure(project):
+    reply = {"text": "damn, it is fo", "finish_reason": "length"}
+    write(project, a={"target": "function", "input": json.dumps(reply), "evaluators": [POLITE]})
+    run = project.run()
+    assert run.statuses == {"a": "fail"}
+    assert "Answer (14 characters; it was cut at the token limit):" in run.text
+    assert "finish_reason=length" in run.text
+
+
+def test_a_judge_that_was_cut_or_filtered_is_an_error_and_is_not_kept(project):
+    fine = {"target": "function", "input": '{"text": "fine"}', "expected_outcome": "is polite"}
+    write(project, default=fine, **{name: {**fine, "target": f"judged-by-{name}"} for name in JUDGES})
+    judged = "  - {{name: judged-by-{0}, provider: mock, response: fine, judge_target: {0}}}\n"
+    project.write("targets.yaml", TARGETS + "".join(map(judged.format, JUDGES)))
+    for number, status in enumerate(("error", "pass"), start=1):
+        run = project.run("--agentv-cache")
+        assert run.by_id["default"]["status"] == status
+        for name, error in JUDGES.items():
+            assert run.by_id[name]["error"] == error
+            assert run.by_id[name]["error_detail"] == {"stage": "evaluator", "kind": "no_answer"}
+        assert (project.path / "calls").read_text().split().count("judge") == number
+
+
+def test_a_trace_file_that_is_no_file_is_an_error(project):
     os.mkfifo(project.path / "trace.jsonl")
-    (result,) = run({"text": "fine", "cost_usd": 0.5, "trace_ref": str(project.path / "trace.jsonl")}).results
+    reply = {"text": "fine", "cost_usd": 0.5, "trace_ref": str(project.path / "trace.jsonl")}
+    write(project, a={"target": "function", "input": json.dumps(reply), "evaluators": [POLITE]})
+    (result,) = project.run().results
     assert result["status"] == "error"
     assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("fine", 0.5)
     assert "cannot read this trace file: it is a named pipe, not a regular file" in result["error"]

@@ -28,83 +28,12 @@ def project(project, suite):
     return project
 
 
-def test_python_tests_and_eval_cases_share_a_run(project):
-    run = project.run("-v")
-    assert run.outcomes == {"passed": 2, "failed": 1}
-    assert [line.split(" ")[0] for line in run.lines if "::" in line and "%]" in line] == [
-        "qa.eval.yaml::a",
-        "qa.eval.yaml::b",
-        "test_python.py::test_one",
-    ]
-    assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in run.text
-
-
-def test_switched_off_the_plugin_leaves_no_trace(project, pytester):
-    run = pytester.runpytest("-p", "no:agentv", "--collect-only", "-q")
-    assert "test_python.py::test_one" in run.outlines
-    assert "eval.yaml" not in run.stdout.str()
-    assert "agentv" not in pytester.runpytest("-p", "no:agentv", "--help").stdout.str().replace("no:agentv", "")
-    unknown = pytester.runpytest("-p", "no:agentv", "--agentv-target=x")
-    assert unknown.ret == pytest.ExitCode.USAGE_ERROR
-    assert "unrecognized arguments: --agentv-target=x" in unknown.stderr.str()
-    named = pytester.runpytest("-p", "no:agentv", "qa.eval.yaml")
-    assert named.ret == pytest.ExitCode.USAGE_ERROR
-
-
-def test_a_run_without_evals_says_nothing_of_them_and_writes_nothing(project, pytester):
-    run = pytester.runpytest("test_python.py")
-    assert run.parseoutcomes() == {"passed": 1}
-    assert "EVAL" not in run.stdout.str()
-    assert not (project.path / ".agentv").exists()
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("agentv_threshold = 1.5", "agentv_threshold: threshold 1.5 is out of range: expected a number from 0 to 1"),
-        varied(
-            "agentv_output_format = xml",
-            "agentv_output_format: unknown output format 'xml': expected one of jsonl, yaml",
-        ),
-        (
-            "agentv_timeout = soon",
-            "agentv_timeout: 'soon' is not a number: expected 0 or more seconds (0 switches the timeout off)",
-        ),
-        varied("agentv_strict = maybe", "agentv_strict: 'maybe' is neither true nor false"),
-        varied("agentv_max_retries = -1", "agentv_max_retries: -1 retries are out of range: expected 0 or more"),
-    ],
-)
-def test_a_bad_ini_value_is_the_error_of_eval_files_only(project, line, message):
-    project.write("pytest.ini", f"[pytest]\n{line}\n")
-    run = project.run("--continue-on-collection-errors")
-    assert run.outcomes == {"passed": 1, "errors": 1}
-    assert f"pytest.ini: {message}" in run.lines
-    assert "pytest_agentv/" not in run.text
-    assert project.run("test_python.py").outcomes == {"passed": 1}
-    assert project.run().exit_code == pytest.ExitCode.INTERRUPTED
-
-
-def test_ini_keys_are_known_under_strict_config(project):
-    project.write("pytest.ini", "[pytest]\nagentv_threshold = 0\nagentv_files = *.eval.yaml\n")
-    assert project.run("--strict-config").outcomes == {"passed": 3}
-
-
-def test_the_process_is_left_as_it_was(project):
+def test_the_process_is_left_as_it_was_and_python_tests_see_nothing_of_the_cases(project):
     project.write(".env", "FROM_DOTENV=1\nHOME=/elsewhere\n")
-    before = (environment_of_a_user(), Path.cwd())
-    others = set(threading.enumerate())  # a blocked function of another test may keep its thread for a while
-    assert project.run("--agentv-workers=2").outcomes == {"passed": 2, "failed": 1}
-    assert (environment_of_a_user(), Path.cwd()) == before
-    new = [thread for thread in threading.enumerate() if thread not in others]
-    assert still_alive(thread for thread in new if "agentv" in thread.name) == []
-
-
-def test_a_python_test_after_eval_cases_sees_no_thread_loop_or_variable_of_theirs(project):
-    project.write(".env", "FROM_DOTENV=1\n")
     project.write(
         "test_python.py",
         """
-        import asyncio, os, signal
+        import asyncio, logging, os, signal
 
         def test_environment():
             assert "FROM_DOTENV" not in os.environ
@@ -118,16 +47,6 @@ def test_a_python_test_after_eval_cases_sees_no_thread_loop_or_variable_of_their
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
             assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
             assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
-        """,
-    )
-    assert project.run("qa.eval.yaml::a", "test_python.py").outcomes == {"passed": 4}
-
-
-def test_logs_and_prints_of_python_tests_are_captured_as_ever(project):
-    project.write(
-        "test_python.py",
-        """
-        import logging
 
         def test_logs(caplog, capsys):
             print("printed")
@@ -136,13 +55,13 @@ def test_logs_and_prints_of_python_tests_are_captured_as_ever(project):
             assert capsys.readouterr().out == "printed\\n"
         """,
     )
-    assert project.run("qa.eval.yaml::a", "test_python.py", "--agentv-verbose").outcomes == {"passed": 2}
-
-
-def test_pytests_lists_of_flags_marks_and_plugins_work(project):
-    assert "--agentv-target=NAME" in project.run("--help").text
-    for flag in ("--markers", "--fixtures", "--version"):
-        assert project.run(flag).exit_code == 0
+    before = (environment_of_a_user(), Path.cwd())
+    others = set(threading.enumerate())  # a blocked function of another test may keep its thread for a while
+    run = project.run("--agentv-workers=2", "--agentv-verbose", "-m", "not slow")
+    assert run.outcomes == {"passed": 5, "failed": 1}
+    assert (environment_of_a_user(), Path.cwd()) == before
+    new = [thread for thread in threading.enumerate() if thread not in others]
+    assert still_alive(thread for thread in new if "agentv" in thread.name) == []
 
 
 def test_what_is_ours_in_pytests_lists_says_what_it_is(project):
@@ -157,6 +76,20 @@ def test_what_is_ours_in_pytests_lists_says_what_it_is(project):
     assert "no docstring available" not in ours
     markers = [line for line in project.run("--markers").lines if "agentv" in line and line.startswith("@")]
     assert all(re.match(r"@pytest\.mark\.agentv\w*(\(.*\))?: \S", line) for line in markers)
+
+
+def test_a_mark_timeout_says_nothing_to_pytest_timeout_and_is_any_mark_without_it(project, monkeypatch):
+    """pytest-timeout ended the run with INTERNALERROR."""
+    case = "{id: a, marks: [timeout], input: hi, assert: [contains: hello]}"
+    project.write("qa.eval.yaml", f"evalcases: [{case}, {case.replace('marks', 'tags').replace('id: a', 'id: b')}]\n")
+    flags = ("qa.eval.yaml", "-m", "timeout", "-o", "markers=timeout: cases that take long")
+    monkeypatch.setattr("pytest_agentv.files.places._has_pytest_timeout", lambda: True)
+    assert project.run("qa.eval.yaml").by_id["a"]["error"] == (
+        "qa.eval.yaml:1: evalcases[0].marks[0]: 'timeout' cannot mark a case (timeout says nothing without seconds; "
+        "write timeout_seconds: 60 at the target, or use --timeout=60)"
+    )
+    monkeypatch.setattr("pytest_agentv.files.places._has_pytest_timeout", lambda: False)
+    assert project.run(*flags).statuses == {"a": "pass"}
 
 
 STATE = """

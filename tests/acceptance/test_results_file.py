@@ -1,12 +1,13 @@
 """The results file: where it is, what it holds, and when."""
 
+import dataclasses
 import json
 import re
 from datetime import UTC, datetime
 
 import pytest
-import yaml
-from thorough import varied
+
+from pytest_agentv.model.results import EvalResult
 
 MOCK = "targets: [{name: default, provider: mock, response: hello world}]\n"
 
@@ -94,40 +95,6 @@ def test_paths_of_flags_are_relative_to_where_pytest_is_started_in_workers_too(
     assert not (project.path / ".agentv").exists()
 
 
-def test_a_run_without_eval_files_writes_nothing(project, pytester):
-    project.write("test_plain.py", "def test_plain():\n    pass\n")
-    pytester.runpytest_inprocess("-p", "no:hypothesispytest").assert_outcomes(passed=1)
-    assert not (project.path / ".agentv").exists()
-
-
-@pytest.mark.scenario("YAML output")
-@pytest.mark.scenario("YAML output format")
-@pytest.mark.parametrize("mode", [(), varied(("-n", "1"))], ids=["plain", "a worker"])
-def test_yaml_results_are_one_document_each_with_block_literals(project, mode):
-    project.write("targets.yaml", 'targets: [{name: default, provider: mock, response: "one\\ntwo\\n"}]\n')
-    project.write("a.eval.yaml", CASES)
-    run = project.run("--agentv-output-format=yaml", "--agentv-out=r.yaml", mode=mode)
-    assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in run.lines
-    text = (project.path / "r.yaml").read_text("utf-8")
-    documents = list(yaml.safe_load_all(text))
-    assert [document["eval_id"] for document in documents] == ["a", "b"]
-    assert [document["candidate_answer"] for document in documents] == ["one\ntwo\n"] * 2
-    assert text.startswith("---\n")
-    assert text.count("---\n") == 2
-    assert "\ncandidate_answer: |\n  one\n  two\n" in text
-
-
-@pytest.mark.scenario("Invalid format specification")
-def test_an_unknown_format_is_an_error_that_lists_the_known_ones_and_nothing_runs(project, suite):
-    project.write("targets.yaml", MOCK)
-    project.write("a.eval.yaml", suite(a="hello"))
-    run = project.run("--agentv-output-format=xml")
-    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
-    message = "argument --agentv-output-format: unknown output format 'xml': expected one of jsonl, yaml"
-    assert any(line.endswith(message) for line in run.lines)
-    assert not (project.path / ".agentv").exists()
-
-
 def test_a_second_run_into_the_same_file_adds_to_it_and_sums_up_only_its_own_results(project, suite):
     project.write("targets.yaml", MOCK)
     project.write("a.eval.yaml", suite(a="hello", b="nowhere"))
@@ -151,3 +118,90 @@ def test_workers_write_whole_lines_into_one_file_and_each_names_its_case(project
     assert sorted(run.by_id) == sorted(ids)
     assert len({result["run_id"] for result in run.results}) == 1
     assert {result["candidate_answer"] for result in run.results} == {f"hello {answer}"}
+
+
+KEYS = (
+    *("timestamp", "eval_id", "dataset", "conversation_id", "score", "hits", "misses", "candidate_answer", "target"),
+    *("reasoning", "agent_provider_request", "lm_provider_request", "evaluator_provider_request", "evaluator_results"),
+    *("trace_summary", "error", "error_detail", "schema_version", "status", "threshold", "threshold_source"),
+    *("attempts", "execution_metrics", "node_id", "run_id", "eval_file", "line", "duration_ms"),
+    *("trace", "dry_run", "cached"),
+)
+"""The documented keys of a result, in their order; AgentV's come first, up to `error`."""
+
+AGENTV_KEYS = KEYS[: KEYS.index("error") + 1]
+FIELDS = [field.name for field in dataclasses.fields(EvalResult)]
+
+ALWAYS = {
+    *("timestamp", "eval_id", "dataset", "score", "hits", "misses", "candidate_answer", "target", "schema_version"),
+    *("status", "attempts", "node_id", "run_id", "eval_file", "line", "duration_ms"),
+}
+
+
+AGENT = """
+def answer(prompt):
+    if "break" in prompt:
+        raise RuntimeError("out of order")
+    call = {"tool": "knowledgeSearch", "input": {"docId": "x", "deepKey": {"innerKey": [1.5]}}, "duration_ms": 12}
+    messages = [{"role": "assistant", "tool_calls": [call]}, {"role": "assistant", "content": "hello"}]
+    return {"output_messages": messages, "token_usage": {"input": 10, "output": 6, "cached": 2}, "cost_usd": 0.25}
+"""
+ALL_KINDS = """
+defaults: {criteria: o, input: q}
+evalcases:
+  - id: passes
+    conversation_id: talk
+    evaluators: [{name: judge, type: code_judge, script: judge.py, weight: 2}, {contains: hello}]
+  - {id: fails, input: [{role: user, content: q}, {role: assistant, content: a}], evaluators: [{contains: nowhere}]}
+  - {id: default-judge, target: model}
+  - {id: target-breaks, input: break, evaluators: [{contains: nowhere}]}
+  - {id: judge-breaks, evaluators: [{name: judge, type: code_judge, script: [python3, gone.py]}]}
+  - {id: cannot-be-set-up, input: [{role: user, content: [{type: file, value: gone.md}]}]}
+"""
+DETAILS = {"byField": {"unitPrice": 2, "Total_Sum": [{"rowId": 1}]}}
+
+
+@pytest.mark.parametrize("flags", [(), ("--agentv-include-trace",), ("--agentv-dry-run",)])
+def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(project, flags):
+    project.write("agent.py", AGENT)
+    project.write("judge.py", f"import json\nprint(json.dumps({{'score': 1, 'details': {DETAILS}}}))\n")
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: python, callable: agent.py:answer}
+          - {name: model, provider: mock, response: hi, judge_target: judge}
+          - {name: judge, provider: mock, response: '{"score": 1, "hits": ["h"], "reasoning": "r"}'}
+        """,
+    )
+    project.write("all.eval.yaml", ALL_KINDS)
+    run = project.run(*flags)
+    assert list(run.by_id) == [
+        *("passes", "fails", "default-judge", "target-breaks", "judge-breaks", "cannot-be-set-up")
+    ]
+    for record in run.results:
+        assert [key for key in record if key in KEYS] == [key for key in KEYS if key in record]
+        upstream = [key for key in AGENTV_KEYS if key in record]
+        assert list(record)[: len(upstream)] == upstream
+        assert list(record) == [key for key in FIELDS if key in record]
+        assert set(record) >= ALWAYS
+        assert None not in record.values()
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["timestamp"])
+        assert EvalResult.from_plain(record).to_plain() == record
+        assert list(EvalResult.from_plain(record).to_plain()) == list(record)
+    if flags == ("--agentv-include-trace",):
+        record = run.by_id["passes"]
+        assert record["evaluator_results"][0]["details"] == DETAILS, "keys of users stay as they are"
+        assert record["trace"][0]["input"] == {"docId": "x", "deepKey": {"innerKey": [1.5]}}
+
+
+def test_the_prompt_file_is_removed_unless_it_is_to_be_kept(project, suite, monkeypatch):
+    folder = project.path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    target = "{name: default, provider: cli, command_template: 'cat {PROMPT_FILE}', keep_temp_files: KEEP}"
+    project.write("a.eval.yaml", suite(a="hello"))
+    for keep, kept in (("false", []), ("true", ["Say hello"])):
+        project.write("targets.yaml", f"targets: [{target.replace('KEEP', keep)}]\n")
+        assert project.run().outcomes == {"passed": 1}
+        assert [path.read_text() for path in folder.rglob("prompt.txt")] == kept

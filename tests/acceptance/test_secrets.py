@@ -1,14 +1,12 @@
 """Secrets of a run appear nowhere: not in results, dumps, the terminal, reports or logs."""
 
-import base64
 import html
 import json
 import sys
-import urllib.parse
 
 import pytest
 
-from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 SHELL = "sk-shell-0123456789abcdef"
 DOTENV = "sk-dotenv-fedcba9876543210"
@@ -137,29 +135,25 @@ def test_the_reason_that_ends_a_run_holds_no_secret(project_in_all_modes, monkey
     assert leaks(everything(project_in_all_modes, run)) == set()
 
 
-@pytest.mark.parametrize("length", [30, 70])
-def test_a_secret_in_the_wrong_place_of_a_target_is_not_quoted(project, monkeypatch, length):
-    secret = (SHELL * 4)[:length]
-    monkeypatch.setenv("AGENTV_TEST_TOKEN", secret)
-    write(project, {"provider": "python", "callable": "x:y", "timeout_seconds": "${{ AGENTV_TEST_TOKEN }}"})
-    run = project.run()
-    assert run.by_id["a"]["error"] == (
-        "target 'default' (targets.yaml:1): timeout_seconds: expected a number of seconds above 0, got the text "
-        f"{'***' + '…' * (length > 40)!r} (from AGENTV_TEST_TOKEN)"
-    )
-    assert leaks(everything(project, run)) == set()
-
-
 @WITH_WORKERS_ON_REQUEST
-def test_the_line_of_a_misspelt_key_is_not_shown(project_in_all_modes):
+def test_a_secret_in_the_wrong_place_of_a_target_is_not_quoted(project_in_all_modes, monkeypatch):
     project = project_in_all_modes
-    target = {"name": "default", "provider": "mock", "response": "hello", "api_keyy": DOTENV}
-    project.write("targets.yaml", "targets:\n" + f"  - {json.dumps(target)}\n")
-    words = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
-    project.write("a.eval.yaml", json.dumps({"evalcases": [{"id": "a", "input": "q", "evaluators": words}]}))
+    targets = [{"name": "misspelt", "provider": "mock", "response": "hello", "api_keyy": DOTENV}]
+    for length in (30, 70):
+        monkeypatch.setenv(f"AGENTV_TEST_TOKEN_{length}", (SHELL * 4)[:length])
+        wrong = {"timeout_seconds": f"${{{{ AGENTV_TEST_TOKEN_{length} }}}}"}
+        targets.append({"name": str(length), "provider": "python", "callable": "x:y", **wrong})
+    project.write("targets.yaml", "targets:\n" + "".join(f"  - {json.dumps(target)}\n" for target in targets))
+    cases = [{"id": each["name"], "input": "q", "target": each["name"], "evaluators": WORDS} for each in targets]
+    project.write("a.eval.yaml", json.dumps({"evalcases": cases}))
     run = project.run()
     assert "targets.yaml:2: targets[0].api_keyy: unknown key" in run.text
-    assert leaks(run.text) == set()
+    for line, length in ((3, 30), (4, 70)):
+        assert run.by_id[str(length)]["error"] == (
+            f"target '{length}' (targets.yaml:{line}): timeout_seconds: expected a number of seconds above 0, got the "
+            f"text {'***' + '…' * (length > 40)!r} (from AGENTV_TEST_TOKEN_{length})"
+        )
+    assert leaks(everything(project, run)) == set()
 
 
 def test_handlers_that_others_put_on_the_root_logger_get_no_secret(project, monkeypatch):
@@ -188,179 +182,81 @@ def test_handlers_that_others_put_on_the_root_logger_get_no_secret(project, monk
 
 
 LOUD_AGENT = """
-import base64, html, json, logging, os, sys, urllib.parse, warnings
+import logging, os, sys, warnings
 
-def answer(prompt, key):
-    forms = [key, urllib.parse.quote(key, safe=""), html.escape(key), base64.b64encode(f"u:{key}".encode()).decode()]
-    for form in forms:
-        print("printed", form)
-        print("to stderr", form, file=sys.stderr)
-        logging.getLogger("agent").warning("logged %s", form)
-        warnings.warn(f"warned {form}")
-    warnings.warn("several\\n::add-mask::o")
-    print("::error::taken over")
-    print("  ::stop-commands::x\\x1b[2J")
-    logging.getLogger("agent").warning("several\\n::add-mask::o")
+def answer(prompt):
+    key = os.environ["AGENTV_TEST_TOKEN"]
+    print("printed", key)
+    print("::error::taken over", file=sys.stderr)
+    logging.getLogger("agent").warning("logged %s", key)
+    warnings.warn(f"warned {key}")
     return "hello"
 """
-AMPERSAND = "k&y/<0123456789>+"
 
 
-@pytest.fixture
-def loud(project_in_all_modes, monkeypatch):
-    project = project_in_all_modes
+def test_what_a_python_target_prints_and_logs_is_masked_and_commands_nothing(project_in_all_modes, monkeypatch):
+    project, streams = project_in_all_modes, (sys.stdout, sys.stderr)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    monkeypatch.setenv("AGENTV_TEST_API_KEY", AMPERSAND)
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
     project.write("agent.py", LOUD_AGENT)
-    arguments = {"key": "${{ AGENTV_TEST_API_KEY }}"}
-    write(project, {"provider": "python", "callable": "agent.py:answer", "arguments": arguments})
-    return project
-
-
-def spelled(text):
-    """Return which spellings of the key a text shows."""
-    forms = (AMPERSAND, urllib.parse.quote(AMPERSAND, safe=""), html.escape(AMPERSAND))
-    encoded = base64.b64encode(f"u:{AMPERSAND}".encode()).decode()[4:-4]
-    return [form for form in (*forms, html.escape(html.escape(AMPERSAND)), encoded) if form in text]
-
-
-def commands(lines):
-    return [line for line in lines if line.strip().startswith("::") or "##[" in line or "\x1b[2J" in line]
-
-
-def test_what_a_python_target_prints_and_logs_is_masked_and_commands_nothing(loud):
-    path = loud.path
-    run = loud.run(
-        *("-rA", "-vv", "--agentv-verbose", f"--junit-xml={path}/junit.xml", "-o", "junit_logging=all"),
-        *(f"--log-file={path}/run.log", "--log-file-level=DEBUG", "--log-cli-level=DEBUG"),
-    )
+    write(project, {"provider": "python", "callable": "agent.py:answer"})
+    run = project.run("-rA", "-vv", "--agentv-verbose", "--log-cli-level=DEBUG")
     assert run.statuses == {"a": "pass"}
-    assert "printed ***" in run.text
-    assert "logged ***" in run.text
-    assert "UserWarning: warned ***" in run.text
-    assert spelled(run.text) == []
-    assert commands(run.lines) == []
-    for name in ("junit.xml", "run.log"):
-        text = (path / name).read_text("utf-8")
-        assert "***" in text or name == "run.log" and loud.mode == ("-n", "2")  # noqa: RUF021 - workers have none
-        assert spelled(text) == []
-
-
-@IN_ONE_PROCESS
-@pytest.mark.parametrize("capture", ["no", "fd", "sys"])
-def test_the_streams_are_put_back(loud, capture):
-    streams = sys.stdout, sys.stderr
-    loud.run(f"--capture={capture}")
-    assert (sys.stdout, sys.stderr) == streams
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_answers_judges_and_errors_command_nothing(project_in_all_modes, monkeypatch):
-    project = project_in_all_modes
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    words = (
-        "::error::x\n  ::add-mask::y\n##[group]z ##vso[task.complete]w and more words until a line breaks ::debug::v"
-    )
-    project.write(
-        "judge.py", f"import json; print(json.dumps({{'score': 0, 'misses': [{words!r}], 'reasoning': {words!r}}}))"
-    )
-    project.write("bad.py", f"import sys; print({words!r}, file=sys.stderr); sys.exit(1)")
-    targets = [
-        {"name": "answers", "provider": "mock", "response": words},
-        {"name": "breaks", "provider": "cli", "command_template": f"{sys.executable} bad.py"},
-    ]
-    judge = {"name": "j", "type": "code_judge", "script": [sys.executable, "judge.py"]}
-    broken = {"name": "b", "type": "code_judge", "script": [sys.executable, "bad.py"]}
-    cases = [
-        {"id": f"{target['name']}-{each['name']}", "input": "q", "expected_outcome": "o", "target": target["name"]}
-        | {"evaluators": [each]}
-        for target in targets
-        for each in (judge, broken)
-    ]
-    project.write("targets.yaml", json.dumps({"targets": targets}))
-    project.write("a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(case)}\n" for case in cases))
-    run = project.run("-rA", "-vv", "--agentv-verbose", "--agentv-max-retries=0")
-    assert len(run.results) == 4
-    assert "\\x3a:error::x" in run.text
-    assert all(line.startswith("::error file=a.eval.yaml,line=") for line in commands(run.lines))  # our own
-    assert len(commands(run.lines)) == 4
-    assert [line for line in run.lines if "##vso[" in line] == []
-    assert any(
-        words in json.dumps(result, ensure_ascii=False).encode().decode("unicode_escape") for result in run.results
-    )
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_tracebacks_of_tests_and_fixtures_show_no_secret(project_in_all_modes, monkeypatch):
-    project = project_in_all_modes
-    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
-    project.write(
-        "conftest.py",
-        """
-        import os, pytest
-
-        @pytest.fixture
-        def broken():
-            value = os.environ["AGENTV_TEST_TOKEN"]
-            assert value == "something else"
-        """,
-    )
-    target = {"provider": "mock", "response": "hello ${{ AGENTV_TEST_TOKEN }}"}
-    project.write("targets.yaml", json.dumps({"targets": [{"name": "default", **target}]}))
-    cases = [{"id": name, "expected_outcome": "o", "input": "q", "evaluators": WORDS} for name in ("a", "b")]
-    cases[1]["fixtures"] = ["broken"]
-    project.write("a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(case)}\n" for case in cases))
-    project.write(
-        "test_a.py",
-        f"""
-        def test_a(agentv):
-            answer = agentv.run("q", evaluators={WORDS}).candidate_answer
-            assert answer == "something else"
-        """,
-    )
-    run = project.run("--showlocals", "-vv")
-    assert run.outcomes == {"passed": 1, "failed": 1, "errors": 1}
-    assert "something else" in run.text
-    assert leaks(run.text) == set()
-
-
-@WITH_WORKERS_ON_REQUEST
-@pytest.mark.parametrize("fixture", ["agentv_provider", "agentv_judge", "mine"])
-@pytest.mark.parametrize("scope", ["session", "function"])
-def test_fixtures_that_fail_before_agentv_is_made_show_no_secret(project, monkeypatch, mode, fixture, scope):
-    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
-    project.write(
-        "conftest.py",
-        f"""
-        import logging, os, pytest, warnings
-
-        @pytest.fixture(scope="{scope}")
-        def {fixture}():
-            value = os.environ["AGENTV_TEST_TOKEN"]
-            print("printed", value)
-            logging.getLogger("own").error("logged %s", value)
-            warnings.warn("warned " + value)
-            raise ConnectionError(f"cannot connect with {{value}}")
-        """,
-    )
-    project.write("test_a.py", f"def test_a(agentv, {fixture}):\n    assert agentv.run('q', evaluators={WORDS})\n")
-    run = project.run("--showlocals", "-vv", mode=mode)
-    assert run.outcomes["errors"] == 1
-    for word in ("printed", "logged", "warned", "cannot connect with"):
+    for word in ("printed", "logged", "UserWarning: warned"):
         assert f"{word} ***" in run.text
     assert leaks(run.text) == set()
+    assert [line for line in run.lines if line.strip().startswith("::error::")] == []
+    if not project.mode:
+        project.run("--capture=no")
+        assert (sys.stdout, sys.stderr) == streams, "they are put back"
 
 
-@pytest.mark.parametrize(
-    ("text", "outcome"),
-    [
-        ("@pytest.mark.skip\ndef test_a(agentv): ...\n", "skipped"),
-        ("@pytest.fixture\ndef agentv(): ...\n\ndef test_a(agentv): ...\n", "passed"),
-    ],
-    ids=["skipped", "a fixture of the project with this name"],
-)
-def test_a_test_that_does_not_evaluate_takes_no_part(project, text, outcome):
-    project.write("test_a.py", f"import pytest\n\n{text}")
+FAILING_FIXTURE = """
+import logging, os, pytest, warnings
+
+@pytest.fixture(scope="SCOPE")
+def FIXTURE(PARENT):
+    value = os.environ["AGENTV_TEST_TOKEN"]
+    print("printed", value)
+    logging.getLogger("own").error("logged %s", value)
+    warnings.warn("warned " + value)
+    raise ConnectionError(f"cannot connect with {value}")
+"""
+WRAPPED = """
+@pytest.fixture
+def agentv(mine, agentv):
+    return agentv
+"""
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_fixtures_that_fail_before_agentv_is_made_show_no_secret(project, monkeypatch, mode):
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
+    folders = [
+        (name, scope) for name in ("agentv_provider", "agentv_judge", "mine") for scope in ("session", "function")
+    ]
+    for name, scope in folders:
+        fixture = FAILING_FIXTURE.replace("SCOPE", scope).replace("FIXTURE", name).replace("PARENT", "")
+        project.write(f"{name}_{scope}/conftest.py", fixture)
+        test = f"def test_a(agentv, {name}):\n    assert agentv.run('q', evaluators={WORDS})\n"
+        project.write(f"{name}_{scope}/test_{name}_{scope}.py", test)
+    project.write(
+        "wrapped/conftest.py",
+        FAILING_FIXTURE.replace("SCOPE", "function").replace("FIXTURE(PARENT)", "mine()") + WRAPPED,
+    )
+    project.write("wrapped/test_wrapped.py", "def test_a(agentv): ...\n")
+    run = project.run("--showlocals", "-vv", mode=mode)
+    assert run.outcomes["errors"] == len(folders) + 1
+    for word in ("printed", "logged", "cannot connect with"):
+        assert run.text.count(f"{word} ***") >= len(folders) + 1
+    assert "warned ***" in run.text
+    assert leaks(run.text) == set()
+
+
+def test_a_test_that_does_not_evaluate_takes_no_part(project):
+    project.write("test_a.py", "import pytest\n\n@pytest.mark.skip\ndef test_a(agentv): ...\n")
+    own = "import pytest\n\n@pytest.fixture\ndef agentv(): ...\n\ndef test_b(agentv): ...\n"
+    project.write("test_b.py", own)
     project.write(
         "conftest.py",
         """
@@ -369,30 +265,8 @@ def test_a_test_that_does_not_evaluate_takes_no_part(project, text, outcome):
         """,
     )
     run = project.run("-s")
-    assert run.outcomes == {outcome: 1}
+    assert run.outcomes == {"skipped": 1, "passed": 1}
     assert "takes part: False" in run.text
-
-
-def test_a_fixture_that_wraps_agentv_is_masked_as_well(project, monkeypatch):
-    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
-    project.write(
-        "conftest.py",
-        """
-        import os, pytest
-
-        @pytest.fixture
-        def agentv(broken, agentv):
-            return agentv
-
-        @pytest.fixture
-        def broken():
-            raise ConnectionError(os.environ["AGENTV_TEST_TOKEN"])
-        """,
-    )
-    project.write("test_a.py", "def test_a(agentv): ...\n")
-    run = project.run()
-    assert "ConnectionError: ***" in run.text
-    assert leaks(run.text) == set()
 
 
 @WITH_WORKERS_ON_REQUEST

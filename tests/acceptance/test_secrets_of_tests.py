@@ -1,12 +1,8 @@
 """Secrets in what pytest shows of tests that use the plugin's fixtures."""
 
 import json
-import sys
 
 import pytest
-
-from pytest_agentv.model.secrets import Masker
-from pytest_agentv.session.showing.masking import mask_properties
 
 from .conftest import MOCK_TARGETS, WITH_WORKERS_ON_REQUEST, Project, Run
 
@@ -31,20 +27,25 @@ def client():
 """
 
 
+DOTENV_TESTS = """
+from conftest import KEY
+
+def test_after(agentv, client): ...
+
+def test_before(client, agentv): ...
+
+def test_itself(agentv):
+    raise ConnectionError(f'refused: {KEY}')
+"""
+
+
 @WITH_WORKERS_ON_REQUEST
-@pytest.mark.parametrize(
-    "test",
-    [
-        "def test_a(agentv, client): ...",
-        "def test_a(client, agentv): ...",
-        "def test_a(agentv):\n    raise ConnectionError(f'refused: {KEY}')",
-    ],
-)
-def test_variables_of_the_dotenv_file_are_known_before_the_first_evaluation(project_in_all_modes, test):
+@pytest.mark.parametrize("only", ["after", "before", "itself"])
+def test_variables_of_the_dotenv_file_are_known_before_the_first_evaluation(project_in_all_modes, only):
     project_in_all_modes.write(".env", f"AGENTV_TEST_API_KEY={KEY}\n")
     project_in_all_modes.write("conftest.py", READS_DOTENV)
-    project_in_all_modes.write("test_a.py", f"from conftest import KEY\n\n{test}\n")
-    run, text = everything(project_in_all_modes)
+    project_in_all_modes.write("test_a.py", DOTENV_TESTS)
+    run, text = everything(project_in_all_modes, "-k", only)
     assert run.exit_code == 1
     assert "ConnectionError: refused: ***" in text
     assert KEY not in text
@@ -80,19 +81,6 @@ def test_variables_of_fixtures_still_reach_programs(project):
         """,
     )
     assert project.run().outcomes == {"passed": 1}
-
-
-def test_a_run_without_evaluations_reads_no_dotenv_file(project, monkeypatch):
-    read = []
-    monkeypatch.setattr("dotenv.dotenv_values", lambda *args, **_: read.append(args) or {})
-    project.write(".env", f"AGENTV_TEST_API_KEY={KEY}\n")
-    project.write("targets.yaml", MOCK_TARGETS)
-    project.write("test_a.py", "def test_a(): ...\n")
-    assert project.run().outcomes == {"passed": 1}
-    assert read == []
-    project.write("test_a.py", "def test_a(agentv): ...\n")
-    assert project.run().outcomes == {"passed": 1}
-    assert len(read) == 1
 
 
 LATE = """
@@ -131,7 +119,7 @@ evalcases:
 """
 
 
-@pytest.mark.parametrize("only", [[], ["a.eval.yaml"], ["test_a.py"], ["a.eval.yaml::login"]])
+@pytest.mark.parametrize("only", [[], ["test_a.py"], ["a.eval.yaml::login"]])
 def test_variables_that_appear_during_the_run_are_masked(project, monkeypatch, only):
     monkeypatch.setenv("AGENTV_TEST_OWN_TOKEN", "")  # restored in the end
     monkeypatch.delenv("AGENTV_TEST_OWN_TOKEN")
@@ -211,26 +199,56 @@ def test_other():
     assert KEY is None
 """
 TELLING_SUBTESTS = """
-import logging, os
+import logging
 
-KEY = os.environ["AGENTV_TEST_API_KEY"]
-
-def test_a(agentv, subtests):
+def test_subtests(agentv, subtests):
     with subtests.test("one"):
         print("printed", KEY)
         logging.getLogger("own").error("logged %s", KEY)
         raise RuntimeError(f"refused {KEY}")
 """
+RECORDS = """
+import os, platform, sys
+
+def test_records(agentv, record_property, record_testsuite_property):
+    record_property("headers", f"Authorization: Bearer {KEY}")
+    record_property("tries", 3)
+    record_property("python", sys.version_info[:])
+    record_property("system", platform.uname())
+    record_property("login", [("user", KEY)])
+    record_testsuite_property("login", KEY)
+    agentv.evaluate("hello", evaluators=[{"contains": "hello"}])
+"""
+RECORDING_FIXTURE = """
+import os, pytest
+
+@pytest.fixture
+def client(record_property):
+    record_property("client", os.environ["AGENTV_TEST_API_KEY"])
+"""
 
 
 @WITH_WORKERS_ON_REQUEST
-def test_reasons_of_skips_and_expected_failures_are_masked(project_in_all_modes, monkeypatch):
+def test_reasons_of_skips_subtests_and_properties_are_masked(project_in_all_modes, monkeypatch, suite):
+    pytest.importorskip("_pytest.subtests", reason="pytest 9 has subtests")
     monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
     project = project_in_all_modes
     project.write("targets.yaml", MOCK_TARGETS)
-    project.write("test_a.py", TELLING_TESTS.replace("def test_other():\n    assert KEY is None\n", ""))
-    run, text = everything(project)
-    assert run.outcomes == {"skipped": 3, "xfailed": 1, "xpassed": 1, "failed": 1}
+    project.write("test_a.py", TELLING_TESTS.partition("def test_other")[0] + TELLING_SUBTESTS + RECORDS)
+    project.write("conftest.py", RECORDING_FIXTURE)
+    project.write("a.eval.yaml", suite(a="hello") + "    fixtures: [client]\n")
+    run, text = everything(project, "-vv", "-o", "junit_family=xunit1")
+    assert {each: run.outcomes[each] for each in ("passed", "skipped", "xfailed", "xpassed")} == {
+        "passed": 2,
+        "skipped": 3,
+        "xfailed": 1,
+        "xpassed": 1,
+    }
+    for shown in ("printed ***", "logged ***", "refused ***"):
+        assert shown in run.text
+    for written in ('"headers" value="Authorization: Bearer ***"', '"tries" value="3"', '"client" value="***"'):
+        assert f"<property name={written} />" in text
+    assert 'name="system" value="uname_result(' in text
     assert KEY not in text
 
 
@@ -240,56 +258,6 @@ def test_other_tests_stay_as_they_are(project, monkeypatch):
     project.write("test_a.py", TELLING_TESTS)
     run = project.run("-k", "skip or other")
     assert f"assert '{KEY}' is None" in run.text
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_failures_prints_and_logs_of_subtests_are_masked(project_in_all_modes, monkeypatch):
-    pytest.importorskip("_pytest.subtests", reason="pytest 9 has subtests")
-    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
-    project = project_in_all_modes
-    project.write("targets.yaml", MOCK_TARGETS)
-    project.write("test_a.py", TELLING_SUBTESTS)
-    run, text = everything(project, "-vv")
-    assert run.exit_code == 1
-    for shown in ("printed ***", "logged ***", "refused ***"):
-        assert shown in run.text
-    assert KEY not in text
-
-
-RECORDS = """
-    import os, pytest
-    KEY = os.environ["AGENTV_TEST_API_KEY"]
-
-    def test_a(agentv, record_property, record_testsuite_property):
-        record_property("headers", f"Authorization: Bearer {KEY}")
-        record_property("tries", 3)
-        record_testsuite_property("login", KEY)
-        agentv.evaluate("hello", evaluators=[{"contains": "hello"}])
-"""
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_recorded_properties_are_masked(project_in_all_modes, monkeypatch, suite):
-    project = project_in_all_modes
-    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
-    project.write("targets.yaml", MOCK_TARGETS)
-    project.write("test_a.py", RECORDS)
-    project.write(
-        "conftest.py",
-        """
-        import os, pytest
-
-        @pytest.fixture
-        def client(record_property):
-            record_property("client", os.environ["AGENTV_TEST_API_KEY"])
-        """,
-    )
-    project.write("a.eval.yaml", suite(a="hello") + "    fixtures: [client]\n")
-    run, text = everything(project, "-o", "junit_family=xunit1")
-    assert run.outcomes == {"passed": 2}
-    for written in ('"headers" value="Authorization: Bearer ***"', '"tries" value="3"', '"client" value="***"'):
-        assert f"<property name={written} />" in text
-    assert KEY not in text
 
 
 @pytest.mark.parametrize("args", [(), ("--full-trace",)])
@@ -308,39 +276,3 @@ def test_the_message_that_ends_the_run_is_masked(project, monkeypatch, args):
     _, text = everything(project, *args)
     assert "Exit: bye ***" in text
     assert KEY not in text
-
-
-def test_properties_may_have_any_value_and_shape(project, monkeypatch, suite):
-    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
-    project.write("targets.yaml", MOCK_TARGETS)
-    project.write(
-        "conftest.py",
-        """
-        import os, platform, sys, pytest
-
-        @pytest.fixture(autouse=True)
-        def environment(request, record_property):
-            record_property("python", sys.version_info[:])
-            record_property("system", platform.uname())
-            record_property("login", [("user", os.environ["AGENTV_TEST_API_KEY"])])
-        """,
-    )
-    project.write("a.eval.yaml", suite(a="hello"))
-    project.write("test_a.py", 'def test_a(agentv):\n    agentv.evaluate("x", evaluators=[{"contains": "x"}])\n')
-    run, text = everything(project, "-o", "junit_family=xunit1")
-    assert run.outcomes == {"passed": 2}
-    assert 'name="system" value="uname_result(' in text
-    assert KEY not in text
-
-
-def test_what_is_no_property_is_left_to_others():
-    report = pytest.TestReport("a", ("a", 1, "a"), {}, "passed", None, "call")
-    report.user_properties = [("three", 1, KEY), (KEY,), {"key": KEY}, ("agentv_score", 1.0), sys.version_info]
-    mask_properties(report, Masker([KEY]))
-    assert report.user_properties == [
-        ("three", 1, "***"),
-        ("***",),
-        {"key": "***"},
-        ("agentv_score", 1.0),
-        sys.version_info,
-    ]

@@ -184,14 +184,6 @@ def test_shards_of_tests_that_evaluate_share_these_in_a_run_with_a_baseline(proj
     assert [run.exit_code for run in runs] == [0, 0]
 
 
-@pytest.mark.parametrize("mode", [(), varied(WORKERS)])
-def test_a_part_of_the_tests_that_evaluate_gets_no_verdict(project, suspects, mode):
-    project.write("test_p.py", PYTHON)
-    run = suspects("-k", "p0", mode=mode)
-    assert "No verdict     1 of 3 cases (some were deselected)" in run.text
-    assert run.exit_code == 0
-
-
 def test_a_suspect_that_is_not_asked_again_is_named_and_judged_by_its_answers(project, suspects):
     """With --maxfail the run may end with any failing case; this one does not reach it."""
     project.write("test_p.py", PYTHON)
@@ -215,36 +207,6 @@ def test_what_a_case_said_stays_in_its_line_when_it_is_asked_again(project, susp
     assert "agentv: executor ProcessPoolExecutor: 20 answers" in run.lines, "the fresh ones as well"
 
 
-BATCH = """
-echo "$1" >> calls.txt
-for name in a b c
-do
-    case " $BROKEN " in *" $name "*) text=no ;; *) text=yes ;; esac
-    echo "{\\"id\\": \\"$name\\", \\"text\\": \\"$text\\"}"
-done > "$2"
-"""
-"""In a shell, which starts in a tenth of the time of Python."""
-
-
-def test_suspects_of_a_target_for_batches_are_asked_again_together(project, monkeypatch):
-    command = "sh batch.sh {EVAL_ID} {OUTPUT_FILE}"
-    target = "{name: default, provider: cli, provider_batching: true, command_template: '%s'}"
-    project.write("targets.yaml", f"targets: [{target % command}]\n")
-    project.write("batch.sh", BATCH)
-    words = "evaluators: [{name: w, type: heuristic, hits: ['yes']}]"
-    cases = "".join(f"  - {{id: {name}, expected_outcome: x, input: ask {name}}}\n" for name in "abc")
-    project.write("a.eval.yaml", f"repeat: 5\n{words}\nevalcases:\n{cases}")
-    project.run("--agentv-update-baseline")
-    monkeypatch.setenv("BROKEN", "a c")
-    (project.path / "calls.txt").unlink()
-    run = project.run("--agentv-baseline")
-    assert (project.path / "calls.txt").read_text().split() == ["batch"] * 15
-    assert [line.split()[1:5] for line in run.lines if line.startswith("BROKEN")] == [
-        ["a", "5/5", "->", "0/5,"],
-        ["c", "5/5", "->", "0/5,"],
-    ]
-
-
 OTHER = """
     import os
 
@@ -256,16 +218,8 @@ OTHER = """
 """
 
 
-@pytest.mark.parametrize(
-    ("header", "flags", "mode"),
-    [
-        ("execution: {targets: [a, b]}", (), ()),
-        varied("execution: {targets: [a, b]}", (), WORKERS),
-        varied("", ("--agentv-target=a,b",), ()),
-        varied("", ("--agentv-target=a,b",), WORKERS),
-    ],
-)
-def test_each_target_of_a_matrix_is_asked_again(project, monkeypatch, header, flags, mode):
+@pytest.mark.parametrize("mode", [(), varied(WORKERS)])
+def test_each_target_of_a_matrix_is_asked_again(project, monkeypatch, mode):
     project.write("agent.py", OTHER)
     project.write(
         "targets.yaml",
@@ -275,10 +229,10 @@ def test_each_target_of_a_matrix_is_asked_again(project, monkeypatch, header, fl
           - {name: b, provider: python, callable: "agent.py:second"}
         """,
     )
-    project.write("a.eval.yaml", f"{header}{SUITE}" + "".join(map(CASE.format, range(3))))
-    assert project.run("--agentv-update-baseline", *flags).exit_code == 0
+    project.write("a.eval.yaml", "execution: {targets: [a, b]}" + SUITE + "".join(map(CASE.format, range(3))))
+    assert project.run("--agentv-update-baseline").exit_code == 0
     monkeypatch.setenv("BROKEN", "1")
-    run = project.run("--agentv-baseline", *flags, mode=mode, subprocess=True)
+    run = project.run("--agentv-baseline", mode=mode, subprocess=True)
     assert "Not confirmed" not in run.text
     asked = {line["node_id"]: line["repeat"]["confirm"]["asked"] for line in run.results if line["baseline"]["broke"]}
     assert asked == {f"a.eval.yaml::c{number}@b": 10 for number in range(3)}

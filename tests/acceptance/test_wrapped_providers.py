@@ -60,26 +60,25 @@ def test_each_case_asks_its_own_target(project_in_all_modes):
     }
     project.write("matrix.eval.yaml", json.dumps(matrix))
     project.write("test_it.py", f"""
+        from concurrent.futures import ThreadPoolExecutor
+
         def test_fixture(agentv):
             assert agentv.run("hi", evaluators={HELLO})
 
-        def test_case(agentv):
+        def test_case(agentv, agentv_provider):
             assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
+            assert "hello from default: please: yes" in str(agentv_provider("yes"))
+
+        def test_threads(agentv):
+            def evaluate(by):
+                return agentv.run({{"input": "hi", "target": by}}, id=by, evaluators={HELLO})
+            with ThreadPoolExecutor() as pool:
+                assert all(pool.map(evaluate, ["default", "other"]))
         """)  # fmt: skip
     run = project.run()
-    assert run.outcomes == {"passed": 6}
+    assert run.outcomes == {"passed": 7}
     answers = [(result["target"], result["candidate_answer"]) for result in run.results]
-    assert sorted(answers) == sorted([(by, f"hello from {by}: please: hi") for by in ("default", "other")] * 3)
-
-
-def test_targets_of_the_command_line_are_each_asked(project):
-    write_case(project)
-    project.write("test_it.py", f"def test_it(agentv): assert agentv.run('hi', evaluators={HELLO})\n")
-    run = project.run("--agentv-target=default,other")
-    assert {result["candidate_answer"] for result in run.results if result["target"] == "other"} == {
-        "hello from other: please: hi"
-    }
-    assert asked(project) == {"default": 2, "other": 2}
+    assert sorted(answers) == sorted([(by, f"hello from {by}: please: hi") for by in ("default", "other")] * 4)
 
 
 def test_the_cache_keeps_each_answer_by_its_number(project):
@@ -100,47 +99,37 @@ def test_a_rerun_asks_for_another_answer(project):
     assert asked(project) == {"default": 6}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "[agentv_provider(prompt).raw for _ in 'ab']",
-        "list(pool.map(agentv_provider, [prompt] * 2))",  # threads of the project's own do not know the case
-    ],
-    ids=["one-thread", "own-threads"],
-)
-def test_a_question_that_is_asked_twice_for_an_answer_gets_two_replies(project, body):
-    project.write("conftest.py", f"""
-        from concurrent.futures import ThreadPoolExecutor
-        import pytest
+ASKING_TWICE = """
+import asyncio, pytest
+from concurrent.futures import ThreadPoolExecutor
 
-        @pytest.fixture
-        def agentv_provider(agentv_provider):
-            def answer(prompt):
-                with ThreadPoolExecutor() as pool:
-                    {body}
-                return "hello"
-            return answer
-        """)  # fmt: skip
-    write_case(project, target="other")
-    for calls in ({"other": 2}, {}):
-        assert project.run("--agentv-cache").outcomes == {"passed": 1}
+def in_one_thread(provider, prompt):
+    return [provider(prompt).raw for _ in "ab"]
+
+def in_own_threads(provider, prompt):  # threads of the project's own do not know the case
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(provider, [prompt] * 2))
+
+@pytest.fixture
+def agentv_provider(agentv_provider, request):
+    async def in_tasks(prompt):
+        replies = [asyncio.to_thread(agentv_provider, prompt) for _ in "ab"]
+        return (await asyncio.gather(*replies))[0]
+
+    def answer(prompt):
+        globals()[request.node.name](agentv_provider, prompt)
+        return "hello"
+    return in_tasks if request.node.name == "in_tasks" else answer
+"""
+
+
+def test_a_question_that_is_asked_twice_for_an_answer_gets_two_replies(project):
+    project.write("conftest.py", ASKING_TWICE)
+    for name, repeat in (("in_one_thread", 1), ("in_own_threads", 1), ("in_tasks", 2)):
+        write_case(project, name, id=name, target="other", repeat=repeat)
+    for calls in ({"other": 8}, {}):
+        assert project.run("--agentv-cache", "--agentv-workers=2").outcomes == {"passed": 3}
         assert asked(project) == calls
-
-
-def test_an_async_function_asks_in_a_thread(project):
-    project.write("conftest.py", """
-        import asyncio, pytest
-
-        @pytest.fixture
-        def agentv_provider(agentv_provider):
-            async def answer(prompt):
-                replies = [asyncio.to_thread(agentv_provider, prompt) for _ in "ab"]
-                return (await asyncio.gather(*replies))[0]
-            return answer
-        """)  # fmt: skip
-    write_case(project, target="other", repeat=2)
-    assert project.run("--agentv-cache", "--agentv-workers=2").outcomes == {"passed": 1}
-    assert asked(project) == {"other": 4}
 
 
 IN_OWN_THREADS = """
@@ -182,40 +171,16 @@ def test_threads_of_several_first_answers_need_not_be_told_apart(project):
     assert project.run("--agentv-workers=2").outcomes == {"passed": 1}
 
 
-def test_python_evals_in_threads_ask_their_own_targets(project):
-    project.write("test_it.py", f"""
-        from concurrent.futures import ThreadPoolExecutor
-
-        def test_it(agentv):
-            def evaluate(by):
-                return agentv.run({{"input": "hi", "target": by}}, id=by, evaluators={HELLO})
-            with ThreadPoolExecutor() as pool:
-                assert all(pool.map(evaluate, ["default", "other"]))
-        """)  # fmt: skip
-    for result in project.run().results:
-        assert result["candidate_answer"].startswith(f"hello from {result['target']}")
-
-
-def test_a_test_may_ask_the_target_itself_as_well(project):
-    project.write("test_it.py", f"""
-        def test_it(agentv, agentv_provider):
-            assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
-            assert "hello from default: please: yes" in str(agentv_provider("yes"))
-        """)  # fmt: skip
-    assert project.run().outcomes == {"passed": 1}
-
-
-@pytest.mark.parametrize("changed", ["by: default}", "by: other}"])
-def test_a_resumed_run_sees_that_the_asked_target_has_changed(project, changed):
+def test_a_resumed_run_sees_that_the_asked_target_has_changed(project):
     write_case(project, target="other")
-    project.write("test_it.py", f"""
-        def test_it(agentv): assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
-        """)  # fmt: skip
+    run_other = f'def test_it(agentv): assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})'
+    project.write("test_it.py", run_other)
     project.run("--agentv-out=first.jsonl")
     asked(project)
-    project.write("targets.yaml", TARGETS.replace(changed, changed.replace("}", "2}")))
-    assert project.run("--agentv-resume=first.jsonl").outcomes == {"passed": 2}
-    assert asked(project) == ({"other2": 2} if "other" in changed else {})
+    for changed, calls in (("by: default", {}), ("by: other", {"other2": 2})):
+        project.write("targets.yaml", TARGETS.replace(changed, f"{changed}2"))
+        assert project.run("--agentv-resume=first.jsonl").outcomes == {"passed": 2}
+        assert asked(project) == calls
 
 
 def test_a_call_that_timed_out_is_retried_as_often_as_without_the_fixture(project):

@@ -18,3 +18,8 @@ def broken():
 @pytest.fixture(autouse=True)
 def light():
     print("light on")
+
+
+@pytest.fixture(name="my-shop")
+def open_shop():
+    print("my shop opens")
