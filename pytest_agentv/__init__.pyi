@@ -84,12 +84,13 @@ from pytest_agentv.model.messages import TraceEvent as TraceEvent
 from pytest_agentv.model.messages import TraceEventType as TraceEventType
 from pytest_agentv.model.messages import TraceSummary as TraceSummary
 from pytest_agentv.model.messages import TokenUsage as TokenUsage
+from pytest_agentv.model.messages import Costs as Costs
 from pytest_agentv.model.messages import ExecutionMetrics as ExecutionMetrics
 
 # Results
 from pytest_agentv.model.results import EvalResult as EvalResult
-from pytest_agentv.model.messages import JudgeMetrics as JudgeMetrics
 from pytest_agentv.model.results import RepeatFigures as RepeatFigures
+from pytest_agentv.model.results import Spent as Spent
 from pytest_agentv.model.results import BaselineFigures as BaselineFigures
 from pytest_agentv.model.results import ShardFigures as ShardFigures
 from pytest_agentv.model.results import EvaluatorResult as EvaluatorResult

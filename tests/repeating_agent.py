@@ -3,13 +3,21 @@
 import asyncio
 import os
 import signal
+import sqlite3
+import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 NOTES = "asked.txt"
+ANSWERED = "answered.txt"
 TARGETS = "targets: [{name: default, provider: python, callable: repeating_agent.py:answer, workers: %d}]\n"
 EVALUATORS = "evaluators: [{name: words, type: heuristic, hits: [hello]}]\n"
+
+
+_started = time.time()
+_answered: set[tuple[str, int]] = set()
 
 
 async def answer(prompt: str, request: Any) -> Any:
@@ -17,7 +25,8 @@ async def answer(prompt: str, request: Any) -> Any:
 
     Say hello (p) or something else (f), fail (e), wait for ever (w); once, kill the process (k) or press Ctrl-C (i).
     """
-    _note(f"{request.eval_id} {request.answer}\n")
+    name = f"{request.eval_id} {request.answer}\n"
+    _note(NOTES, name)
     sign = prompt[request.answer % len(prompt)]
     await asyncio.sleep(0.01)
     if sign == "e":
@@ -25,24 +34,28 @@ async def answer(prompt: str, request: Any) -> Any:
     if sign == "w":
         await asyncio.sleep(3600)
     if sign == "k" and _is_first():
-        while _kept() < 2:  # noqa: ASYNC110 - another thread writes it
+        while not _answered <= _stored():  # noqa: ASYNC110 - another thread writes it
             await asyncio.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     if sign == "i" and _is_first():
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.sleep(3600)
+    _note(ANSWERED, name)
+    _answered.add((request.eval_id, request.answer))
     text = "bye" if sign == "f" else f"hello {request.answer}"
     return {"text": text, "cost_usd": 0.25, "token_usage": {"input": 10, "output": 5}}
 
 
-def _note(line: str) -> None:
-    with Path(NOTES).open("a") as file:
+def _note(name: str, line: str) -> None:
+    with Path(name).open("a") as file:
         file.write(line)
 
 
-def _kept() -> int:
-    """Return how many answers are in the journal."""
-    return sum(path.read_bytes().count(b"\n") for path in Path().glob(".*.answers.jsonl"))
+def _stored() -> set[tuple[str, int]]:
+    """Return the answers that the run has in the store: all that a kill must not lose."""
+    with closing(sqlite3.connect(".agentv/answers.sqlite", timeout=20)) as db:
+        sql = "select eval_id, n from answer where response is not null and created > ?"
+        return set(db.execute(sql, (_started,)).fetchall())
 
 
 def _is_first() -> bool:
@@ -53,12 +66,17 @@ def _is_first() -> bool:
     return True
 
 
-def asked(folder: Path) -> list[str]:
+def asked(folder: Path, name: str = NOTES) -> list[str]:
     """Return what was asked, as `case 0`, sorted, since this was last called."""
-    path = folder / NOTES
+    path = folder / name
     lines = sorted(path.read_text().splitlines()) if path.exists() else []
     path.unlink(missing_ok=True)
     return lines
+
+
+def answered(folder: Path) -> set[str]:
+    """Return what the agent gave an answer to, since this was last called."""
+    return set(asked(folder, ANSWERED))
 
 
 def counts(lines: list[str]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """`agentv merge`: makes the results files of a run's shards one."""
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -15,15 +15,15 @@ from pytest_agentv.reports.merging import (
     Merged,
     Part,
     changed_targets,
-    copy_unjudged,
     find_missing,
     foreign_fault,
     merge_parts,
     read_part,
 )
 from pytest_agentv.runtime.files import write_pieces_atomically
+from pytest_agentv.store.answers import merge_stores
 from pytest_agentv.store.readers import INCOMPLETE, Entry, holds_baseline, input_fault, iter_entries
-from pytest_agentv.store.writers import answers_path, result_text, verdict_path
+from pytest_agentv.store.writers import result_text, verdict_path
 
 _SUFFIXES: Final = (".jsonl", ".yaml", ".yml")
 _SHOWN: Final = 10
@@ -49,13 +49,16 @@ def run(arguments: Sequence[str]) -> int:
     if fault is not None and not options.force:
         raise UsageError(f"{fault}; --force merges them all the same")
     merged = merge_parts(parts)
-    if not merged.chosen and not any(part.has_answers for part in parts):
+    if not merged.chosen:
         raise UsageError("the files hold no results")
     missing = find_missing(merged)
     for text in _remarks(parts, merged):
         note(text)
-    _write_answers(parts, out)
-    copy_unjudged(sources, out)
+    runs = [(part.path, [each.run_id for each in part.results.values() if each.run_id is not None]) for part in parts]
+    try:
+        merge_stores(runs, out.absolute())
+    except (OSError, sqlite3.Error) as error:
+        note(f"the answers of unfinished cases could not be copied, so that a resumed run pays for them again: {error}")
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
     verdict_path(out).unlink(missing_ok=True)  # it judges results that the file no longer holds
     say(_verdict(parts, merged, out))
@@ -141,16 +144,6 @@ def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
             same = f", also the {'one' if both == 1 else f'{both:,}'} whose id another file has" if both else ""
             text = f"{counted(len(ids), 'result')} {names} neither eval file nor run, as AgentV's own: {they}{same}"
             yield f"{locate(part.path, None)}: {text}"
-
-
-def _write_answers(parts: Sequence[Part], out: Path) -> None:
-    """Merge the single answers of cases without a verdict, so that a resumed run does not ask for them again."""
-    written = [answers_path(part.path).read_bytes() for part in parts if part.has_answers]
-    if written:  # without the half line that a killed writer left
-        write_pieces_atomically(answers_path(out), [data[: data.rfind(b"\n") + 1] for data in written])
-    elif not any(part.path.absolute() == out.absolute() for part in parts):
-        with suppress(OSError):
-            answers_path(out).unlink()  # it belongs to the file that is overwritten
 
 
 def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputFormat) -> Iterator[bytes]:

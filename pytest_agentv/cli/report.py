@@ -105,8 +105,6 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
             None if base is None else base.results,
             Masker.of_environment(),
             ending=ending_beside(run, cases_of_run(stored.results), stored.results),
-            earlier=stored.earlier,
-            base_earlier=() if base is None else base.earlier,
         )
         text = "".join(f"{line}\n" for line in lines)
     else:

@@ -13,6 +13,7 @@ from typing import Final
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure
 from pytest_agentv.model.messages import (
+    Costs,
     ExecutionMetrics,
     Message,
     TokenUsage,
@@ -285,7 +286,7 @@ def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
     if fault := error or (response and response.error):
         outcome = f"failed: {fault}"
     elif response is not None and response.cached:
-        outcome = "answered from the cache"
+        outcome = "answered from the store"
     elif raw.get("request_attempts", 1) > 1:
         outcome = f"answered at request {raw['request_attempts']}; before: {raw.get('last_error')}"
     else:
@@ -331,6 +332,14 @@ def _timeout_error(request: ProviderRequest) -> ProviderError:
 def timed(response: ProviderResponse, started: float) -> ProviderResponse:
     """Return a response with the time that the call took, if it does not tell. `started` is of `time.perf_counter`."""
     return response.replace(duration_ms=_milliseconds_since(started)) if response.duration_ms is None else response
+
+
+def costs_of(attempts: Attempts) -> Costs:
+    """Return what the calls for an answer took. A given answer counts as one call, and one of the cache as none."""
+    response = attempts.response
+    told = [*attempts.lost, *([] if response is None or response.cached else [response])]
+    silent = attempts.count - len(told) - (response is not None and response.cached)
+    return Costs.added([Costs(max(0, silent)), *(Costs.of_call(each.token_usage, each.cost_usd) for each in told)])
 
 
 # The answer in a response: its text, its trace and its metrics.

@@ -23,7 +23,10 @@ async def _ask(
 ) -> ProviderResponse:
     with masking(pool.masker):
         target = await pool.prepare(eval_dir, name, ())
-        attempts = await invoke_with_retries(target.provider, request, max_retries)
+        provider = target.provider
+        if pool.store is not None:
+            _, provider = pool.stored(eval_dir, pool.definition(eval_dir, name), provider, is_part=True)
+        attempts = await invoke_with_retries(provider, request, max_retries)
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
     if attempts.response.error is not None:

@@ -13,12 +13,13 @@ from pytest_agentv.engine.answers import (
     Answered,
     Attempts,
     broken_answer,
+    costs_of,
     invoke_with_retries,
     read_answer,
     salvage_answer,
 )
 from pytest_agentv.engine.jobs import NO_HOOKS, NO_OVERRIDES, CaseHooks, CaseJob, Overrides
-from pytest_agentv.engine.judging import evaluators_of, take_long
+from pytest_agentv.engine.judging import asks_for_threshold, evaluators_of, look_at_files, take_long
 from pytest_agentv.engine.pool import ReadyTarget, TargetPool
 from pytest_agentv.engine.results import (
     Asked,
@@ -28,22 +29,22 @@ from pytest_agentv.engine.results import (
     judged_result,
     unjudged_result,
 )
+from pytest_agentv.engine.stored import StoredAnswer, key_of
 from pytest_agentv.errors import AgentvError, EvaluatorError, FileError, HookError, KindError
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import prepare, run_evaluator
 from pytest_agentv.files.problems import Hint, Problem
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
-from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
+from pytest_agentv.model.messages import Costs
+from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import masked, masking
 from pytest_agentv.model.text import trim
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.runtime.user_code import attempt_here, run_in_thread, user_traceback
+from pytest_agentv.store.answers import Question, current_case
 
 if TYPE_CHECKING:
-    from pytest_agentv.engine.scheduler import (
-        BatchMember,  # imported at run time only for batches and for targets that cost money
-    )
-    from pytest_agentv.engine.unjudged import UnjudgedAnswer
+    from pytest_agentv.engine.scheduler import BatchMember  # only for batches
 
 
 logger = logging.getLogger("pytest_agentv.engine")
@@ -62,6 +63,7 @@ async def run_case(
     A member of a batch sends its request together with the others. `own` holds user objects that replace targets.
     """
     started = time.perf_counter()
+    current_case.set((job.identity.node_id, job.identity.eval_id, job.identity.target))
     try:
         with masking(pool.masker):
             prepared = await attempt_here(lambda: _prepare(job, pool, own))
@@ -74,7 +76,8 @@ async def run_case(
     finally:
         if member is not None:
             member.leave()
-    result = result.replace(duration_ms=round((time.perf_counter() - started) * 1000, 3))
+    took = round((time.perf_counter() - started) * 1000, 3)
+    result = result.replace(duration_ms=took, reruns=job.reruns or None)
     return await decide(hooks, job.case, result)
 
 
@@ -117,32 +120,40 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
     if job.identity.target != prepared.target.name:
         job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     request = _request(job, prepared)
-    unjudged = _unjudged(job, prepared, request)
-    left = None if unjudged is None else unjudged.find()
-    if left is not None and member is not None:
-        member.leave()  # judging may take long
-    if left is not None:
-        attempts = Attempts(1, None, left)
-    elif prepared.answer is not None:
-        attempts = Attempts(0, None, require_answer(prepared.answer))
+    row = _row(job, prepared, request, hooks)
+    attempts = None if row is None else await row.find(judge=prepared.pool.rejudged is not None)
+    if attempts is None and prepared.pool.rejudged is not None and prepared.answer is None:
+        looks_at_files = prepared.target.leaves_files and look_at_files(prepared.evaluators)
+        attempts = prepared.pool.rejudged.answer(job, prepared.asked, looks_at_files=looks_at_files)
+    costs = Costs()
+    if attempts is not None:
+        if member is not None:
+            member.leave()  # judging may take long
+        result = await _finish(job, prepared, attempts, hooks, row)
     else:
-        provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
-        called = f"target {prepared.target.name}"
-        attempts = await invoke_with_retries(provider, request, job.options.max_retries, called)
-    answer = attempts.response
-    if unjudged is None or answer is None:
-        return await _finish(job, prepared, attempts, hooks)
-    has_hooks = hooks.response is not None or hooks.decide is not None
-    if has_hooks or take_long(prepared.evaluators):  # judging takes so long that the run may be killed meanwhile
-        await unjudged.keep(answer, attempts.duration_ms)
-    result = await _finish(job, prepared, attempts, hooks)
-    if result.status == "error":
-        await unjudged.keep(answer, attempts.duration_ms)
-    return result
+        if prepared.answer is not None:
+            attempts = Attempts(0, None, require_answer(prepared.answer))
+        else:
+            provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
+            called = f"target {prepared.target.name}"
+            attempts = await invoke_with_retries(provider, request, job.options.max_retries, called)
+        costs = costs_of(attempts)
+        has_hooks = hooks.response is not None or hooks.decide is not None
+        is_kept = row is not None and (has_hooks or take_long(prepared.evaluators))
+        if row is not None and is_kept:  # judging takes so long that the run may be killed meanwhile
+            await row.keep(attempts, prepared.pool.masker)
+        result = await _finish(job, prepared, attempts, hooks, row)
+        if row is not None and not is_kept:
+            await row.keep(attempts, prepared.pool.masker)
+    if hooks.response is not None and result.execution_metrics is not None:  # it may report what the target does not
+        found = Costs.of_call(result.execution_metrics.token_usage, result.execution_metrics.cost_usd)
+        costs = found.replace(calls=costs.calls) if costs.calls else costs
+    is_judged_before = row is not None and row.judgement is not None
+    return result.replace(spent=Spent(costs, None if result.spent is None or is_judged_before else result.spent.judge))
 
 
 def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
-    request = ProviderRequest(
+    return ProviderRequest(
         prepared.asked.prompt,
         eval_id=job.case.eval_id,
         answer=job.answer,
@@ -151,28 +162,30 @@ def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
         input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
         timeout_seconds=job.timeout_seconds,
     )
-    if prepared.services.judge is None and prepared.services.targets is None:
-        return request
-    return prepared.target.asked.next(prepared.target.provider, request)  # a judge may ask the same
 
 
-def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "UnjudgedAnswer | None":
-    folders = prepared.target.unjudged
-    if folders is None or prepared.answer is not None or job.identity.target_hash is None:
+def _row(job: CaseJob, prepared: _Prepared, request: ProviderRequest, hooks: CaseHooks) -> StoredAnswer | None:
+    """Return the row of an answer in the store; None: it is not kept."""
+    store, identity, target = prepared.pool.store, job.identity, prepared.target
+    if store is None or prepared.answer is not None or identity.target_hash is None or not target.is_stored:
         return None
-    if job.reruns and not folders.for_reruns:
-        return None
-    from pytest_agentv.engine.unjudged import UnjudgedAnswer  # noqa: PLC0415 - only for targets that cost money
+    key = key_of([identity.target, identity.target_hash], request)  # two targets of one definition may be compared
+    question = Question(identity.node_id, identity.eval_id, key, job.answer, job.reruns, identity.target)
+    grading = identity.grading_hash or ""
+    if hooks.response is not None:
+        grading = ""  # it may change the answer before it is judged
+    elif grading and asks_for_threshold(job.case):
+        grading = f"{grading} {effective_threshold(job.options, job.case).value}"
+    needs_files = target.leaves_files and look_at_files(prepared.evaluators)
+    return StoredAnswer(store, question, grading, needs_files=needs_files, own_runs_only=target.is_object)
 
-    pool = prepared.pool
-    is_repeated = job.repeat > 1
-    return UnjudgedAnswer(job.identity, request, folders, pool.masker, pool.waiting, is_repeated=is_repeated)
 
-
-async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks) -> EvalResult:
+async def _finish(
+    job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks, row: StoredAnswer | None
+) -> EvalResult:
     """Judge the outcome of the calls. What breaks then is in the record beside the answer, which was paid for."""
     try:
-        return await _read_and_judge(job, prepared, attempts, hooks)
+        return await _read_and_judge(job, prepared, attempts, hooks, row)
     except Exception as error:
         logger.debug("case %s broke after its answer", job.identity.eval_id, exc_info=error)
         answered = await salvage_answer(attempts, job.options)
@@ -181,7 +194,9 @@ async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: 
         )
 
 
-async def _read_and_judge(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks) -> EvalResult:
+async def _read_and_judge(
+    job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks, row: StoredAnswer | None
+) -> EvalResult:
     """Read the outcome of the calls, show it to the hooks and judge it."""
     if attempts.response is not None and attempts.response.warnings:
         warnings = [masked(warning) for warning in attempts.response.warnings]
@@ -204,11 +219,11 @@ async def _read_and_judge(job: CaseJob, prepared: _Prepared, attempts: Attempts,
     dump_job_traces(job, prepared.pool, attempts.count, answered)
     unanswered = broken_answer(answered) or fault
     if unanswered is None:
-        return await _judged(job, prepared, answered)
+        return await _judged(job, prepared, answered, row)
     return unjudged_result(job, prepared.asked, answered, unanswered)
 
 
-async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered) -> EvalResult:
+async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, row: StoredAnswer | None) -> EvalResult:
     threshold = effective_threshold(job.options, job.case)
     context = Context(
         case=job.case,
@@ -229,7 +244,11 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered) -> Eval
         threshold=threshold.value,
         services=prepared.services,
     )
-    evaluations = tuple([await run_evaluator(evaluator, context) for evaluator in prepared.evaluators])
+    evaluations = None if row is None else row.judgement
+    if evaluations is None:
+        evaluations = tuple([await run_evaluator(evaluator, context) for evaluator in prepared.evaluators])
+        if row is not None:
+            row.note(evaluations, prepared.pool.masker)
     prepared.pool.warn(_warnings(job, evaluations))
     judgement = Judgement(evaluations, threshold, is_default_judge=job.case.evaluators is None)
     return judged_result(job, prepared.asked, answered, judgement)

@@ -3,23 +3,28 @@
 import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import Attempts, invoke_with_retries
-from pytest_agentv.engine.cache import cached_file, write_entry
 from pytest_agentv.engine.judging import EqualQuestions, Tell, tell_of_replies
-from pytest_agentv.errors import EvaluatorError, FileError, ProviderError, TargetError, locate
+from pytest_agentv.engine.stored import digest_of
+from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError, locate
 from pytest_agentv.evaluators.context import Embedding, ProxiedQuestion, current_meter
+from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import Target
-from pytest_agentv.model.messages import TokenUsage
+from pytest_agentv.model.messages import Costs, TokenUsage
 from pytest_agentv.providers.api.base import Embeddings, vectors_of
 from pytest_agentv.providers.api.failures import ContentError
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.user_code import Outcome, attempt_async
+from pytest_agentv.store.answers import Question, current_case
+
+if TYPE_CHECKING:
+    from pytest_agentv.store.answers import AnswerStore
 
 # Embeddings of a target: each text is asked for once, in requests for several cases, and cached on disk.
 
@@ -27,8 +32,6 @@ Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
 
 _KINDS: Final = ("openai", "azure", "gemini")
 """The kinds of targets that give embeddings."""
-_VERSION: Final = 3
-"""Part of every key. Incremented when the format of the entries changes, or what is sent for them."""
 MOST: Final = 64
 """The most texts of one request."""
 WAIT_SECONDS: Final = 0.01
@@ -38,9 +41,9 @@ WAIT_SECONDS: Final = 0.01
 def embedder_of(
     target: Target,
     provider: Adapter,
-    cache: tuple[Path, str] | None,
+    identity: Json,
+    store: "AnswerStore | None",
     timeout_seconds: float | None,
-    tell: Callable[[FileError], None] | None = None,
 ) -> "TargetEmbedder":
     """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
     ask = getattr(provider, "embed", None)
@@ -52,34 +55,29 @@ def embedder_of(
             raise TargetError(what)
         what = f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
         raise TargetError(what)
-    return TargetEmbedder(target.name, ask, cache, timeout_seconds, tell)
+    return TargetEmbedder(target, ask, identity, store, timeout_seconds)
 
 
 class TargetEmbedder:
     """The embeddings of one target. Used on the event loop."""
 
     def __init__(
-        self,
-        name: str,
-        ask: Ask,
-        cache: tuple[Path, str] | None,
-        timeout_seconds: float | None,
-        tell: Callable[[FileError], None] | None = None,
+        self, target: Target, ask: Ask, identity: Json, store: "AnswerStore | None", timeout_seconds: float | None
     ) -> None:
         """Take a target.
 
         Args:
-            name: Its name.
+            target: Its name is in messages.
             ask: Returns the vectors of texts.
-            cache: The folder of the cache, and the fingerprint of the target; None: no cache.
+            identity: What identifies the target in keys of the store.
+            store: Where embeddings are kept; None: they are not.
             timeout_seconds: The longest that a request may take.
-            tell: Hears why an embedding cannot be written.
         """
-        self._name = name
+        self._name = target.name
+        self._identity = identity
         self._ask = ask
-        self._cache = cache
+        self._store = store
         self._timeout_seconds = timeout_seconds
-        self._tell = tell
         self._known: dict[str, asyncio.Future[Outcome[Embedding]]] = {}
         self._most = MOST
         self._waiting: list[str] = []
@@ -96,6 +94,7 @@ class TargetEmbedder:
         outcomes = {text: await asyncio.shield(each) for text, each in asked.items()}
         if sent:
             _meter([outcomes[text] for text in sent])
+            await self._keep({text: outcomes[text] for text in sent})
         try:
             found = {text: outcome.get() for text, outcome in outcomes.items()}
         except ProviderError as error:
@@ -111,8 +110,8 @@ class TargetEmbedder:
         """Get the embedding of a text. Returns whether the target is asked for it, because it is not in the cache."""
         loop = asyncio.get_running_loop()
         self._known[text] = loop.create_future()
-        path = self._path(text)
-        kept = None if path is None else _read(path)
+        found = None if self._store is None else self._store.find(self._question(text))
+        kept = None if found is None else _embedding_of(found.response)
         if kept is not None:
             self._known[text].set_result(Outcome(kept))
             return False
@@ -153,20 +152,25 @@ class TargetEmbedder:
         return all(accepted)
 
     async def _embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Ask for the embeddings of some texts and keep them. All callers that wait get an error."""
-        embeddings = list(_shares(await self._ask(texts, self._timeout_seconds), texts))
-        for text, embedding in zip(texts, embeddings, strict=True):
-            path = self._path(text) if embedding.vector else None
-            error = None if path is None else write_entry(path, json.dumps({"vector": embedding.vector}))
-            if error is not None and self._tell is not None:
-                self._tell(error)
-        return embeddings
+        """Ask for the embeddings of some texts. All callers that wait get an error."""
+        return list(_shares(await self._ask(texts, self._timeout_seconds), texts))
 
-    def _path(self, text: str) -> Path | None:
-        if self._cache is None:
-            return None
-        folder, fingerprint = self._cache
-        return cached_file(folder, {"embedding": _VERSION, "target": fingerprint, "text": text})
+    async def _keep(self, outcomes: Mapping[str, Outcome[Embedding]]) -> None:
+        """Write the embeddings that the running case has asked for: a row for each text, one of them with the call."""
+        if self._store is None:
+            return
+        for number, (text, outcome) in enumerate(outcomes.items(), start=1):
+            found = None if outcome.error is not None else outcome.get()
+            usage = None if found is None or found.tokens is None else TokenUsage(found.tokens, 0)
+            costs = Costs.of_call(usage, None if found is None else found.cost_usd)
+            vector = json.dumps({"vector": found.vector}) if found is not None and found.vector else None
+            costs = costs if number == 1 else costs.replace(calls=0)
+            await self._store.add(self._question(text), vector, costs, waits=number == len(outcomes))
+
+    def _question(self, text: str) -> Question:
+        item, eval_id, tested = current_case.get()
+        key = digest_of({"embedding": self._identity, "text": text})
+        return Question(item, eval_id, key, target=tested, role="judge")
 
 
 def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
@@ -183,11 +187,8 @@ def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
     current_meter().add(1, TokenUsage(tokens, 0) if tokens else None, math.fsum(costs) if costs else None)
 
 
-def _read(path: Path) -> Embedding | None:
-    try:
-        vectors = vectors_of([json.loads(path.read_text("utf-8"))["vector"]])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _embedding_of(kept: JsonObject) -> Embedding | None:
+    vectors = vectors_of([kept.get("vector")])
     return Embedding(vectors[0]) if vectors and vectors[0] else None
 
 

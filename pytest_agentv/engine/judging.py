@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,14 +10,12 @@ from typing import Final, TypeAlias
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import Attempts, invoke_with_retries, validated_metrics
-from pytest_agentv.engine.results import Threshold, decide_status
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
-from pytest_agentv.evaluators.shared import SLACK, shared_key, unmet_text
+from pytest_agentv.evaluators.shared import shared_key
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
-from pytest_agentv.model.results import EvalResult, EvaluatorResult, unmet_required, verdict_of
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest
@@ -37,7 +35,7 @@ class EqualQuestions:
     """
 
     def __init__(self) -> None:
-        self._asked: Counter[tuple[Path, tuple[int, ...]]] = Counter()
+        self._asked: Counter[tuple[str, tuple[int, ...]]] = Counter()
 
     def next(self, provider: Adapter, request: ProviderRequest, twin: tuple[int, ...] = ()) -> ProviderRequest:
         """Count a question that is asked now, and return it with its number."""
@@ -211,6 +209,12 @@ def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
     return any(each.asks_judge or each.embeds_with or each.own_code or each.scripts for each in members)
 
 
+def look_at_files(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether evaluators may look at what an answer left in files: scripts and code of users."""
+    members = [member for evaluator in evaluators for member in evaluator.walk()]
+    return any(each.own_code or each.scripts for each in members)
+
+
 def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether an evaluator, or a member of one, is a script that may call targets."""
     return any(evaluator.calls_targets for evaluator in evaluators)
@@ -220,63 +224,6 @@ def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
     """Return the names of the targets whose embeddings evaluators compare."""
     members = (member for evaluator in evaluators for member in evaluator.walk())
     return tuple(dict.fromkeys(name for member in members if (name := member.embeds_with) is not None))
-
-
-# Kept judgements against another threshold, which `required` evaluators have to reach as well.
-
-
-def held_against(result: EvalResult, case: EvalCase, threshold: Threshold) -> EvalResult | None:
-    """Return a kept result with its status under a threshold; None: only a new judgement tells what is met."""
-    before, unmet, found = result.threshold, result.unmet_required, result.evaluator_results
-    if before is not None and before != threshold.value and asks_for_threshold(case):
-        found = _judged_again(evaluators_of(case), found or (), before, threshold.value)
-        if found is None:
-            return None
-        unmet = unmet_required(found) or None
-    status = decide_status(result.score, threshold.value, unmet)
-    rules = {"threshold": threshold.value, "threshold_source": threshold.source}
-    return result.replace(status=status, unmet_required=unmet, evaluator_results=found, **rules)
-
-
-def _judged_again(
-    evaluators: Sequence[AnyEvaluator], results: Sequence[EvaluatorResult], before: float, now: float
-) -> tuple[EvaluatorResult, ...] | None:
-    if len(evaluators) != len(results):
-        return None
-    required = (member for result in results for member in _members(result) if member.required is True)
-    if any(_reaches(member, before) is not _reaches(member, now) for member in required):
-        return None  # the composite around it would have to be combined again
-    pairs = zip(evaluators, results, strict=True)
-    return tuple(_with_requirement(evaluator, result, before, now) for evaluator, result in pairs)
-
-
-def _members(result: EvaluatorResult) -> Iterator[EvaluatorResult]:
-    for member in result.evaluator_results or ():
-        yield member
-        yield from _members(member)
-
-
-def _reaches(result: EvaluatorResult, needed: float) -> bool:
-    return result.score + SLACK >= needed
-
-
-def _with_requirement(evaluator: AnyEvaluator, result: EvaluatorResult, before: float, now: float) -> EvaluatorResult:
-    was_met, is_met = (_reaches(result, evaluator.required_score(each)) for each in (before, now))
-    if not result.required or was_met is is_met:
-        return result
-    known = result.unmet_required or ()  # its own text is the first
-    unmet = known[1:] if is_met else (unmet_text(evaluator, result.misses), *known)
-    return result.replace(unmet_required=unmet or None, verdict="fail" if unmet else verdict_of(result.score))
-
-
-def rejudged(result: EvalResult, case: EvalCase, threshold: Threshold) -> EvalResult | None:
-    """Return a kept answer with its status under the current threshold. A hook's decision stands.
-
-    None: only a new judgement tells.
-    """
-    if result.status == "error" or result.assertion is not None or result.dry_run:
-        return result
-    return held_against(result, case, threshold)
 
 
 def asks_for_threshold(case: EvalCase) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,15 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of
 from pytest_agentv.engine.results import effective_target_name
+from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
 from pytest_agentv.engine.variables import InProcessProvider, ProcessVariables
-from pytest_agentv.engine.waiting import WaitingAnswers
-from pytest_agentv.errors import AgentvError, FileError, ProviderError, TargetError
+from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.files.problems import Problem, join_problems
-from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.cases import AnyEvaluator, Target
 from pytest_agentv.model.kind_table import KindsOf
-from pytest_agentv.model.options import CACHE_FOLDER
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
@@ -35,6 +34,7 @@ from pytest_agentv.targets.files import find_targets_file, load_targets_file, re
 
 if TYPE_CHECKING:
     from pytest_agentv.engine.embedding import CallableTargets  # only for scripts that call targets
+    from pytest_agentv.store.answers import AnswerStore
 
 
 # How many cases of a target are in flight.
@@ -99,16 +99,6 @@ def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class UnjudgedFolders(Record):
-    """The folders of answers that are not judged yet: that of this run, and that of the run that it resumes."""
-
-    own: Path
-    left: Path | None = None
-    for_reruns: bool = True
-    """Whether a rerun judges an answer that was not judged; False: it asks anew."""
-
-
-@dataclass(frozen=True, slots=True)
 class Places:
     """The folders where searches end, and a folder that processes share."""
 
@@ -116,10 +106,6 @@ class Places:
     cwd: Path
     shared_folder: Path | None = None
     """Where the processes of a run share their findings; None: there is only one process."""
-    as_at_home: Callable[[JsonObject], JsonObject] = dict
-    """Returns plain data with the paths that the process of the run would have."""
-    unjudged: UnjudgedFolders | None = None
-    """None: this process does not see the folder of the results file."""
     root: Path | None = None
     """The root of the project, below which fingerprints look for its files, besides `repo_root`; None: that."""
 
@@ -152,7 +138,6 @@ class FolderTargets:
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Adapter] = {}
         self._process = ProcessVariables()
-        self._told_of_cache = False
         self._dotenv: dict[Path, Mapping[str, str]] = {}
         """The variables that a folder's `.env` adds to those of the process."""
 
@@ -206,33 +191,10 @@ class FolderTargets:
             self._providers[key] = self._create(eval_dir, target)
         return target, self._providers[key]
 
-    def unjudged(self, target: Target) -> UnjudgedFolders | None:
-        """Return the folders of a target's unjudged answers; None: they are not kept.
-
-        They are kept if they cost money and a call leaves nothing else. An agent also leaves files in its folder, which
-        a script may judge and which may change before the next run. With a cache, a resumed run takes the answers of
-        all targets from there, and could not tell that no record has counted their cost. So all are kept.
-        """
-        settings, folders = target.settings, self._places.unjudged
-        if getattr(settings, "costs_money", False) and not getattr(settings, "is_agent", False):
-            return folders
-        return folders.replace(for_reruns=False) if folders is not None and self._options.cache else None
-
     def in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
         """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""
         self.environment(eval_dir)
         return InProcessProvider(provider, self._process, self._dotenv[eval_dir], self._masker)
-
-    def warn_of_cache(self, error: FileError) -> None:
-        """Warn once per run that answers cannot be cached: later runs pay for them again."""
-        if self._told_of_cache:
-            return
-        self._told_of_cache = True
-        if is_first_to_warn(self._places.shared_folder, "cache"):
-            reason = str(error).partition(": cannot be written: ")[2]
-            message = f"answers could not be cached, so that later runs pay for them again: {reason}"
-            folder = self._places.cwd / CACHE_FOLDER
-            self.warnings.append(Problem(folder, None, "", message, level="warning"))
 
     def take_warnings(self) -> list[Problem]:
         """Return the new warnings about targets files. Any thread may call it."""
@@ -264,14 +226,7 @@ class FolderTargets:
         warm_up = getattr(provider, "warm_up", None)
         if getattr(provider, "reads_environ", False):
             provider = self.in_process(eval_dir, provider)
-        fingerprint = self._fingerprints.of_target(target) if self._options.cache else None
-        if fingerprint is not None:
-            from pytest_agentv.engine.cache import CachedProvider  # noqa: PLC0415 - only for runs with a cache
-
-            folder = self._places.cwd / CACHE_FOLDER
-            at_home, tell = self._places.as_at_home, self.warn_of_cache
-            return CachedProvider(provider, fingerprint, folder, self._masker, at_home, tell=tell)
-        if warm_up is not None:  # with a cache, perhaps no model is called
+        if warm_up is not None and not (self._options.cache or self._options.rejudge):  # perhaps no model is called
             warm_up()
         return provider
 
@@ -376,10 +331,13 @@ class ReadyTarget:
     """The targets whose embeddings the case's evaluators compare."""
     callable_targets: ProxiedTargets | None = None
     """The targets that judge scripts may call; None: no evaluator of the case needs them."""
-    unjudged: UnjudgedFolders | None = None
-    """Where answers are until they are judged; None: they are not kept."""
-    asked: EqualQuestions = field(default_factory=EqualQuestions)
-    """Counts the questions of the case."""
+    is_object: bool = False
+    """Whether an object of a fixture answers. Nobody knows its state, so other runs do not take its answers."""
+    is_stored: bool = False
+    """Whether its answers are kept in the store."""
+
+    leaves_files: bool = False
+    """Whether its work lies in files, which evaluators may look at."""
 
 
 class TargetPool:
@@ -390,7 +348,10 @@ class TargetPool:
 
     def __init__(self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf) -> None:
         self.masker = masker
-        self.waiting = WaitingAnswers()
+        self.store: AnswerStore | None = None
+        """Where answers are kept; None: they are not."""
+        self.rejudged: RejudgedFile | None = None
+        """The results file whose answers are judged again, and no target is asked; None: targets are asked."""
         self.stop_reason: str | None = None
         """Set when a health check failed, which ends the run (decisions 32)."""
         self._options = options
@@ -399,6 +360,9 @@ class TargetPool:
         self._folders = FolderTargets(options, places, masker, own_kinds, self.fingerprints)
         self._checks = HealthChecks(sharing(places.shared_folder), places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
+        self._stored_providers: dict[tuple[Path, str, bool], StoredProvider] = {}
+        self._unlike_others = uuid.uuid4().hex
+        """Stands in keys for what cannot be compared with other runs."""
         self._told: set[object] = set()
 
     async def prepare(
@@ -421,13 +385,22 @@ class TargetPool:
         callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         default = None if callable_targets is None else callable_targets.default
-        for pair in (each for each in ((target, provider), judging, default) if each is not None):
+        asked_ones = (None if self.rejudged is not None else (target, provider), judging, default)
+        for pair in (each for each in asked_ones if each is not None):
             await self._check(*pair)
-        judge = judging and ProviderJudge(*judging, self._options, asked, partial(self.warn_of_answer, eval_dir))
-        is_agent = getattr(target.settings, "is_agent", False)
-        variables, unjudged = environment.variables, None if file is None else self._folders.unjudged(target)
+        tell = partial(self.warn_of_answer, eval_dir)
+        judge = judging and ProviderJudge(*self.stored(eval_dir, *judging), self._options, asked, tell)
         return ReadyTarget(
-            target.name, is_agent, provider, judge, variables, embedders, callable_targets, unjudged, asked
+            target.name,
+            getattr(target.settings, "is_agent", False),
+            provider,
+            judge,
+            environment.variables,
+            embedders,
+            callable_targets,
+            is_object=file is None,
+            is_stored=target.kind != "mock",
+            leaves_files=getattr(target.settings, "leaves_files", False),
         )
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:
@@ -482,6 +455,24 @@ class TargetPool:
         """Close all providers, even if closing one of them fails."""
         await self._folders.close()
 
+    def stored(
+        self, eval_dir: Path, target: Target, provider: Adapter, *, is_part: bool = False
+    ) -> tuple[Target, Adapter]:
+        """Return a target that takes part in judging, and what asks it only what is not in the store.
+
+        `is_part` is for parts of an answer: their cost is that of the answer.
+        """
+        if self.store is None or target.path is None or target.kind == "mock":
+            return target, provider
+        key = (eval_dir, target.name, is_part)
+        if key not in self._stored_providers:
+            fingerprint = self.fingerprints.of_target(target) or self._unlike_others
+            name = [target.name, fingerprint]
+            self._stored_providers[key] = StoredProvider(
+                provider, name, self.store, self.masker, costs_count=not is_part
+            )
+        return target, self._stored_providers[key]
+
     def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
         provider = _adapted((lambda _: own.answer) if own.provider is None else own.provider, OWN_PROVIDER)
         if own.calls is not None:
@@ -521,7 +512,7 @@ class TargetPool:
             target.name,
             (*opened, *names),
             OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
-            lambda name: opened.get(name) or self._folders.open(eval_dir, name),
+            lambda name: self.stored(eval_dir, *(opened.get(name) or self._folders.open(eval_dir, name))),
             asked=asked,
             check=self._check,
             tell=partial(self.warn_of_answer, eval_dir),
@@ -534,10 +525,11 @@ class TargetPool:
             from pytest_agentv.engine import embedding  # noqa: PLC0415 - only for `similar`
 
             target, provider = self._folders.open(eval_dir, name)
-            fingerprint = self.fingerprints.of_target(target) if self._options.cache else None
-            cache = None if fingerprint is None else (self._places.cwd / CACHE_FOLDER, fingerprint)
-            timeout, tell = self._options.timeout or None, self._folders.warn_of_cache
-            self._embedders[key] = embedding.embedder_of(target, provider, cache, timeout, tell)
+            fingerprint = self.fingerprints.of_target(target) or self._unlike_others
+            store = None if target.kind == "mock" else self.store
+            self._embedders[key] = embedding.embedder_of(
+                target, provider, [target.name, fingerprint], store, self._options.timeout or None
+            )
         return self._embedders[key]
 
     def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:

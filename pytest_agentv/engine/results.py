@@ -11,13 +11,14 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.messages import added_judge_metrics
+from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.options import DEFAULT_THRESHOLD
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
     ErrorDetail,
     EvalResult,
     EvaluatorResult,
+    Spent,
     Status,
     judge_metrics_of,
     unmet_required,
@@ -150,7 +151,7 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
     is_dry_run, is_default_judge = job.options.dry_run, judgement.is_default_judge
     return EvalResult(
         **_identity_fields(job.identity),
-        **_request_field(asked),
+        **request_field(asked),
         **_answer_fields(answered),
         score=combined.value,
         hits=combined.hits,
@@ -165,7 +166,7 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
         threshold_source=judgement.threshold.source,
         unmet_required=judgement.unmet_required,
         judge_retries=_judge_retries(evaluations) or None,
-        judge_metrics=added_judge_metrics(judge_metrics_of(evaluations)),
+        spent=Spent(judge=Costs.added(judges)) if (judges := list(judge_metrics_of(evaluations))) else None,
         trace=answered.trace if job.options.include_trace else None,
         dry_run=is_dry_run or None,
     )
@@ -199,7 +200,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
     }
 
 
-def _request_field(asked: Asked, error: str | None = None) -> JsonObject:
+def request_field(asked: Asked, error: str | None = None) -> JsonObject:
     prompt, paths = asked.prompt.in_words(), list(asked.guideline_paths)
     failed = {} if error is None else {"guideline_paths": paths, "error": error}
     if asked.is_agent:
@@ -245,7 +246,7 @@ def error_result(
     dry_run: bool = False,
 ) -> EvalResult:
     """Return the result of a case without an answer to judge."""
-    request = {} if asked is None else _request_field(asked, error=message)
+    request = {} if asked is None else request_field(asked, error=message)
     return EvalResult(
         **_identity_fields(identity),
         score=0.0,

@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, Record, is_amount, own_copy
+from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, Record, own_copy
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import (
+    Costs,
     ExecutionMetrics,
-    JudgeMetrics,
     Message,
     TokenUsage,
     TraceEvent,
     TraceSummary,
-    added_judge_metrics,
 )
 from pytest_agentv.model.options import DEFAULT_THRESHOLD
 from pytest_agentv.providers.base import ProviderResponse
@@ -255,22 +254,18 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self._parts: list[JudgeMetrics] = []
+        self._parts: list[Costs] = []
 
     @property
-    def total(self) -> JudgeMetrics | None:
+    def total(self) -> Costs | None:
         """The figures; None: no model was asked."""
-        return added_judge_metrics(self._parts)
+        return Costs.added(self._parts) if self._parts else None
 
     def add(self, calls: int, usage: TokenUsage | None, cost_usd: float | None) -> None:
         """Add calls. Only the last of them reports its figures."""
-        is_known = isinstance(usage, TokenUsage) and is_amount(usage.input) and is_amount(usage.output)
-        usage = usage if is_known else None  # users' code may report anything
-        cost = cost_usd if is_amount(cost_usd) else None
-        self._parts += [JudgeMetrics(1) for _ in range(calls - 1)]
-        self._parts.append(JudgeMetrics(1, token_usage=usage, cost_usd=cost))
+        self._parts += [Costs(calls - 1), Costs.of_call(usage, cost_usd)]
 
-    def take_over(self, parts: Iterable[JudgeMetrics]) -> None:
+    def take_over(self, parts: Iterable[Costs]) -> None:
         """Add the figures of evaluators whose results are dropped."""
         self._parts += parts
 
@@ -279,7 +274,7 @@ class Meter:
         if response is None:
             self.add(calls, None, None)
         elif response.cached:
-            self._parts += [*(JudgeMetrics(1) for _ in range(calls - 1)), JudgeMetrics(0, cached=1)]
+            self._parts.append(Costs(calls - 1))
         else:
             self.add(calls, response.token_usage, response.cost_usd)
 

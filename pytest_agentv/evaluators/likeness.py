@@ -71,8 +71,8 @@ class Similar(Likeness):
     """The answer means nearly the same as a text: the cosine of their embeddings, which a model gives.
 
     The target is of the kind `openai`, `azure` or `gemini`, with a model for embeddings. One request fetches the
-    embeddings of several cases in flight, each text once. With `--agentv-cache` they are kept for later runs. An empty
-    answer has no embedding: it misses, also with `not-`.
+    embeddings of several cases in flight, each text once. They are kept for later runs, as answers
+    are. An empty answer has no embedding: it misses, also with `not-`.
     """
 
     kind = "similar"

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path, PosixPath
@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.pool import Places, TargetPool, UnjudgedFolders
+from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, Record
@@ -28,6 +28,7 @@ from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.prints import STREAMS, CaseLog, CaseStream, current_log
 from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.store.answers import JobStore
 from pytest_agentv.store.writers import recordable
 
 # What the process of the run and its workers send each other.
@@ -72,8 +73,6 @@ class Setup(Record):
     """The levels of loggers by name. The root logger has an empty name."""
     own_providers: tuple[str, ...] = ()
     """The names of the project's kinds of targets. Cases that need them stay in the process of the run."""
-    unjudged: UnjudgedFolders | None = None
-    """Where answers are kept until they are judged."""
     process: str = ""
     """The process of the run, by `process_name`."""
     python: str = sys.executable
@@ -100,6 +99,8 @@ class Reply(Record):
     """What the case printed, by the name of the stream."""
     warnings: tuple[JsonObject, ...] = ()
     """The keys of `Problem`s that the worker found."""
+    rows: tuple[Sequence[Json], ...] = ()
+    """What it has paid for, for the store of the run."""
     stop_reason: str | None = None
     """Why the whole run must end: a target is unhealthy."""
     refused: str | None = None
@@ -111,7 +112,7 @@ class Reply(Record):
     @staticmethod
     def from_bytes(data: bytes) -> "Reply":
         values: dict[str, Json] = json.loads(data)
-        return Reply(**{**values, **{name: tuple(values.get(name, ())) for name in ("log", "warnings")}})
+        return Reply(**{**values, **{name: tuple(values.get(name, ())) for name in ("log", "warnings", "rows")}})
 
 
 _PYTHON: Final = None
@@ -238,10 +239,10 @@ class _Engine:
         self._masker = Masker.of_environment()
         self._loop = LoopThread()
         own = dict.fromkeys(setup.own_providers, _open_nothing)
-        sees_results = root == home and setup.unjudged is not None and setup.unjudged.own.parent.is_dir()
-        unjudged = setup.unjudged if sees_results else None
-        places = Places(setup.repo_root, setup.cwd, setup.shared_folder, self._plain_home, unjudged)
+        places = Places(setup.repo_root, setup.cwd, setup.shared_folder)
         self._pool = TargetPool(setup.options, places, self._masker, lambda _: own)
+        self._store = JobStore()
+        self._pool.store = None if setup.options.dry_run or not setup.options.keep_answers else self._store
         self._handler = _LineHandler(self._masker)
         self._streams = {}
         self._is_foreign = setup.process != process_name()
@@ -315,9 +316,12 @@ class _Engine:
         log = CaseLog()
         current_log.set(log)
         try:
-            job: CaseJob = unpack(data, self._root)
+            job, sent = unpack(data, self._root)
         except JobRefused as error:
             return Reply(refused=self._masker.mask(str(error))).to_text()
+        case = (job.identity.node_id, job.identity.eval_id)
+        if sent is not None:
+            self._store.take(*case, sent)
         record = await self._record(job)
         printed = {name: self._masker.mask(log.take(name)) for name in STREAMS}
         return Reply(
@@ -325,6 +329,7 @@ class _Engine:
             tuple(map(self._masker.mask, log.lines)),
             {name: text for name, text in printed.items() if text},
             tuple(self._masker.mask_plain(problem.to_plain()) for problem in self._pool.take_warnings()),
+            tuple(self._store.give(*case, job.answer)),
             None if self._pool.stop_reason is None else self._masker.mask(self._pool.stop_reason),
         ).to_text()
 
@@ -334,7 +339,6 @@ class _Engine:
             result = await self._result(job)
             self._masker.look_again()
             record = recordable(result.to_plain(), self._masker)
-            self._pool.waiting.settle(result, job.answer)
         except Exception as error:  # noqa: BLE001 - see the docstring
             identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
             text = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
@@ -356,10 +360,6 @@ class _Engine:
             return text
         here, there = (json.dumps(root)[1:-1] for root in (self._root, self._home))
         return text.replace(here, there)
-
-    def _plain_home(self, value: JsonObject) -> JsonObject:
-        plain: JsonObject = json.loads(self._translated(json.dumps(value)))
-        return plain
 
 
 def _is_alive(pid: int) -> bool:

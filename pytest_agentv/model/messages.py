@@ -346,31 +346,63 @@ class ExecutionMetrics(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeMetrics(Record):
-    """Usage of the models that judged an answer: judges, calls of judge scripts, and embeddings."""
+class Costs(Record):
+    """What calls took, added up. Calls that failed count too: they may have been paid for."""
 
-    calls: int
-    """The calls that were made for it. They may have been paid for even if they failed."""
-    cached: int | None = None
-    """How many replies came from the cache instead, and cost nothing; None: none."""
-    token_usage: TokenUsage | None = None
-    """Tokens of the calls; None: not reported."""
-    cost_usd: float | None = None
-    """US dollars of the calls; None: not reported."""
-    metered: int | None = None
-    """How many of the calls report their tokens; None: all of them, or none."""
-    priced: int | None = None
-    """How many of the calls report their US dollars; None: all of them, or none."""
+    calls: int = 0
+    """The calls that were made."""
+    cost_usd: float = 0.0
+    """US dollars of the calls that report them."""
+    cost_known: int = 0
+    """How many of the calls report their US dollars."""
+    input: float = 0
+    """Tokens of the prompts."""
+    output: float = 0
+    """Tokens of the answers."""
+    tokens_known: int = 0
+    """How many of the calls report their tokens."""
+    cached: float | None = None
+    """Tokens that the API had cached; None: not reported."""
+    reasoning: float | None = None
+    """Those of the output tokens that were spent on reasoning; None: not reported."""
+
+    @classmethod
+    def of_call(cls, usage: object, cost_usd: object) -> "Costs":
+        """Return the costs of one call. Users' code may report anything: what is no amount is not known."""
+        costs = cls(1)
+        if is_amount(cost_usd):
+            costs = costs.replace(cost_usd=float(cost_usd), cost_known=1)
+        if not isinstance(usage, TokenUsage) or not is_known(usage):
+            return costs
+        tokens = {name: getattr(usage, name) for name in ("input", "output", "cached", "reasoning")}
+        return costs.replace(**tokens, tokens_known=1)
+
+    @classmethod
+    def added(cls, parts: "Iterable[Costs | None]") -> "Costs":
+        """Add up costs. None counts as nothing."""
+        known = [part for part in parts if part is not None]
+        if len(known) == 1:
+            return known[0]
+        return cls(
+            sum(part.calls for part in known),
+            math.fsum(part.cost_usd for part in known),
+            sum(part.cost_known for part in known),
+            sum(part.input for part in known),
+            sum(part.output for part in known),
+            sum(part.tokens_known for part in known),
+            _sum(part.cached for part in known),
+            _sum(part.reasoning for part in known),
+        )
 
     @property
-    def known_tokens(self) -> int:
-        """Return how many of the calls report their tokens."""
-        return 0 if not is_known(self.token_usage) else self.calls if self.metered is None else self.metered
+    def cost(self) -> float | None:
+        """US dollars; None: no call reports them."""
+        return self.cost_usd if self.cost_known else None
 
     @property
-    def known_costs(self) -> int:
-        """Return how many of the calls report their US dollars."""
-        return 0 if not is_amount(self.cost_usd) else self.calls if self.priced is None else self.priced
+    def usage(self) -> TokenUsage | None:
+        """Tokens; None: no call reports them."""
+        return TokenUsage(self.input, self.output, self.cached, self.reasoning) if self.tokens_known else None
 
 
 def traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
@@ -432,23 +464,6 @@ def added_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
 def is_known(usage: TokenUsage | None) -> TypeGuard[TokenUsage]:
     """Whether tokens are reported, and are amounts."""
     return usage is not None and all(map(is_amount, (usage.input, usage.output, usage.cached or 0)))
-
-
-def added_judge_metrics(parts: Iterable[JudgeMetrics | None]) -> JudgeMetrics | None:
-    """Add up what models took that judged; None if none was asked."""
-    known = [part for part in parts if part is not None]
-    if not known:
-        return None
-    calls = sum(part.calls for part in known)
-    metered, priced = sum(part.known_tokens for part in known), sum(part.known_costs for part in known)
-    return JudgeMetrics(
-        calls,
-        cached=sum(part.cached or 0 for part in known) or None,
-        token_usage=added_usage(part.token_usage for part in known),
-        cost_usd=_sum(part.cost_usd for part in known),
-        metered=metered if 0 < metered < calls else None,
-        priced=priced if 0 < priced < calls else None,
-    )
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -40,6 +40,8 @@ DEFAULT_MAX_RETRIES: Final = 2
 DEFAULT_THRESHOLD: Final = 1.0
 DEFAULT_MARGIN: Final = 0.05
 DEFAULT_CONFIRM: Final = 10
+DEFAULT_KEEP_ANSWERS: Final = 30
+"""Days."""
 DEFAULT_EVAL_GLOBS: Final = ("*.eval.yaml", "*.eval.yml", "*.eval.jsonl", "EVAL.yaml", "EVAL.yml", "*.EVAL.yaml")
 DEFAULT_EXPLORATION_TOOLS: Final = (
     *("read", "grep", "glob", "search", "list"),
@@ -49,7 +51,6 @@ DEFAULT_EXPLORATION_TOOLS: Final = (
 DEFAULT_RESULTS_FOLDER: Final = Path(".agentv/results")
 DEFAULT_BASELINE: Final = Path("agentv.baseline.jsonl")
 """In pytest's root directory."""
-CACHE_FOLDER: Final = Path(".agentv/cache")
 LOGS_FOLDER: Final = Path(".agentv/logs")
 
 Word = TypeVar("Word", bound=str)
@@ -489,7 +490,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "cache",
-        "Keep answers in .agentv/cache and reuse them while target, prompt and files are the same.",
+        "Reuse the answers of earlier runs while target, prompt and files are the same.",
         is_flag=True,
         ini=True,
     ),
@@ -497,6 +498,14 @@ RUN_OPTIONS: Final = (
         "resume",
         "Keep the finished cases of an earlier run and run the rest. FILE is its results file "
         "(default: the newest in .agentv/results). Without --agentv-out, results go to the same file.",
+        parse=Path,
+        metavar="FILE",
+        optional_value=DEFAULT_RESULTS_FOLDER,
+    ),
+    RunOption(
+        "rejudge",
+        "Judge the answers of an earlier run anew, and ask no target. FILE is its results file "
+        "(default: the newest in .agentv/results).",
         parse=Path,
         metavar="FILE",
         optional_value=DEFAULT_RESULTS_FOLDER,

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeGuard
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.model.base import JsonObject, Record
-from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics, Message, TraceEvent, TraceSummary
+from pytest_agentv.model.messages import Costs, ExecutionMetrics, Message, TraceEvent, TraceSummary
 
 Verdict = Literal["pass", "borderline", "fail"]
 """The word for a score: `pass` from 0.8, `borderline` from 0.6, else `fail`."""
@@ -107,8 +107,8 @@ class EvaluatorResult(Record):
     """The model that judged; of a judge that names none, its target. None: no model took part."""
     duration_ms: float | None = None
     """Milliseconds that the judgement took."""
-    judge_metrics: JudgeMetrics | None = None
-    """Usage of the models that it asked, without those of its members; None: it asked none."""
+    judge_metrics: Costs | None = None
+    """What the models took that it asked, without those of its members; None: it asked none."""
     unknown: str | None = None
     """The unknown value that the score depends on, as an amount that the target does not report; None: nothing."""
     unchecked: str | None = None
@@ -137,7 +137,7 @@ def explicitly_unmet(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
     return tuple(unmet)
 
 
-def judge_metrics_of(results: Iterable[EvaluatorResult]) -> Iterator[JudgeMetrics]:
+def judge_metrics_of(results: Iterable[EvaluatorResult]) -> Iterator[Costs]:
     """Yield what the models took that evaluators asked, including members of composites."""
     for result in results:
         if result.judge_metrics is not None:
@@ -229,28 +229,12 @@ class RepeatFigures(Record):
     """The names of the tools that each judged answer called, in the order of `scores`; None: none was called."""
     cached: int | None = None
     """How many of the answers came from the cache; None: none."""
-    carried: int | None = None
-    """How many of the answers come from an earlier run that this one resumed; None: none."""
-    lost: int | None = None
-    """How many answers of earlier runs could not be had or judged, or were replaced by a rerun; the metrics count these
-    as well. None: none."""
-    priced: int | None = None
-    """How many of the answers that were asked report their US dollars; None: all of them, or none of the case's."""
-    metered: int | None = None
-    """How many of these answers report their tokens; None as for `priced`."""
-    reruns: int | None = None
-    """How often all answers were asked anew before, as by `--reruns`; None: never."""
     error_numbers: tuple[int, ...] | None = None
     """Which of the answers that were asked the `errors` are, counted from 0; None: none of them."""
     beyond_scores: bool | None = None
     """True if a hook, or a required rubric that was not met, decided about an answer whatever its score; else None."""
     confirm: "RepeatFigures | None" = None
     """Fresh answers that were asked because the case looked broken; they do not count for its verdict."""
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the metrics include those of the answers of an earlier run."""
-        return bool(self.carried or self.lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +272,23 @@ class ShardFigures(Record):
     """The same for all shards."""
     suite: str
     """Hash of the names of all collected cases and of their eval files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent(Record):
+    """What was paid for a case: for all its answers, also those that failed or were asked anew, and for its judges."""
+
+    answer: Costs = field(default_factory=Costs)
+    """Calls of the target."""
+    judge: Costs | None = None
+    """Calls of the models that judged: judges, targets of judge scripts, embeddings; None: none was made."""
+
+    @classmethod
+    def added(cls, parts: "Iterable[Spent | None]") -> "Spent":
+        """Add up what was paid. None counts as nothing."""
+        known = [part for part in parts if part is not None]
+        judges = [part.judge for part in known if part.judge is not None]
+        return cls(Costs.added(part.answer for part in known), Costs.added(judges) if judges else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,11 +409,13 @@ class EvalResult(Record):
     """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
     cost_source: str | None = None
     """Where the US dollars come from: `target`, which reported them, or the price table `genai-prices` or `litellm`."""
-    judge_metrics: JudgeMetrics | None = None
-    """Usage of the models that its evaluators asked, not in `execution_metrics`; None: they asked none."""
+    spent: Spent | None = None
+    """What was paid for the case, in this run and in those that it goes on with; None: no call was made."""
     repeat: RepeatFigures | None = None
     """The figures of its answers, if it was asked more than once. Then `score` is their mean, the metrics are their
     sums, and the other fields are those of the first failing answer, else of the first."""
+    reruns: int | None = None
+    """How often a plugin such as pytest-rerunfailures had the case asked anew before; None: never."""
     shard: ShardFigures | None = None
     """The part of the run that the case was in, with `--agentv-shard`."""
     answers: tuple[JsonObject, ...] | None = None

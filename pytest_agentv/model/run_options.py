@@ -7,6 +7,7 @@ from pytest_agentv.model.base import Record
 from pytest_agentv.model.options import (
     DEFAULT_CONFIRM,
     DEFAULT_EXPLORATION_TOOLS,
+    DEFAULT_KEEP_ANSWERS,
     DEFAULT_MARGIN,
     DEFAULT_MAX_RETRIES,
     DEFAULT_TIMEOUT_SECONDS,
@@ -76,8 +77,12 @@ class RunOptions(Record):
     """`--agentv-include-answers`: results of repeated cases hold all answers."""
     cache: bool = False
     """`--agentv-cache`: answers of earlier runs are used again."""
+    keep_answers: int = DEFAULT_KEEP_ANSWERS
+    """`agentv_keep_answers` in the ini file: how many days answers are kept for later runs; 0: none are."""
     resume: Path | None = None
     """`--agentv-resume`: the results file to resume, absolute."""
+    rejudge: Path | None = None
+    """`--agentv-rejudge`: the results file whose answers are judged anew, absolute."""
     retry_errors: bool = False
     """`--agentv-retry-errors`: cases that could not be judged are run again."""
     dump_prompts: Path | None = None

@@ -151,11 +151,11 @@ class BatchProvider(Protocol):
 class KeepsAnswers(Protocol):
     """An adapter that keeps answers for later runs."""
 
-    def place(self, request: ProviderRequest) -> Path:
-        """Return where the answer to a request is kept."""
+    def place(self, request: ProviderRequest) -> str:
+        """Return what equal questions have in common."""
 
     def forget(self, request: ProviderRequest) -> None:
-        """Delete the answer to a request, if it is kept."""
+        """Let no later run take the answer to a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ class Cli(Provider):
 
     kind = "cli"
     is_strict = True
+    leaves_files = True
     answers_by_id = True
 
     command_template: CommandTemplate = spelled(

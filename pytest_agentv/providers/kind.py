@@ -67,6 +67,8 @@ class Provider(Settings, Kind):
     """It may judge its own answers when no `judge_target` is named."""
     is_agent: ClassVar[bool] = False
     """Results record its requests as `agent_provider_request`."""
+    leaves_files: ClassVar[bool] = False
+    """Its work lies in files, which evaluators may look at: later runs do not have them."""
     costs_money: ClassVar[bool] = False
     """Its calls cost money: with `agentv_run = asked-if-paid`, its cases have to be asked for."""
     is_one_by_one: ClassVar[bool] = False

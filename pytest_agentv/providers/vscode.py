@@ -67,6 +67,7 @@ class Vscode(Provider):
     kind = "vscode"
     takes_system_prompt = True
     is_agent = True
+    leaves_files = True
     is_one_by_one = True
     costs_money = True
 

@@ -18,13 +18,13 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.failure import error_text, failure_headline, failure_text
 from pytest_agentv.reports.figures import (
+    answer_cost_of,
+    answer_tokens_of,
     case_name,
     duration_of,
     judge_cost_of,
     known_parts,
-    paid_cost_of,
     shown,
-    tokens_of,
     visible,
     with_id,
 )
@@ -33,7 +33,6 @@ from pytest_agentv.reports.html.opened import question_of
 from pytest_agentv.reports.judged_cases import CaseName, name_of_result
 from pytest_agentv.reports.junit import place_properties, result_properties
 from pytest_agentv.reports.reasons import failed_as_expected, unexpected_passes
-from pytest_agentv.reports.totals import Replaced, attempt_of
 from pytest_agentv.store.readers import iter_recorded
 
 # Marks failing cases at their lines, by commands to GitHub in the log.
@@ -220,7 +219,7 @@ def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
 
 
 def _row(result: EvalResult) -> Mapping[str, object]:
-    usage = tokens_of(result)
+    usage = answer_tokens_of(result)
     return {
         "eval_file": result.eval_file,
         "line": result.line,
@@ -242,7 +241,7 @@ def _row(result: EvalResult) -> Mapping[str, object]:
         "misses": "\n".join(result.misses),
         "reasoning": result.reasoning,
         "error": result.error,
-        "cost_usd": paid_cost_of(result),
+        "cost_usd": answer_cost_of(result),
         **({"cached": True} if result.cached else {}),
         "judge_cost_usd": judge_cost_of(result),
         "latency_ms": duration_of(result),
@@ -270,8 +269,6 @@ class StoredRun(Record):
     """The last result of each case."""
     remarks: tuple[str, ...] = ()
     """What could not be read, and how many earlier results of the same cases were left out."""
-    earlier: tuple[EvalResult, ...] = ()
-    """Results of this run that later ones replaced, unless these include their figures. Only cost and tokens count."""
     is_whole: bool = True
     """Whether the whole file could be read."""
 
@@ -279,7 +276,6 @@ class StoredRun(Record):
 def read_stored(path: Path) -> StoredRun:
     """Read a results file. Raises `FileError` if it cannot be opened, or holds no result."""
     latest: dict[CaseName, EvalResult] = {}
-    replaced: Replaced[CaseName, EvalResult] = Replaced(attempt_of)
     left_out = 0
     remarks: list[str] = []
     for entry in iter_recorded(path):
@@ -289,7 +285,6 @@ def read_stored(path: Path) -> StoredRun:
         result = entry.result
         key = name_of_result(result)
         if key in latest:
-            replaced.add(key, latest[key], result)
             left_out += 1
         latest[key] = result
     if not latest:
@@ -298,5 +293,4 @@ def read_stored(path: Path) -> StoredRun:
     if left_out:
         were = "was" if left_out == 1 else "were"
         remarks.append(f"{locate(path, None)}: {counted(left_out, 'earlier result')} of the same cases {were} left out")
-    earlier = tuple(each for key, each in replaced.results() if each.run_id and each.run_id == latest[key].run_id)
-    return StoredRun(tuple(latest.values()), tuple(remarks), earlier, is_whole)
+    return StoredRun(tuple(latest.values()), tuple(remarks), is_whole)

@@ -16,8 +16,8 @@ from pytest_agentv.model.results import EvalResult, EvaluatorResult, explicitly_
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import compact_json, counted, format_number
 from pytest_agentv.reports.figures import (
+    answer_tokens_of,
     columns,
-    cost_of,
     cut,
     duration_of,
     escaped_size,
@@ -31,7 +31,7 @@ from pytest_agentv.reports.figures import (
     place_of,
     shortened,
     shown,
-    tokens_of,
+    spent_of,
     visible,
 )
 from pytest_agentv.reports.reasons import reason_line, repeat_headline, scores_line
@@ -426,9 +426,9 @@ def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
         yield counted(result.attempts, "attempt")
     if (duration := duration_of(result)) is not None:
         yield format_duration(duration)
-    if (cost := cost_of(result)) is not None and not result.cached:
+    if (cost := spent_of(result).answer.cost) is not None:
         yield f"{format_cost(cost)}{_known_for(parts, 'cost')}"
-    if (usage := tokens_of(result)) is not None:
+    if (usage := answer_tokens_of(result)) is not None:
         yield f"tokens: {format_tokens(usage)}{_known_for(parts, 'tokens')}"
     if result.finish_reason:
         yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"

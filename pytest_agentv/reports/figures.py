@@ -6,14 +6,15 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar
 from unicodedata import combining, east_asian_width
 
-from pytest_agentv.model.base import Record, is_amount
-from pytest_agentv.model.messages import JudgeMetrics, TokenUsage, is_known
-from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.base import JsonObject, Record, is_amount
+from pytest_agentv.model.messages import Costs, TokenUsage, is_known
+from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import format_fixed
 
@@ -68,69 +69,71 @@ def cost_of(result: EvalResult) -> float | None:
     return None
 
 
-def paid_cost_of(result: EvalResult) -> float | None:
-    """Return what this run paid for the answer in US dollars, if its price is reported: 0 for a cached answer."""
-    cost = cost_of(result)
-    return 0.0 if result.cached and cost is not None else cost
+def spent_of(result: EvalResult) -> Spent:
+    """Return what was paid for a case, in this run and in those that it goes on with."""
+    if result.spent is not None or result.cached or (result.status == "error" and not result.attempts):
+        return _amounts(result.spent or Spent())
+    return Spent(Costs.of_call(tokens_of(result), cost_of(result)))  # a result of another tool
 
 
-def asked_nothing(result: EvalResult) -> bool:
-    """Whether a case could not be asked, so that there is no cost to know. If its worker died, it may have been."""
-    detail = result.error_detail
-    if detail is None or detail.stage != "setup" or result.attempts:
-        return False
-    return detail.kind != "crash" or result.duration_ms is not None  # nobody knows how long a worker took that died
+def spent_in(value: JsonObject) -> Spent:
+    """Return the same of the plain data of a result."""
+    with suppress(ValueError, TypeError, AttributeError):
+        if "spent" in value:
+            return _amounts(Spent.from_plain(value["spent"]))
+        if value.get("cached") is not True and (value.get("error") is None or value.get("attempts")):
+            metrics = value.get("execution_metrics") or value.get("trace_summary") or {}
+            usage = metrics.get("token_usage")
+            return Spent(Costs.of_call(usage and TokenUsage.from_plain(usage), metrics.get("cost_usd")))
+    return Spent()
 
 
-def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
-    """Whether the cost or the tokens of a case cover only some of its answers."""
-    parts = () if result.repeat is None else (result.repeat, result.repeat.confirm)
-    return any(part is not None and getattr(part, key) is not None for part in parts)
+def _amounts(spent: Spent) -> Spent:
+    """Return what was paid without figures that are no amounts, as another program may write them."""
+    answer, judge = (
+        costs
+        if costs is None
+        or all(map(is_amount, (costs.calls, costs.cost_usd, costs.input, costs.output, costs.cached or 0)))
+        else Costs()
+        for costs in (spent.answer, spent.judge)
+    )
+    return Spent(answer or Costs(), judge)
 
 
-def known_answers(result: EvalResult, key: Literal["priced", "metered"]) -> tuple[int, int]:
-    """Return for how many answers of a case the cost or the tokens are known, and how many answers count."""
-    is_known = (cost_of(result) if key == "priced" else tokens_of(result)) is not None
-    if result.repeat is None:
-        return int(is_known), 1
-    parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
-    counts = [(part.asked, part.cached or 0, getattr(part, key) if is_known else 0) for part in parts]
-    return known_of(counts, is_cached=bool(result.cached))
+def answer_cost_of(result: EvalResult) -> float | None:
+    """Return what was paid for the answers of a case in US dollars; None: not reported. 0 if no call was made."""
+    costs = spent_of(result).answer
+    return 0.0 if result.cached and not costs.calls else costs.cost
 
 
-def known_of(parts: Iterable[tuple[N, N, N | None]], *, is_cached: bool) -> tuple[N, N]:
-    """Return for how many answers a figure is known, and how many answers count.
+def answer_tokens_of(result: EvalResult) -> TokenUsage | None:
+    """Return the tokens of the calls for the answers of a case, or of the answer if no call was made; None: unknown."""
+    costs = spent_of(result).answer
+    return costs.usage if costs.calls else tokens_of(result)
 
-    Cached answers count only if there are no others (`is_cached`): then the figures are theirs.
 
-    Args:
-        parts: Of the answers and of those that were asked again: how many there are, how many are cached, and for how
-            many the figure is known; None: for all.
-        is_cached: Whether all answers come from the cache.
-    """
-    counts = [(asked if is_cached else asked - cached, known) for asked, cached, known in parts]
-    return sum(count if known is None else known for count, known in counts), sum(count for count, _ in counts)
+def total_cost_of(result: EvalResult) -> float:
+    """Return what was paid for a case in US dollars, with its judges, as far as it is known."""
+    spent = spent_of(result)
+    return spent.answer.cost_usd + (0.0 if spent.judge is None else spent.judge.cost_usd)
 
 
 def known_parts(result: EvalResult) -> Mapping[str, str]:
-    """Return how many answers or calls each partial figure covers: `{"cost": "2 of 4 answers"}`."""
-    if result.repeat is None and result.judge_metrics is None:
-        return {}  # the figures of one answer are known or not
-    judges = result.judge_metrics or JudgeMetrics(0)
+    """Return how many calls each partial figure covers: `{"cost": "2 of 4 calls"}`."""
+    spent = spent_of(result)
+    judge = spent.judge or Costs()
     counts = {
-        "cost": (*known_answers(result, "priced"), "answers"),
-        "tokens": (*known_answers(result, "metered"), "answers"),
-        "judge_cost": (judges.known_costs, judges.calls, "calls"),
+        "cost": (spent.answer.cost_known, spent.answer.calls),
+        "tokens": (spent.answer.tokens_known, spent.answer.calls),
+        "judge_cost": (judge.cost_known, judge.calls),
     }
-    if result.cached:
-        del counts["cost"]  # cached answers cost nothing now
-    return {name: f"{known} of {asked} {noun}" for name, (known, asked, noun) in counts.items() if 0 < known < asked}
+    return {name: f"{known} of {calls} calls" for name, (known, calls) in counts.items() if 0 < known < calls}
 
 
 def judge_cost_of(result: EvalResult) -> float | None:
-    """Return the reported cost of the models that judged in US dollars, if any."""
-    metrics = result.judge_metrics
-    return metrics.cost_usd if metrics is not None and is_amount(metrics.cost_usd) else None
+    """Return what was paid for the models that judged in US dollars; None: not reported."""
+    judge = spent_of(result).judge
+    return None if judge is None else judge.cost
 
 
 def tokens_of(result: EvalResult) -> TokenUsage | None:

@@ -384,13 +384,6 @@ def is_error_of(value: JsonObject) -> bool:
     return value.get("error") is not None or value.get("status") == "error"
 
 
-def is_part(value: JsonObject, key: str) -> bool:
-    """Whether a figure covers only some answers of a result: `priced` for the cost, `metered` for tokens."""
-    repeat = _repeat(value)
-    confirm = repeat.get("confirm")
-    return any(is_measure(part.get(key)) for part in (repeat, confirm) if isinstance(part, Mapping))
-
-
 def ended_at(timestamp: Json) -> datetime | None:
     """Return when a case ended; None: the text of a result does not say so."""
     try:

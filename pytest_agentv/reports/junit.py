@@ -6,10 +6,10 @@ from typing import Final, TypeAlias
 
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.figures import (
+    answer_cost_of,
+    answer_tokens_of,
     judge_cost_of,
     known_parts,
-    paid_cost_of,
-    tokens_of,
     visible,
 )
 
@@ -35,7 +35,7 @@ def place_properties(eval_file: str, line: int) -> list[Property]:
 
 def result_properties(result: EvalResult) -> list[Property]:
     """Return the known figures of a result, and the scores of the evaluators that could judge."""
-    usage, cost, judge_cost = tokens_of(result), paid_cost_of(result), judge_cost_of(result)
+    usage, cost, judge_cost = answer_tokens_of(result), answer_cost_of(result), judge_cost_of(result)
     figures = [_shared("agentv_status", result.status)]
     if result.status != "error":
         figures.append(_shared("agentv_score", result.score))

@@ -28,13 +28,11 @@ from pytest_agentv.reports.figures import (
     format_cost,
     format_duration,
     format_score,
-    is_part,
     on_one_line,
     shown,
     visible,
 )
 from pytest_agentv.reports.gates import AS_JUDGED, Ending
-from pytest_agentv.reports.judged_cases import name_of_result
 from pytest_agentv.reports.reasons import STRICT_PASSES
 from pytest_agentv.reports.totals import (
     judged_results,
@@ -42,7 +40,6 @@ from pytest_agentv.reports.totals import (
     score_figures,
     score_statistics,
     total_figures,
-    with_earlier,
 )
 
 MARKDOWN_LIMIT: Final = 65_536
@@ -74,8 +71,6 @@ class RunVerdict(Record):
     """How a run ended."""
 
     results: tuple[EvalResult, ...]
-    earlier: tuple[EvalResult, ...] = ()
-    """Results that later ones replaced. Only their cost and tokens count."""
     expected_failures: frozenset[str] = frozenset()
     """Node ids of cases whose low score was expected (`xfail`)."""
     expected_words: str = "failed as expected"
@@ -145,7 +140,7 @@ def _head_lines(
     statistics = score_statistics([result.score for result in judged_results(verdict.results)])
     figures = [
         *(score_figures(statistics) if statistics else ()),
-        *total_figures(verdict.results, verdict.elapsed_ms, verdict.earlier),
+        *total_figures(verdict.results, verdict.elapsed_ms),
     ]
     if figures:
         yield table_row(figure.name for figure in figures)
@@ -265,20 +260,15 @@ def comment_lines(
     masker: Masker,
     limit: int = COMMENT_LIMIT,
     ending: Ending = AS_JUDGED,
-    *,
-    earlier: Sequence[EvalResult] = (),
-    base_earlier: Sequence[EvalResult] = (),
 ) -> Iterator[str]:
     """Yield the lines of a comment. With newlines they take at most `limit` bytes of UTF-8.
 
-    `base` are the results to compare with; None: there are none. `earlier` and `base_earlier` are those that were
-    replaced.
+    `base` are the results to compare with; None: there are none.
     Texts of others cannot become links, mentions or HTML.
     """
-    costs = _cost_reader(base_earlier), _cost_reader(earlier)
-    notes = tuple(_comparison(results, base, masker, costs)) if base is not None else ()
+    notes = tuple(_comparison(results, base, masker)) if base is not None else ()
     space = limit - len(MARKER) - 1
-    verdict = _verdict(results, ending).replace(notes=notes, earlier=tuple(earlier))
+    verdict = _verdict(results, ending).replace(notes=notes)
     lines = list(markdown_lines(verdict, masker, space))
     if not lines and notes:  # too long with the diffs
         end = notes.index("<details>") if "<details>" in notes else len(notes)
@@ -304,9 +294,7 @@ def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
     )
 
 
-def _comparison(
-    results: Sequence[EvalResult], base: Sequence[EvalResult], masker: Masker, costs: tuple[_Reader, _Reader]
-) -> Iterator[str]:
+def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], masker: Masker) -> Iterator[str]:
     key = matching_key(base, results)
     before = {key(result): result for result in base}
     both = [(before[key(result)], result) for result in results if key(result) in before]
@@ -323,7 +311,7 @@ def _comparison(
     yield f"Compared with the base over {count} of both{f'. Not compared: {rest}' if rest else ''}."
     yield ""
     if judged:
-        yield from _delta_table(judged, costs)
+        yield from _delta_table(judged)
     yield from _regressions([pair for pair in same if not (pair[0].dry_run or pair[1].dry_run)], masker)
     yield from _changed_answers(both, masker)
 
@@ -339,26 +327,18 @@ def _is_judged(result: EvalResult) -> bool:
     return result.status != "error" and not result.dry_run
 
 
-def _delta_table(pairs: Sequence[_Pair], costs: tuple[_Reader, _Reader]) -> Iterator[str]:
+def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:
     yield table_row(("", "Base", "Now", "Change"))
     yield table_row(("---", "---:", "---:", "---:"))
     rates = [sum(pair[side].status == "pass" for pair in pairs) / len(pairs) for side in (0, 1)]
     yield table_row(
         ("Passed", *(percent(rate).replace(" ", "") for rate in rates), f"{100 * (rates[1] - rates[0]):+.1f} points")
     )
-    cached = sum(any(each.cached and _whole_cost_of(each) is not None for each in pair) for pair in pairs)
+    cached = sum(any(each.cached and cost_of(each) is not None for each in pair) for pair in pairs)
     label = f"Cost, {cached:,} from the cache at the price first paid" if cached else "Cost"
-    yield from _change_row(label, pairs, costs, math.fsum, format_cost)
+    yield from _change_row(label, pairs, (cost_of, cost_of), math.fsum, format_cost)
     yield from _change_row("Mean latency", pairs, (duration_of, duration_of), fmean, format_duration)
     yield ""
-
-
-def _cost_reader(earlier: Sequence[EvalResult]) -> _Reader:
-    return with_earlier([each for each in earlier if not each.cached], name_of_result, _whole_cost_of)
-
-
-def _whole_cost_of(result: EvalResult) -> float | None:
-    return None if is_part(result, "priced") else cost_of(result)
 
 
 def _change_row(

@@ -1,6 +1,5 @@
 """Chooses the last result of each case among several results files, and finds missing ones."""
 
-import shutil
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_agentv.errors import FileError, locate
+from pytest_agentv.errors import locate
 from pytest_agentv.files.problems import Hint, Problem
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, text_or_none
 from pytest_agentv.model.results import ShardFigures
 from pytest_agentv.reports.judged_cases import CaseName, ended_at, is_error_of, name_of, result_fault
 from pytest_agentv.reports.reasons import failed_as_expected
-from pytest_agentv.runtime.files import write_pieces_atomically
 from pytest_agentv.store.readers import iter_foreign
-from pytest_agentv.store.writers import iter_answers, unjudged_folder
 
 
 class CaseResult(NamedTuple):
@@ -49,8 +46,6 @@ class Part(Record):
     """For cases with several results, the one before the last."""
     problems: tuple[Problem, ...] = ()
     hints: tuple[Hint, ...] = ()
-    has_answers: bool = False
-    """Whether single answers of repeated cases lie beside the file."""
 
     @property
     def suite(self) -> str | None:
@@ -95,8 +90,7 @@ def read_part(path: Path) -> Part:
             if before is not None and not result.is_of(before):
                 replaced[name] = before
             results[name] = result
-    has_answers = next(iter_answers(path), None) is not None
-    return Part(path, results, replaced, tuple(problems), tuple(hints), has_answers=has_answers)
+    return Part(path, results, replaced, tuple(problems), tuple(hints))
 
 
 def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> CaseResult:
@@ -297,36 +291,3 @@ def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> It
             yield f"shard {index}/{count} has no results"
         elif there < cases[index]:
             yield f"shard {index}/{count} has results of {there:,} of its {cases[index]:,} cases"
-
-
-# Copies the unjudged answers beside results files, to lie beside the merged file.
-
-
-def copy_unjudged(sources: Sequence[Path], out: Path) -> None:
-    """Copy the unjudged answers of some results files, so that a run that resumes the merged file finds them.
-
-    Raises `FileError`.
-    """
-    others = [path for path in sources if _real(path) != _real(out)]
-    if len(others) == len(sources):  # what lies beside `out` belongs to the file that is overwritten
-        shutil.rmtree(unjudged_folder(out), ignore_errors=True)
-    for folder in map(unjudged_folder, others):
-        for path in folder.glob("*.json"):
-            _copy(path, unjudged_folder(out))
-
-
-def _real(path: Path) -> Path:
-    """Return a path whose folder has one name only. The file may be a link: its answers lie beside the link."""
-    return path.parent.resolve() / path.name
-
-
-def _copy(path: Path, folder: Path) -> None:
-    """Copy a file byte by byte: a damaged one, which no run reads, must not keep the others from being merged."""
-    write_pieces_atomically(folder / path.name, [_content(path)])
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise FileError(path, f"cannot be read: {error.strerror or error}") from None

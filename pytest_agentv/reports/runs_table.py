@@ -22,8 +22,6 @@ from pytest_agentv.reports.figures import (
     tokens_of,
     visible,
 )
-from pytest_agentv.reports.figures import is_part as figures_is_part
-from pytest_agentv.reports.judged_cases import is_part
 
 _LISTED: Final = 10
 _LONGEST_NAME: Final = 30
@@ -39,10 +37,6 @@ class CaseOutcome(Record):
     cost_usd: float | None = None
     tokens: float | None = None
     duration_ms: float | None = None
-    is_priced: bool = True
-    """Whether the cost, if known, is the cost of all answers."""
-    is_metered: bool = True
-    """The same for the tokens."""
     is_cached: bool = False
     """Whether the answer came from the cache, so that the cost was paid by an earlier run."""
 
@@ -193,8 +187,8 @@ def _figures(outcomes: Sequence[CaseOutcome]) -> RunFigures:
         tokens=sum(tokens) if tokens else None,
         median_ms=statistics.median(times) if times else None,
         p95_ms=times[max(0, -(-95 * len(times) // 100) - 1)] if times else None,
-        cost_cases=sum(each.cost_usd is not None and each.is_priced for each in judged),
-        token_cases=sum(each.tokens is not None and each.is_metered for each in judged),
+        cost_cases=sum(each.cost_usd is not None for each in judged),
+        token_cases=sum(each.tokens is not None for each in judged),
         cached_cases=sum(each.cost_usd is not None and each.is_cached for each in outcomes),
     )
 
@@ -253,8 +247,6 @@ def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
                 cost_usd=cost_of(result),
                 tokens=None if usage is None else usage.total,
                 duration_ms=duration_of(result),
-                is_priced=not figures_is_part(result, "priced"),
-                is_metered=not figures_is_part(result, "metered"),
                 is_cached=bool(result.cached),
             )
     if len(groups) > 1:
@@ -337,8 +329,6 @@ def _outcome(value: JsonObject) -> CaseOutcome:
         cost_usd=_amount(_metric(value, "cost_usd")),
         tokens=sum(counts) if counts and all(map(is_amount, counts)) else None,
         duration_ms=_amount(_metric(value, "duration_ms")),
-        is_priced=not is_part(value, "priced"),
-        is_metered=not is_part(value, "metered"),
         is_cached=value.get("cached") is True,
     )
 

@@ -59,15 +59,13 @@ def summary_lines(
     results_path: Path | None = None,
     dry_run: bool = False,
     elapsed_ms: float | None = None,
-    earlier: Sequence[EvalResult] = (),
     outcomes: Outcomes = _AS_SCORED,
     shown_errors: Collection[str] = (),
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
-    `earlier` are results that were replaced. Only their cost and tokens count. `shown_errors` are the node ids of
-    cases whose errors pytest has shown in full. A run without failures gets at most eight lines, and the table of its
-    combinations.
+    `shown_errors` are the node ids of cases whose errors pytest has shown in full. A run without failures gets at most
+    eight lines, and the table of its combinations.
     """
     if not results:
         yield SummaryLine("No results to summarize")
@@ -83,7 +81,7 @@ def summary_lines(
     yield SummaryLine(f"Total eval cases: {len(results):,} ({text})", style)
     statistics = score_statistics([result.score for result in judged_results(results)])
     scores = list(score_figures(statistics)) if statistics else []
-    totals = list(total_figures(results, elapsed_ms, earlier))
+    totals = list(total_figures(results, elapsed_ms))
     if all(outcomes.of(result) == "pass" for result in results):
         yield from _figure_lines([*_joined(scores), *(figure for figure in totals if figure.name != "Time")])
     else:

@@ -33,7 +33,7 @@ class Asking:
 
     def __init__(self, config: pytest.Config, options: RunOptions) -> None:
         self.is_for_all = options.run == "always" or bool(
-            options.dry_run or options.eval_id or options.resume or options.retry_errors
+            options.dry_run or options.eval_id or options.resume or options.rejudge or options.retry_errors
         )
         """Whether all cases run, because of the rule or because of an option that only evals have."""
         self.is_paid_only = options.run == "asked-if-paid"

@@ -14,6 +14,7 @@ from pytest_agentv.model.options import (
     DEFAULT_BASELINE,
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
+    DEFAULT_KEEP_ANSWERS,
     MAX_WORKERS,
     RUN_OPTIONS,
     RunOption,
@@ -82,6 +83,8 @@ def ini_name(config: pytest.Config) -> str:
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
 
+_KEEP_HELP = "Days for which answers are kept in .agentv/answers.sqlite for later runs (default: 30; 0: none are kept)."
+
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
 """Options whose flags override cases and files. Their ini keys do not."""
 
@@ -101,6 +104,7 @@ def add_options(parser: pytest.Parser) -> None:
         list(DEFAULT_EXPLORATION_TOOLS),
     )
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
+    parser.addini("agentv_keep_answers", _KEEP_HELP, default=str(DEFAULT_KEEP_ANSWERS))
 
 
 def attach_optional_values(args: list[str]) -> None:
@@ -122,6 +126,10 @@ def check_options(config: pytest.Config) -> None:
     """Check the options before anything is collected. Raises `pytest.UsageError`."""
     eval_globs(config)
     words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
+    alone = [word for word in ("resume", "retry_errors", "cache", "dry_run") if config.getoption(f"agentv_{word}")]
+    if config.getoption("agentv_rejudge") is not None and alone:
+        flags = " and ".join(f"--agentv-{word.replace('_', '-')}" for word in alone)
+        raise pytest.UsageError(f"--agentv-rejudge asks no target, so it cannot be combined with {flags}")
     if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
     _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
@@ -155,7 +163,7 @@ def run_options(config: pytest.Config) -> "RunOptions":
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     _check_workers(config, values["workers"], f"{ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
-    for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume"):
+    for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume", "rejudge"):
         values[name] = None if values[name] is None else cwd / values[name]
     targets = _names(values["target"])
     if values["baseline"] is not None:
@@ -171,9 +179,18 @@ def run_options(config: pytest.Config) -> "RunOptions":
             "several_targets": _if_several(targets),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
+            "keep_answers": _keep_answers(config),
             "exploration_tools": ini_names(config, "agentv_exploration_tools"),
         }
     )
+
+
+def _keep_answers(config: pytest.Config) -> int:
+    written = str(config.getini("agentv_keep_answers")).strip()
+    if not written.isdecimal():
+        text = f"expected a number of days, got {written!r} (0: no answers are kept)"
+        raise pytest.UsageError(f"{ini_name(config)}: agentv_keep_answers: {text}")
+    return int(written)
 
 
 def several_targets(config: pytest.Config) -> tuple[str, ...]:
@@ -195,7 +212,7 @@ def _if_several(targets: tuple[str, ...]) -> tuple[str, ...]:
 
 def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
     """Whether an option or a hook may run cases elsewhere. The workers of xdist run their own cases."""
-    if hasattr(config, "workerinput") or options.executor == "local":
+    if hasattr(config, "workerinput") or options.executor == "local" or options.rejudge is not None:
         return False
     return options.executor is not None or _has_executor_hook(config)
 

@@ -4,12 +4,11 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pytest_agentv.errors import AgentvError, FileError
+from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import ATOMS, Json, JsonObject
 from pytest_agentv.model.options import OutputFormat
@@ -17,7 +16,7 @@ from pytest_agentv.model.results import ErrorDetail, EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import compact_json
 from pytest_agentv.runtime.files import LockedAppender
-from pytest_agentv.store.readers import Entry, check_entry, input_fault, iter_entries, iter_texts
+from pytest_agentv.store.readers import input_fault, iter_entries, iter_texts
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -272,19 +271,9 @@ def _whole_text(text: str) -> str:
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def answers_path(results_path: Path) -> Path:
-    """Return the file beside a results file that keeps single answers of repeated cases during a run."""
-    return results_path.with_name(f".{results_path.name}.answers.jsonl")
-
-
 def verdict_path(results_path: Path) -> Path:
     """Return the path of the verdict on a run, beside its results: `run.verdict.json`, `run.yaml.verdict.json`."""
     return results_path.with_name(f"{results_path.name.removesuffix('.jsonl')}.verdict.json")
-
-
-def unjudged_folder(results_path: Path) -> Path:
-    """Return the folder beside a results file that keeps answers of models until they are judged."""
-    return results_path.with_name(f".{results_path.name}.unjudged")
 
 
 def default_results_path(cwd: Path, started: datetime, output_format: OutputFormat) -> Path:
@@ -292,30 +281,6 @@ def default_results_path(cwd: Path, started: datetime, output_format: OutputForm
     time = started.astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%S")
     milliseconds = started.microsecond // 1000
     return cwd / ".agentv" / "results" / f"eval_{time}-{milliseconds:03}Z.{output_format}"
-
-
-def iter_answers(results_path: Path, run_id: str | None = None) -> Iterator[tuple[int, EvalResult]]:
-    """Yield the answers that were kept beside a results file, or those of one run, with their numbers.
-
-    Skips what cannot be read, such as the half line of a killed writer: such an answer is asked again.
-    """
-    return ((number, result) for _, number, result in iter_answer_lines(results_path, run_id))
-
-
-def iter_answer_lines(results_path: Path, run_id: str | None = None) -> Iterator[tuple[int, int, EvalResult]]:
-    """Yield the same as `iter_answers`, with line numbers from 1."""
-    path = answers_path(results_path)
-    if not path.is_file():
-        return
-    with suppress(AgentvError):
-        for entry in iter_entries(path, run_id):
-            if isinstance(entry, Problem):
-                continue
-            value: dict[str, Json] = dict(entry.value)
-            number = value.pop(NUMBER, None)
-            checked = check_entry(path, Entry(entry.line, value))
-            if isinstance(number, int) and not isinstance(checked, Problem):
-                yield entry.line, number, checked.result
 
 
 def amend(path: Path, run_id: str, output_format: OutputFormat, additions: Mapping[ItemKey, JsonObject]) -> None:

@@ -25,10 +25,6 @@ def called(project):
     return sorted(started)
 
 
-def entries(project):
-    return sorted(path for path in (project.path / ".agentv/cache").rglob("*") if path.is_file())
-
-
 @pytest.mark.scenario("Caching control")
 @pytest.mark.parametrize(
     ("flags", "ini"), [varied(["--agentv-cache"], ""), ([], "agentv_cache = true"), (["--agentv-cache", "-n2"], "")]
@@ -41,7 +37,6 @@ def test_an_answer_is_paid_for_once_and_marked_when_it_comes_from_the_cache(proj
     assert first.outcomes == second.outcomes == {"passed": 4, "failed": 1}
     assert [result.get("cached") for result in first.results] == [None] * 5
     assert [result.get("cached") for result in second.results] == [True] * 5
-    assert len(entries(project)) == 5
 
 
 def test_failed_calls_are_made_again_and_another_prompt_is_asked_anew(project):
@@ -52,89 +47,58 @@ def test_failed_calls_are_made_again_and_another_prompt_is_asked_anew(project):
     run = project.run("--agentv-cache")
     assert called(project) == ["breaks", "edited"]
     assert run.statuses == {"breaks": "error", "edited": "pass"}
-    assert len(entries(project)) == 2
 
 
 @pytest.mark.scenario("Caching control")
-def test_without_the_flag_answers_are_neither_kept_nor_reused(project):
+@pytest.mark.parametrize(("days", "calls"), [(30, 2), (0, 3)])
+def test_without_the_flag_answers_are_kept_and_not_reused(project, days, calls):
+    project.write("pytest.ini", f"[pytest]\nagentv_keep_answers = {days}\n")
     write_cases(project, numbered(2))
     project.run()
-    assert entries(project) == []
     project.run("--agentv-cache")
     assert [result.get("cached") for result in project.run().results] == [None] * 2
-    assert called(project) == ["case-0"] * 3 + ["case-1"] * 3
+    assert called(project) == ["case-0"] * calls + ["case-1"] * calls
+    assert (project.path / ".agentv/answers.sqlite").exists() == bool(days)
 
 
 def test_the_latency_of_a_kept_answer_is_that_of_its_call(project):
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello, delay_ms: 60}]\n")
+    target = "{name: default, provider: cli, command_template: sleep 0.06; echo hello}"
+    project.write("targets.yaml", f"targets: [{target}]\n")
     case = "{id: a, expected_outcome: o, input: q, evaluators: [{name: fast, latency: 40}]}"
     project.write("a.eval.yaml", f"evalcases: [{case}]\n")
     (first,), (second,) = (project.run("--agentv-cache").results for _ in range(2))
     assert [first["status"], second["status"]] == ["fail", "fail"]
     assert (second["cached"], second["execution_metrics"]) == (True, first["execution_metrics"])
-    (entry,) = entries(project)
-    kept = json.loads(entry.read_text())
-    del kept["duration_ms"]  # as an earlier version kept it
-    entry.write_text(json.dumps(kept))
-    (third,) = project.run("--agentv-cache").results
-    assert (third["status"], third.get("execution_metrics")) == ("fail", None)
-    assert third["misses"] == ["No duration data available in trace"]
 
 
-def test_a_dry_run_neither_fills_nor_uses_the_cache(project):
+def test_a_dry_run_neither_fills_nor_uses_the_store(project):
     write_cases(project, numbered(2))
-    assert [result.get("cached") for result in project.run("--agentv-cache", "--agentv-dry-run").results] == [None] * 2
-    assert entries(project) == []
-    project.run("--agentv-cache")
-    dry = project.run("--agentv-cache", "--agentv-dry-run")
-    assert {result["candidate_answer"] for result in dry.results} == {'{"answer":"Mock dry-run response"}'}
-    assert [result.get("cached") for result in dry.results] == [None] * 2
+    for calls in (["case-0", "case-1"], []):
+        dry = project.run("--agentv-cache", "--agentv-dry-run")
+        assert {result["candidate_answer"] for result in dry.results} == {'{"answer":"Mock dry-run response"}'}
+        assert [result.get("cached") for result in dry.results] == [None] * 2
+        project.run("--agentv-cache")
+        assert called(project) == calls
 
 
-NOT_CACHED = "answers could not be cached, so that later runs pay for them again: "
-CANNOT_CACHE = "evalcases:\n" + "".join(f"  - {{id: c{each}, expected_outcome: x, input: hi}}\n" for each in range(4))
-
-
-def write_targets(project, **targets):
-    project.write("targets.yaml", json.dumps({"targets": [{"name": name, **keys} for name, keys in targets.items()]}))
+NOT_KEPT = "answers cannot be kept, so that a run which goes on with this one pays for them again: "
 
 
 @pytest.mark.parametrize("mode", [[], ["-n2"], TWO, ["--agentv-repeat=2"]], ids=str)
-def test_a_run_warns_once_that_its_answers_cannot_be_cached(project, mode):
-    judge = {"provider": "mock", "response": json.dumps({"score": 1.0})}
-    write_targets(project, default={"provider": "mock", "response": "hi", "judge_target": "judge"}, judge=judge)
-    project.write("a.eval.yaml", CANNOT_CACHE)
-    project.write(".agentv/cache", "a file\n")
-    run = project.run("--agentv-cache", *mode)
+def test_a_run_warns_once_that_its_answers_cannot_be_kept(project, mode):
+    write_cases(project, numbered(4))
+    (project.path / ".agentv/answers.sqlite").mkdir(parents=True)
+    run = project.run(*mode)
     assert set(run.statuses.values()) == {"pass"}
-    assert run.text.count(f".agentv/cache: {NOT_CACHED}Not a directory") == 1
-    assert NOT_CACHED not in project.run(*mode).text
+    assert run.text.count(f".agentv/answers.sqlite: {NOT_KEPT}[Errno 21] Is a directory") == 1
 
 
-def test_a_run_warns_of_an_embedding_that_cannot_be_cached(project):
-    with FakeLlm() as server:
-        model = {"provider": "openai", "base_url": server.script("e"), "model": "m", "api_key": "k"}
-        write_targets(project, default={"provider": "mock", "response": "hi"}, embeddings=model)
-        check = "evaluators: [{name: s, type: similar, value: hi, target: embeddings, threshold: 0.5}]"
-        project.write("a.eval.yaml", f"evalcases:\n  - {{id: a, expected_outcome: x, input: hi, {check}}}\n")
-        assert NOT_CACHED not in project.run("--agentv-cache").text
-        embedding = next(path for path in entries(project) if "vector" in path.read_text())
-        embedding.unlink()
-        embedding.parent.rmdir()
-        embedding.parent.touch()
-        run = project.run("--agentv-cache")
-    assert run.statuses == {"a": "pass"}
-    assert run.text.count(NOT_CACHED) == 1
-
-
-def test_a_project_that_makes_warnings_errors_hears_of_answers_that_cannot_be_cached(project):
-    write_targets(project, default={"provider": "mock", "response": "hi"})
-    check = "evaluators: [{name: h, type: heuristic, hits: [hi]}]"
-    project.write("a.eval.yaml", f"evalcases:\n  - {{id: a, expected_outcome: x, input: hi, {check}}}\n")
-    project.write(".agentv/cache", "a file\n")
-    run = project.run("--agentv-cache", "-W", "error::pytest_agentv.AgentvWarning")
+def test_a_project_that_makes_warnings_errors_hears_of_answers_that_cannot_be_kept(project):
+    write_cases(project, numbered(1))
+    (project.path / ".agentv/answers.sqlite").mkdir(parents=True)
+    run = project.run("-W", "error::pytest_agentv.AgentvWarning")
     assert run.outcomes == {"errors": 1}
-    assert NOT_CACHED in run.text
+    assert NOT_KEPT in run.text
     assert run.internals == []
 
 
@@ -471,7 +435,7 @@ def test_each_vote_of_a_panel_is_a_reply_of_its_own_and_found_again(project_in_a
     project.write("a.eval.yaml", f"evalcases: [{case}]\n")
     (first,), (second,) = (project.run("--agentv-cache").results for _ in range(2))
     assert (project.path / "asked").read_text() == "x" * calls
-    assert (first["judge_metrics"]["calls"], second["judge_metrics"]["cached"]) == (calls, calls)
+    assert [each["spent"]["judge"]["calls"] for each in (first, second)] == [calls, 0]
     assert sorted(re.findall(r"vote (\d)", first["reasoning"])) == [str(number) for number in range(calls)]
     assert (second["score"], second["reasoning"]) == (first["score"], first["reasoning"])
 

@@ -203,7 +203,8 @@ def told(value: Any) -> Any:
     """Return plain data without what is empty or differs from run to run."""
     if isinstance(value, dict):
         kept = {key: told(item) for key, item in value.items() if key not in VOLATILE and not key.endswith("_hash")}
-        return {key: item for key, item in kept.items() if item not in (None, [], {})}
+        empty = (None, [], {}, *([0] if "cost_known" in value else []))  # what calls took: most report nothing
+        return {key: item for key, item in kept.items() if item not in empty}
     return [told(item) for item in value] if isinstance(value, list) else value
 
 

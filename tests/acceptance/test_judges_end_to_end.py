@@ -134,7 +134,8 @@ def judge(case):
     return Result(score=float("score" in reply.raw_text))
 """
 SCRIPTED = "evaluators: [{name: s, type: code_judge, script: [python3, script.py], target: true}]"
-ONE = {"calls": 1, "token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25}
+ONE = {"calls": 1, "cost_usd": 0.25, "cost_known": 1, "input": 100, "output": 20, "tokens_known": 1}
+UNKNOWN = {"calls": 1, "cost_usd": 0, "cost_known": 0, "input": 0, "output": 0, "tokens_known": 0}
 ALL_KINDS = """
 evaluators:
   - {name: words, type: heuristic, hits: [hello]}
@@ -162,15 +163,15 @@ def test_what_judges_took_is_recorded_for_each_evaluator_and_for_the_case(paid):
     assert "judge_metrics" not in words
     assert [each["judge_metrics"] for each in (quality, polite, both, script)] == [ONE] * 4
     assert [each.get("judge_metrics") for each in both["evaluator_results"]] == [ONE, None]
-    assert result["judge_metrics"] == {"calls": 5, "token_usage": {"input": 500, "output": 100}, "cost_usd": 1.25}
-    assert result["execution_metrics"]["cost_usd"] == 0.05
+    assert result["spent"]["judge"] == {name: 5 * figure for name, figure in ONE.items()}
+    assert result["spent"]["answer"]["cost_usd"] == result["execution_metrics"]["cost_usd"] == 0.05
 
 
 def test_judges_are_in_the_summary_and_a_cached_reply_costs_nothing(paid, project):
-    assert paid(JUDGED, "--agentv-cache")["judge_metrics"] == ONE
+    assert paid(JUDGED, "--agentv-cache")["spent"]["judge"] == ONE
     run = project.run("--agentv-cache", "--agentv-out=again.jsonl")
     again = json.loads((project.path / "again.jsonl").read_text())
-    assert again["judge_metrics"] == {"calls": 0, "cached": 1}
+    assert [costs["calls"] for costs in again["spent"].values()] == [0, 0]
     assert not [line for line in run.lines if line.startswith(("Cost:", "Tokens:"))]
     fresh = project.run()
     assert "Cost:             $0.0500; $0.2500 for judges" in fresh.lines
@@ -191,8 +192,8 @@ evaluators:
         aggregator: {type: weighted_average}
         evaluators: [{name: quality, type: llm_judge}, {name: plain, contains: hello}]
 """
-    assert paid(nested, "--agentv-cache")["judge_metrics"]["calls"] == 2
-    assert paid(nested, "--agentv-cache")["judge_metrics"] == {"calls": 0, "cached": 2}
+    assert paid(nested, "--agentv-cache")["spent"]["judge"]["calls"] == 2
+    assert paid(nested, "--agentv-cache")["spent"]["judge"]["calls"] == 0
 
 
 @pytest.mark.parametrize("breaks", ["{name: broken, python: '1 / 0'}", "{name: fine, contains: hello}"])
@@ -202,7 +203,7 @@ def test_what_members_took_is_not_lost_with_a_composite_that_breaks(paid, breaks
         f"evaluators: [{{name: c, type: composite, evaluators: [{{name: q, type: llm_judge}}, {breaks}],"
         f" aggregator: {aggregator}}}]"
     )
-    assert (result["status"], result["judge_metrics"]) == ("error", ONE)
+    assert (result["status"], result["spent"]["judge"]) == ("error", ONE)
 
 
 def test_what_a_script_asked_is_not_lost_when_the_target_tells_an_error_and_its_cost(paid, project):
@@ -217,19 +218,19 @@ def judge(prompt):
 """,
     )
     result = paid(SCRIPTED)
-    assert (result["status"], result["judge_metrics"]) == ("error", ONE)
+    assert (result["status"], result["spent"]["judge"]) == ("error", ONE)
     assert "out of turns" in result["error"]
 
 
 def test_answers_that_could_not_be_judged_count_once_when_the_case_goes_on(paid, project):
-    """All three of the first run: the result of the second has what they took."""
+    """The store has the answers of the first run, and what its judges may have cost."""
     down = project.path / "down"
     down.touch()
     flags = ("--agentv-out=run.jsonl", "--agentv-stop=never")
     assert paid("repeat: 3", *flags) is None
     down.unlink()
     run = project.run(*flags, "--agentv-resume=run.jsonl", "--agentv-retry-errors")
-    assert "Cost:             $0.3000; $0.7500 for judges, known for 3 of 6 calls" in run.lines
+    assert "Cost:             $0.1500; $0.7500 for judges, known for 3 of 6 calls" in run.lines
     assert not [line for line in run.lines if line.startswith("Reruns:")]
 
 
@@ -255,5 +256,5 @@ def test_replies_that_led_to_a_judgement_are_kept_and_cost_nothing_again(judged,
 def test_figures_of_a_judge_that_cannot_be_are_left_out_and_told(paid, project, evaluators, figures, said):
     agent = (project.path / "agent.py").read_text()
     project.write("agent.py", agent.replace('"token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25', figures))
-    assert paid(evaluators)["judge_metrics"] == {"calls": 1}
+    assert paid(evaluators)["spent"]["judge"] == UNKNOWN
     assert project.run("-o", "log_cli=true").text.count(said) == 1

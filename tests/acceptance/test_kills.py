@@ -5,26 +5,21 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-import warm
+from kills import LONGEST_RUN, WORKERS, children, command_of, start, wait_for_the_end
 from thorough import tries
 
 CASES = 12
-WORKERS = 3
 KILLS = tries(20, 50)
 LONGEST_DELAY = 0.35
 """Seconds from a run's first call to the kill; an undisturbed run takes about that long."""
 PAUSE = 0.005
 """Seconds between two looks at the processes; a judge lives longer."""
-LONGEST_RUN = 300.0
-"""Seconds after which a run, or a process of one that was killed, hangs; it is a matter of a few on an idle machine."""
 SEED = 20261121
 
 AGENT = """
@@ -61,50 +56,6 @@ def write_project(folder: Path) -> None:
     (evals / "kills.eval.yaml").write_text(json.dumps({"evalcases": cases}))
 
 
-def start(folder: Path, *args: str) -> "subprocess.Popen[bytes]":
-    without = [
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:hypothesispytest",
-        "-p",
-        "no:anyio",
-        "-p",
-        "no:rerunfailures",
-    ]  # they only take time
-    command = [sys.executable, "-m", "pytest", "-q", *without, "--agentv-out=out.jsonl"]
-    return warm.Popen(
-        [*command, f"--agentv-workers={WORKERS}", *args],
-        cwd=folder,
-        env={**os.environ, "CALLS": str(folder / "calls.txt")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-def children(pid: int) -> Iterator[int]:
-    """Yield all descendants of a process. Any of them may end meanwhile."""
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:
-        return
-    for task in tasks:
-        try:
-            pids = task.joinpath("children").read_text().split()
-        except OSError:
-            continue
-        for child in map(int, pids):
-            yield child
-            yield from children(child)
-
-
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
-
-
 def victims(kind: str, process: "subprocess.Popen[bytes]") -> list[int]:
     if kind == "controller":
         return [process.pid]
@@ -126,18 +77,6 @@ def kill_one(kind: str, process: "subprocess.Popen[bytes]") -> list[int]:
                 return family
         time.sleep(PAUSE)
     return family
-
-
-def wait_for_the_end(pids: list[int]) -> list[str]:
-    """Wait until processes are gone; return the commands of those that are not."""
-    deadline = time.monotonic() + LONGEST_RUN
-    commands = {pid: command_of(pid) for pid in pids}
-    while time.monotonic() < deadline:
-        left = [command for pid, command in commands.items() if command and command_of(pid) == command]
-        if not left:
-            return []
-        time.sleep(0.02)
-    return left
 
 
 def read(folder: Path) -> tuple[list[dict[str, Any]], int]:

@@ -1,6 +1,5 @@
 """Cases that are asked more than once: `repeat`, `min_pass_rate`, and what they meet."""
 
-import json
 import re
 import xml.etree.ElementTree as ET
 
@@ -69,17 +68,9 @@ def test_each_case_is_one_item_and_is_judged_by_as_many_answers_as_it_takes(proj
     rates = [float(properties["lamp"][f"agentv_pass_rate{end}"]) for end in ("_low", "", "_high")]
     assert rates == [lamp["pass_rate_low"], lamp["pass_rate"], lamp["pass_rate_high"]]
     assert not JUNIT & set(properties["rope"])
-    assert no_journal(project)
 
 
 JUNIT = {"agentv_repeat", "agentv_judged", "agentv_passes", "agentv_stopped"}
-
-
-def no_journal(project):
-    """Whether nothing is left but results, unless an error may be retried."""
-    kept = {path.name for path in project.path.glob(".out-*") if "answers" in path.name}
-    has_errors = any('"status":"error"' in path.read_text() for path in project.path.glob("out-*.jsonl"))
-    return bool(kept) == has_errors
 
 
 @pytest.mark.parametrize("flags", [(), ("--agentv-workers=20",), varied(("-n", "2", "--agentv-workers=20"))])
@@ -205,8 +196,10 @@ def test_all_answers_are_included_on_demand_with_secrets_masked(project, monkeyp
     assert [answer["candidate_answer"].split()[0] for answer in answers] == ["0", "1", "2"]
     assert {answer["status"] for answer in answers} == {"pass"}
     assert not {"eval_id", "case_hash", "run_id"} & set(answers[0])
-    everything = "".join(path.read_text() for path in project.path.rglob("*") if path.suffix == ".jsonl")
-    assert "8d1f0a7c55" not in everything + run.text
+    files = [path for path in project.path.rglob("*") if path.suffix == ".jsonl" or "sqlite" in path.name]
+    everything = b"".join(path.read_bytes() for path in files)
+    assert b"a.eval.yaml::tent" in (project.path / ".agentv/answers.sqlite").read_bytes()
+    assert b"8d1f0a7c55" not in everything + run.text.encode()
 
 
 LEAKING_AGENT = """
@@ -215,16 +208,6 @@ import os
 def answer(prompt, request):
     return f"{request.answer} hello {os.environ['SHOP_API_KEY']}"
 """
-
-
-def test_the_journal_of_answers_holds_no_secret(project, monkeypatch):
-    monkeypatch.setenv("SHOP_API_KEY", "hello-8d1f0a7c55")
-    project.write("repeating_agent.py", LEAKING_AGENT.replace("return", "if request.answer: raise OSError\n    return"))
-    write_suite(project, {"tent": "ppp"}, repeat=3)
-    project.run()  # ends in an error, whose answers are kept
-    (journal,) = project.path.glob(".out-1.jsonl.answers.jsonl")
-    assert "hello" in journal.read_text()
-    assert "8d1f0a7c55" not in journal.read_text()
 
 
 def test_a_dry_run_mocks_all_answers(project):
@@ -283,8 +266,9 @@ def test_a_rerun_asks_all_answers_anew_and_is_warned_of_once(project, mode):
     run = project.run("--reruns=2", *mode)
     assert run.outcomes["failed"] == 2
     last = {result["eval_id"]: result for result in run.results}
-    assert "reruns" not in last["tent"]["repeat"]
-    assert last["lamp"]["repeat"]["reruns"] == last["hook"]["repeat"]["reruns"] == 2
+    assert {name: result.get("reruns") for name, result in last.items()} == {"tent": None, "lamp": 2, "hook": 2}
+    assert asked(project.path) == ["hook 0"] * 3 + ["lamp 0"] * 3 + ["tent 0", "tent 1"]
+    assert {"Cost:             $2.0000", "Reruns:           4"} <= set(run.lines)
     said = [line for line in run.lines if "all 2 answers are asked anew" in line]
     assert len(said) == 1
 
@@ -301,8 +285,10 @@ def test_an_item_that_is_ended_keeps_the_answers_that_were_paid_for(project):
     run = project.run("--timeout=2", "--agentv-out=own.jsonl")
     assert run.outcomes == {"errors": 1}
     assert asked(project.path) == ["tent 0", "tent 1", "tent 2"]
-    journal = (project.path / ".own.jsonl.answers.jsonl").read_text().splitlines()
-    assert [json.loads(line)["answer"] for line in journal] == [0, 1]
+    assert "Cost:             $0.5000" in run.lines
+    again = project.run("--agentv-repeat=2", "--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
+    assert (asked(project.path), again.outcomes["passed"]) == ([], 1)
+    assert "Cost:             $0.5000" in again.lines
 
 
 def test_provider_batching_makes_a_call_for_each_answer_of_all_cases(project, python):

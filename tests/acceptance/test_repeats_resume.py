@@ -1,9 +1,10 @@
 """Answers of repeated cases are paid for once: after a kill, from the cache, in a run that goes on."""
 
 import json
+import shutil
 
 import pytest
-from repeating_agent import asked, counts, write_project, write_suite
+from repeating_agent import answered, asked, counts, write_project, write_suite
 from thorough import varied
 
 from pytest_agentv.cli.main import main
@@ -13,17 +14,6 @@ from pytest_agentv.cli.main import main
 def project(project):
     write_project(project)
     return project
-
-
-def journal(project, name="own.jsonl"):
-    """Return the answers that are kept beside a results file."""
-    path = project.path / f".{name}.answers.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return sorted((line["eval_id"], line["answer"]) for line in map(json.loads, lines))
-
-
-def leftovers(project):
-    return [path.name for path in project.path.iterdir() if "answers" in path.name]
 
 
 def results(project, name="own.jsonl"):
@@ -38,21 +28,19 @@ def test_a_run_that_was_killed_among_answers_pays_for_none_of_them_twice(project
     write_suite(project, SUITE, repeat=5)
     flags = (*flags, "--agentv-stop=never")
     project.run("--agentv-out=own.jsonl", *flags, subprocess=True)
-    before, kept = asked(project.path), journal(project)
-    assert ("lamp", 2) not in kept
-    in_flight = set(before) - {f"{eval_id} {number}" for eval_id, number in kept}
-    finished = results(project) if (project.path / "own.jsonl").exists() else {}
+    before, done = set(asked(project.path)), answered(project.path)
+    assert "lamp 2" in before - done
     resumed = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", *flags)
     again = asked(project.path)
-    assert set(again) & set(before) <= in_flight
-    assert sorted(set(before) | set(again)) == sorted(f"{name} {number}" for name in SUITE for number in range(5))
-    assert counts(again).get("tent", 0) == 0 or "tent" not in finished
+    assert set(again) & before == before - done, "only the answers in flight are asked again"
+    assert before | set(again) == {f"{name} {number}" for name in SUITE for number in range(5)}
+    assert len(again) == 15 - len(done)
     last = results(project)
     assert {name: result["status"] for name, result in last.items()} == {"tent": "pass", "lamp": "pass", "hook": "fail"}
     assert all(result["repeat"]["judged"] == 5 for result in last.values())
-    assert sum(result["execution_metrics"]["cost_usd"] for result in last.values()) == 15 * 0.25
+    for result in last.values():
+        assert result["execution_metrics"]["cost_usd"] == result["spent"]["answer"]["cost_usd"] == 5 * 0.25
     assert "Cost:             $3.7500" in resumed.lines
-    assert leftovers(project) == []
 
 
 def test_ctrl_c_among_answers_ends_the_run_and_loses_none(project):
@@ -65,65 +53,37 @@ def test_ctrl_c_among_answers_ends_the_run_and_loses_none(project):
     run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
     assert counts(asked(project.path)) == {"tent": 3, "lamp": 5}
     assert run.outcomes == {"passed": 2}
-    assert leftovers(project) == []
 
 
 @pytest.mark.parametrize("flags", [(), varied(("-n1",))], ids=str)
 def test_answers_of_an_edited_case_are_kept_although_its_older_version_has_a_verdict(project, flags):
-    """A run of another case deleted them, or the interrupted run itself."""
     write_suite(project, {"tent": "p", "lamp": "ppppp"}, repeat=5)
     project.run("--agentv-out=own.jsonl", *flags)
     asked(project.path)
     write_suite(project, {"tent": "p", "lamp": "pppkp"}, repeat=5)
     own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", *flags)
     project.run(*own, "--agentv-stop=never", subprocess=True)
-    kept = [("lamp", number) for number in range(3)]
-    assert set(journal(project)) >= set(kept)
+    assert asked(project.path) == [f"lamp {number}" for number in range(4)]
     assert project.run(*own, "--agentv-eval-id=tent").outcomes["passed"] == 1
-    assert set(journal(project)) >= set(kept)
-    before = asked(project.path)
-    assert project.run(*own, "--agentv-retry-errors").outcomes == {"passed": 2}
-    assert not {f"{name} {number}" for name, number in kept} & set(asked(project.path)), before
-    assert leftovers(project) == []
-
-
-def test_ctrl_c_keeps_the_answers_of_an_edited_case_whose_item_was_not_reached(project):
-    write_suite(project, {"tent": "p|repeat: 1", "lamp": "ppppp"}, repeat=5)
-    project.run("--agentv-out=own.jsonl")
-    asked(project.path)
-    write_suite(project, {"tent": "w|repeat: 1", "lamp": "pppip"}, repeat=5)
-    own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-stop=never")
-    run = project.run(*own, "--agentv-workers=2", subprocess=True)
-    assert run.exit_code == pytest.ExitCode.INTERRUPTED
-    assert journal(project) == [("lamp", number) for number in range(3)]
-    asked(project.path)
-    write_suite(project, {"tent": "p|repeat: 1", "lamp": "pppip"}, repeat=5)
-    assert project.run(*own, "--agentv-retry-errors").outcomes == {"passed": 2}
-    assert asked(project.path) == ["lamp 3", "lamp 4"], "tent has the verdict of its older version"
-    assert leftovers(project) == []
+    run = project.run(*own, "--agentv-retry-errors")
+    assert (asked(project.path), run.outcomes) == (["lamp 3", "lamp 4"], {"passed": 2})
+    assert "Cost:             $3.7500" in run.lines  # with the answers to the older version
 
 
 @pytest.mark.parametrize("flags", [(), varied(("-n1",))], ids=str)
 def test_further_answers_of_a_finished_case_are_kept_until_it_has_them_all(project, flags):
-    """The verdict on the fewer answers is of the same version: a run of another case deleted them."""
     suite = {"tent": "p|repeat: 1", "lamp": "pppppkppp"}
     write_suite(project, suite, repeat=3)
     own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-stop=never", *flags)
     project.run("--agentv-out=own.jsonl", "--agentv-stop=never")
     write_suite(project, suite, repeat=9)
     project.run(*own, subprocess=True)
-    kept = {("lamp", number) for number in range(3, 5)}
-    assert set(journal(project)) >= kept
     assert project.run(*own, "--agentv-eval-id=tent").outcomes["passed"] == 1
-    assert set(journal(project)) >= kept
     asked(project.path)
     run = project.run(*own)
-    assert [each for each in asked(project.path) if each.startswith("lamp")] == [
-        f"lamp {number}" for number in range(5, 9)
-    ]
+    assert asked(project.path) == [f"lamp {number}" for number in range(5, 9)]
     assert results(project)["lamp"]["repeat"]["judged"] == 9
     assert "Cost:             $2.5000" in run.lines
-    assert leftovers(project) == []
 
 
 def test_answers_of_one_target_are_kept_although_another_one_has_a_verdict(project):
@@ -134,15 +94,12 @@ def test_answers_of_one_target_are_kept_although_another_one_has_a_verdict(proje
     write_suite(project, {"lamp": "pppkp"}, repeat=5)
     other = ("--agentv-target=other", "--agentv-stop=never", "--agentv-workers=1")
     project.run("--agentv-out=own.jsonl", *other, subprocess=True)
-    kept = [("lamp", number) for number in range(3)]
-    assert journal(project) == kept
+    asked(project.path)
     own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
     assert project.run(*own).outcomes == {"passed": 1}
-    assert journal(project) == kept
-    asked(project.path)
+    assert counts(asked(project.path)) == {"lamp": 5}, "the other target has answers of its own"
     assert project.run(*own, *other).outcomes == {"passed": 1}
     assert asked(project.path) == ["lamp 3", "lamp 4"]
-    assert leftovers(project) == []
 
 
 def test_ctrl_c_while_a_suspect_is_asked_again_loses_none(project):
@@ -157,21 +114,18 @@ def test_ctrl_c_while_a_suspect_is_asked_again_loses_none(project):
     run = project.run("--agentv-baseline", "--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
     assert asked(project.path) == sorted(f"lamp {number}" for number in range(7, 15))
     assert "BROKEN         lamp   5/5 -> 0/5, again 1/10    q 0.002" in run.text
-    assert leftovers(project) == []
 
 
 def test_answers_that_were_carried_to_another_file_survive_a_second_kill(project):
     write_suite(project, {"lamp": "ppkpw"}, repeat=5)
     project.run("--agentv-out=first.jsonl", subprocess=True)
-    assert journal(project, "first.jsonl") == [("lamp", 0), ("lamp", 1)]
-    project.write("first.jsonl", '{"timestamp": "2026-11-22T10:00:00.000Z", "eval_id": "other", "dataset": "a", '
-                  '"score": 1, "hits": [], "misses": [], "candidate_answer": "", "target": "default", '
-                  '"run_id": "r", "eval_file": "a.eval.yaml", "node_id": "a.eval.yaml::other"}\n')  # fmt: skip
     asked(project.path)
     run = project.run("--agentv-resume=first.jsonl", "--agentv-out=own.jsonl", "--timeout=2")
     assert run.outcomes == {"errors": 1}
     assert asked(project.path) == ["lamp 2", "lamp 3", "lamp 4"]
-    assert journal(project) == [("lamp", number) for number in range(4)]
+    run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-repeat=4")
+    assert (asked(project.path), run.outcomes["passed"]) == ([], 1)
+    assert "Cost:             $1.0000" in run.lines
 
 
 def test_more_answers_of_a_cached_case_cost_only_what_is_new(project):
@@ -303,9 +257,7 @@ def test_retrying_an_error_asks_for_the_missing_answers_only(project):
     )
     assert asked(project.path) == ["tent 2"]
     assert run.outcomes == {"passed": 1}
-    assert run_of(project, "tent")["repeat"]["carried"] == 4
     assert "Cost:             $1.5000" in run.lines  # six answers, one of which could not be judged
-    assert leftovers(project) == []
 
 
 def test_a_case_without_a_verdict_keeps_its_answers_and_is_judged_by_the_rules_of_now(project):
@@ -320,11 +272,30 @@ def test_a_case_without_a_verdict_keeps_its_answers_and_is_judged_by_the_rules_o
     assert asked(project.path) == ["tent 2", "tent 3"]
     run = project.run(*flags)
     assert (asked(project.path), run.outcomes) == ([], {"passed": 1})
-    assert "Cost:             $0.5000, known for 2 of 4 answers" in run.lines
+    assert "Cost:             $0.5000, known for 2 of 6 calls" in run.lines
 
 
-def run_of(project, eval_id):
-    return results(project)[eval_id]
+def test_the_results_file_alone_tells_what_was_paid_on_another_machine(project):
+    write_suite(project, {"tent": "ppe", "lamp": "ppp"}, repeat=3)
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", "--agentv-retry-errors", "--agentv-stop=never")
+    project.run(flags[0], flags[3])
+    shutil.rmtree(project.path / ".agentv")
+    asked(project.path)
+    assert "Cost:             $1.7500, known for 7 of 9 calls" in project.run(*flags).lines
+    assert asked(project.path) == ["tent 0", "tent 1", "tent 2"], "lamp is in the file"
+    assert "Cost:             $1.7500, known for 7 of 10 calls" in project.run(*flags).lines
+    assert asked(project.path) == ["tent 2"]
+
+
+def test_a_case_whose_test_was_renamed_costs_what_it_did(project):
+    text = 'def test_a(agentv):\n    agentv.run("p", id="tent", evaluators=[{"contains": "hello"}])\n'
+    project.write("test_shop.py", text)
+    project.run("--agentv-out=own.jsonl")
+    asked(project.path)
+    project.write("test_shop.py", text.replace("test_a", "test_b"))
+    for _ in range(2):
+        run = project.run("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
+        assert (asked(project.path), "Cost:             $0.2500" in run.lines) == ([], True)
 
 
 FLAKY = """
@@ -344,40 +315,19 @@ def answer(prompt, request):
 def test_a_worker_that_dies_among_answers_leaves_them_to_the_next_run(project):
     write_suite(project, {"lamp": "ppkpp", "tent": "ppppp", "hook": "ppppp"}, repeat=5)
     project.run("-n", "2", "--agentv-out=own.jsonl", "--agentv-stop=never")
-    before = asked(project.path)
-    assert ("lamp", 1) in journal(project)
+    done = answered(project.path)
+    assert {"lamp 0", "lamp 1"} <= done
+    asked(project.path)
     run = project.run(
         "--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-retry-errors", "--agentv-stop=never"
     )
     again = asked(project.path)
-    assert set(before) & set(again) <= {"lamp 2"}
+    assert not done & set(again)
+    assert "Cost:             $3.7500" in run.lines
     assert run.exit_code == 0
     assert {name: result["repeat"]["judged"] for name, result in results(project).items()} == dict.fromkeys(
         ("lamp", "tent", "hook"), 5
     )
-    assert leftovers(project) == []
-
-
-def test_what_a_killed_writer_left_of_a_line_is_passed_over(project):
-    write_suite(project, {"lamp": "ppkpp"}, repeat=5)
-    project.run("--agentv-out=own.jsonl", subprocess=True)
-    with (project.path / ".own.jsonl.answers.jsonl").open("a") as file:
-        file.write('{"answer": 2, "timestamp": "2026')
-    (project.path / "own.jsonl").write_text(results_line())
-    asked(project.path)
-    run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
-    assert asked(project.path) == ["lamp 2", "lamp 3", "lamp 4"]
-    assert run.exit_code == 0
-    assert leftovers(project) == []
-
-
-def results_line():
-    """Return the line of another case: a file to resume needs a run to go on with."""
-    return json.dumps({
-        "timestamp": "2026-11-22T10:00:00.000Z", "eval_id": "other", "dataset": "a", "score": 1, "hits": [],
-        "misses": [], "candidate_answer": "", "target": "default", "run_id": "r", "eval_file": "a.eval.yaml",
-        "node_id": "a.eval.yaml::other",
-    }) + "\n"  # fmt: skip
 
 
 AGAIN = """
@@ -413,37 +363,35 @@ def test_cases_can_be_asked_again_after_their_items_have_ended(project, flags):
     assert "Cost:             $4.7500" in run.lines
     assert not any(line.startswith("Reruns") for line in run.lines)
     assert run.outcomes == {"passed": 1, "failed": 2}
-    assert leftovers(project) == []
 
 
 def test_a_rerun_that_goes_on_tells_of_the_answers_that_it_replaced_and_of_their_cost(project):
     write_suite(project, {"tent": "ppnpp"}, repeat=5)
     project.write("repeating_agent.py", FLAKY.replace(".touch()", ".touch() if request.reruns else None"))
     first = project.run("--agentv-out=own.jsonl", "--agentv-stop=never", "--reruns=1")
-    assert "Cost:             $2.5000" in first.lines
+    assert {"Cost:             $2.5000", "Reruns:           1"} <= set(first.lines)
     assert len(asked(project.path)) == 10
     flags = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-retry-errors", "--agentv-stop=never")
     run = project.run(*flags)
     assert (asked(project.path), run.outcomes) == (["tent 2"], {"passed": 1})
     assert "Cost:             $2.7500" in run.lines
-    assert run_of(project, "tent")["repeat"]["reruns"] == 1
+    assert results(project)["tent"]["spent"]["answer"]["calls"] == 11
 
 
 def said(project, run, capsys):
-    """Return cost, reruns and replaced results as the summary says, and as a report on the results file does."""
+    """Return cost and reruns as the summary says, and as a report on the results file does."""
     capsys.readouterr()
     main(["report", str(project.path / "own.jsonl")])
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     header = next(number for number, row in enumerate(rows) if "Cost" in row)
     table = dict(zip(rows[header], rows[header + 2], strict=True))
-    names = ("Cost", "Reruns", "Replaced")
+    names = ("Cost", "Reruns")
     lines = dict(line.split(":", 1) for line in run.lines if line.startswith(names))
     return [tuple(told.get(name, "0").strip() for name in names) for told in (lines, table)]
 
 
 @pytest.mark.parametrize("mode", [(), ("-n", "2"), varied(("--agentv-cache",))], ids=str)
 def test_answers_that_a_case_took_over_count_once_whatever_follows(project, capsys, mode):
-    """With another prompt, or without repeats, their cost counted twice, as that of reruns."""
     flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", *mode)
     calls = []
 
@@ -454,11 +402,11 @@ def test_answers_that_a_case_took_over_count_once_whatever_follows(project, caps
     write_suite(project, {"tent": "ppp", "lamp": "ppp"})
     project.run(flags[0], "--agentv-repeat=3", *mode)
     run = project.run(*flags, "--agentv-repeat=5")
-    assert said(project, run, capsys) == [(paid(), "0", "0")] * 2
-    write_suite(project, {"tent": "pppp", "lamp": "ppp"})
-    for repeat, calls_so_far in ((5, 5 + 5 + 5), (6, 6 + 5 + 6), (1, 6 + 5 + 6)):
+    assert said(project, run, capsys) == [(paid(), "0")] * 2
+    for prompt, repeat, calls_so_far in (("pppp", 5, 15), ("ppp", 5, 15), ("pppp", 6, 17), ("pppp", 1, 17)):
+        write_suite(project, {"tent": prompt, "lamp": "ppp"})
         run = project.run(*flags, f"--agentv-repeat={repeat}")
-        assert said(project, run, capsys) == [(paid(), "0", "1 result")] * 2
+        assert said(project, run, capsys) == [(paid(), "0")] * 2
         assert len(calls) == calls_so_far
 
 
@@ -471,6 +419,8 @@ def answer(prompt, request):
     return {"text": "hello", "cost_usd": 0.25}
 
 def judge(prompt):
+    with Path("judged.txt").open("a") as file:
+        file.write("call\\n")
     if Path("down.txt").exists():
         raise RuntimeError("down")
     return '{"score": 1, "hits": [], "misses": [], "reasoning": ""}'
@@ -478,8 +428,7 @@ def judge(prompt):
 
 
 @pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
-def test_answers_that_are_gone_count_with_all_answers_in_the_results_too(project, capsys, mode):
-    """With `--agentv-include-answers`, only the answers that were judged counted when the case went on."""
+def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
     project.write("targets.yaml", JUDGED_TARGETS)
     project.write(
@@ -493,12 +442,14 @@ def test_answers_that_are_gone_count_with_all_answers_in_the_results_too(project
     for repeat, flag in ((2, "--agentv-retry-errors"), (3, "--agentv-stop=never"), (4, "--agentv-stop=never")):
         run = project.run(*flags, flag, f"--agentv-repeat={repeat}")
         calls += len(asked(project.path))
-        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0", "0")] * 2
+        assert calls == repeat
+        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
         record = results(project)["c"]
-        assert (record["attempts"], record["judge_metrics"]["calls"]) == (calls, calls)
+        judged = (project.path / "judged.txt").read_text().splitlines()
+        assert (record["spent"]["answer"]["calls"], record["spent"]["judge"]["calls"]) == (calls, len(judged))
     run = project.run(*flags, "--agentv-repeat=1")
-    assert (asked(project.path), calls) == ([], 2 + 2 + 2)
-    assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0", "0")] * 2
+    assert (asked(project.path), (project.path / "judged.txt").read_text().splitlines()) == ([], judged)
+    assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
 
 
 @pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
@@ -510,34 +461,16 @@ def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(pr
         resume = ("--agentv-resume=own.jsonl",) if calls else ()
         run = project.run("--agentv-out=own.jsonl", *resume, *mode, f"--agentv-repeat={repeat}", "--agentv-stop=never")
         calls += len(asked(project.path))
-        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0", "0")] * 2
-    assert calls == 5, "an earlier result still holds the answers that a later one was not to have"
-
-
-BROKEN_LAMP = COSTLY.replace(
-    '    return {"text"', '    if request.eval_id == "lamp":\n        1 / 0\n    return {"text"', 1
-)
-
-
-@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), varied(("-n", "2"))], ids=str)
-def test_such_answers_cost_what_they_did_with_an_unfinished_case_beside_them(project, mode):
-    """Then each answer has a line of its own, and the result of their case has the cost of all."""
-    project.write("repeating_agent.py", BROKEN_LAMP)
-    write_suite(project, {"tent": "ppppp", "lamp": "ppppp"})
-    calls = 0
-    for repeat in (5, 2, 4, 1):
-        resume = ("--agentv-resume=own.jsonl",) if calls else ()
-        run = project.run("--agentv-out=own.jsonl", *resume, *mode, f"--agentv-repeat={repeat}", "--agentv-stop=never")
-        calls += counts(asked(project.path)).get("tent", 0)
-        assert [line.split()[1] for line in run.lines if line.startswith("Cost:")] == [f"${calls * 0.25:.4f},"]
-        assert results(project)["tent"]["execution_metrics"]["cost_usd"] == calls * 0.25
-    assert calls == 5
+        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
+        record = results(project)["tent"]
+        assert record["spent"]["answer"]["cost_usd"] == calls * 0.25
+        assert record["execution_metrics"]["cost_usd"] == repeat * 0.25
+    assert calls == 5, "the store still holds the answers that a later result was not to have"
 
 
 def test_answers_that_are_left_of_a_killed_case_with_more_answers_still_cost_what_they_did(project):
     write_suite(project, {"tent": "pppkp"}, repeat=5)
     project.run("--agentv-out=own.jsonl", "--agentv-stop=never", subprocess=True)
-    kept = len(journal(project))
+    assert answered(project.path) == {"tent 0", "tent 1", "tent 2"}
     run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-repeat=2")
-    assert kept == 3
-    assert f"Cost:             ${kept * 0.25:.4f}" in run.lines
+    assert "Cost:             $0.7500" in run.lines

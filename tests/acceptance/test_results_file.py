@@ -92,7 +92,7 @@ def test_paths_of_flags_are_relative_to_where_pytest_is_started_in_workers_too(
     written = {path.parent for path in (project.path / "sub").rglob("*.json*")}
     folders = (".agentv/results", ".agentv/traces", "prompts")
     assert written == {project.path / "sub" / folder for folder in folders}
-    assert not (project.path / ".agentv").exists()
+    assert not (project.path / ".agentv/results").exists()
 
 
 def test_a_second_run_into_the_same_file_adds_to_it_and_sums_up_only_its_own_results(project, suite):

@@ -273,7 +273,7 @@ def test_a_verbose_run_shows_each_call_of_a_target_and_of_a_judge(project, suite
         """
         targets:
           - {name: default, provider: python, callable: agent.py:answer, timeout_seconds: 0.5, judge_target: model}
-          - {name: model, provider: mock, response: '{"score": 1}'}
+          - {name: model, provider: cli, command_template: "echo '{\\"score\\": 1}'"}
         """,
     )
     case = "input_messages: [{role: user, content: %s}], evaluators: [{name: j, type: llm_judge}]}\n"
@@ -288,8 +288,8 @@ def test_a_verbose_run_shows_each_call_of_a_target_and_of_a_judge(project, suite
             OUT_OF_ORDER,
         ],
         [
-            "target default: call 1: answered from the cache",
-            "judge model: call 1: answered from the cache",
+            "target default: call 1: answered from the store",
+            "judge model: call 1: answered from the store",
             OUT_OF_ORDER,
         ],
     ]
@@ -299,9 +299,12 @@ def test_a_verbose_run_shows_each_call_of_a_target_and_of_a_judge(project, suite
 OUT_OF_ORDER = "target default: call 1: failed: target 'default': agent.py:answer raised RuntimeError: out of order"
 
 
+SHOWN_CALL = r"  DEBUG .+?:(?:answers|stored)\.py:\d+ (.+: call \d+)(?:, [\d.]+ ms)?(: .+)"
+
+
 def shown_calls(run):
     """Return what stands below the lines of cases, without the times of calls."""
-    lines = (re.fullmatch(r"  DEBUG .+?:answers\.py:\d+ (.+: call \d+), [\d.]+ ms(: .+)", line) for line in run.lines)
+    lines = (re.fullmatch(SHOWN_CALL, line) for line in run.lines)
     return ["".join(line.groups()) for line in lines if line]
 
 
@@ -359,5 +362,5 @@ def test_calls_that_timed_out_and_were_paid_for_count(paying, ways, cost, status
 
 
 def test_calls_of_a_judge_that_timed_out_and_were_paid_for_count(paying):
-    metrics = paying("a", judge_ways="txa").results[0]["judge_metrics"]
-    assert (metrics["calls"], metrics["cost_usd"], metrics["priced"]) == (3, 2, 2)
+    costs = paying("a", judge_ways="txa").results[0]["spent"]["judge"]
+    assert (costs["calls"], costs["cost_usd"], costs["cost_known"]) == (3, 2, 2)

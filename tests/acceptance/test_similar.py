@@ -44,7 +44,7 @@ def test_each_api_gives_embeddings(project, llm, kind):
     assert json.dumps(request.body).count("the tent") == 1
     metered = [each.get("judge_metrics", {}) for each in found]
     assert sum(each.get("calls", 0) for each in metered) >= 1, "a call counts even if its tokens are not reported"
-    assert any("token_usage" in each for each in metered) == (kind != "gemini")
+    assert any(each.get("tokens_known") for each in metered) == (kind != "gemini")
     if kind != "gemini":  # it does not report tokens
         paid = [each["judge_metrics"]["cost_usd"] for each in found if "judge_metrics" in each]
         assert len(paid) == 1, "paid for once"
@@ -58,8 +58,8 @@ def test_after_a_refusal_each_text_is_asked_for_alone(project, llm):
         file.write(CASE.format(id="long").replace("the tent", "too long"))
     run = project.run()
     assert "replied HTTP 413: the input is too long" in run.by_id["long"]["error"]
-    metrics = run.by_id["long"]["judge_metrics"]
-    assert (metrics["calls"], metrics["token_usage"]) == (1, {"input": 2, "output": 0}), "of the accepted text"
+    costs = run.by_id["long"]["spent"]["judge"]
+    assert (costs["calls"], costs["input"], costs["tokens_known"]) == (1, 2, 1), "of the accepted text"
     asked = [request.body["input"] for request in llm.asked("e")]
     assert asked[0] == ["The tent!", "too long"]
     assert sorted(asked[1:]) == [["The tent!"], ["too long"]]
@@ -92,13 +92,13 @@ def test_the_cache_keeps_embeddings(project, llm):
         project.run("--agentv-cache")
     asked = [request.body["input"] for request in llm.asked("e")]
     assert asked == [["The tent!", "the tent"], ["A car"]]
-    assert "judge_metrics" not in project.run("--agentv-cache").by_id["a"]
+    assert "judge" not in project.run("--agentv-cache").by_id["a"].get("spent", {})
 
 
 def test_a_text_that_is_compared_with_itself_is_paid_for_once(project, llm):
     write(project, KINDS["openai"].format(url=llm.script("e")), answer="the tent")
-    metrics = project.run().by_id["a"]["judge_metrics"]
-    assert (metrics["calls"], metrics["token_usage"]) == (1, {"input": 2, "output": 0})
+    costs = project.run().by_id["a"]["spent"]["judge"]
+    assert (costs["calls"], costs["input"], costs["output"]) == (1, 2, 0)
 
 
 AGGREGATED = """
@@ -130,25 +130,25 @@ def test_what_embeddings_cost_is_not_part_of_an_aggregators_question(project, ll
         run = project.run("--agentv-cache")
         assert run.statuses == {"a": "pass"}
     assert (project.path / "asked").read_text() == "x"
-    assert (len(llm.asked("e")), run.by_id["a"]["judge_metrics"]) == (1, {"calls": 0, "cached": 1})
+    assert (len(llm.asked("e")), run.by_id["a"]["spent"]["judge"]["calls"]) == (1, 0)
 
 
 GIVING_NONE = {
-    "refuses": (KINDS["openai"], Reply(status=400), "the target 'refuses' gave no embeddings: ", {"calls": 1}),
-    "nothing": (KINDS["openai"], Reply(content={"data": []}), "replied without a vector for each text", {"calls": 1}),
+    "refuses": (KINDS["openai"], Reply(status=400), "the target 'refuses' gave no embeddings: ", 1),
+    "nothing": (KINDS["openai"], Reply(content={"data": []}), "replied without a vector for each text", 1),
     "one": (
         KINDS["openai"],
         Reply(content={"data": [{"index": 0, "embedding": [1, 0]}]}),
         "the target 'one' gave no embeddings: it replied without a vector for one of the texts",
-        {"calls": 1},
+        1,
     ),
     "zeros": (
         KINDS["openai"],
         Reply(content={"data": [{"index": 0, "embedding": [1, 0]}, {"index": 1, "embedding": [0, 0]}]}),
         "it replied without a vector for one of the texts",
-        {"calls": 1},
+        1,
     ),
-    "few": (KINDS["gemini"], Reply(content={"embeddings": [{"values": [1]}]}), "without a vector for", {"calls": 1}),
+    "few": (KINDS["gemini"], Reply(content={"embeddings": [{"values": [1]}]}), "without a vector for", 1),
     "mock": ("provider: mock, response: x", Reply(), "(mock) gives no embeddings: openai, azure and gemini", None),
     "anthropic": (
         "provider: anthropic, model: m, api_key: sk-1, base_url: {url}",
@@ -174,8 +174,8 @@ def test_a_target_that_gives_none_is_an_error(project, llm):
         with (project.path / "targets.yaml").open("a") as file:
             file.write(f"  - {{name: {name}, {target.format(url=llm.script(name, reply))}}}\n")
     run = project.run()
-    for name, (_, _, error, metrics) in GIVING_NONE.items():
+    for name, (_, _, error, calls) in GIVING_NONE.items():
         result = run.by_id[name]
-        assert (result["status"], result.get("judge_metrics")) == ("error", metrics)
+        assert (result["status"], result.get("spent", {}).get("judge", {}).get("calls")) == ("error", calls)
         assert error in result["error"]
         assert "sk-abcdefgh12345678" not in json.dumps(result)

@@ -53,7 +53,7 @@ def ask(
     loop: LoopThread, agent: Agent, scheduler: Scheduler[EvalResult], limit: int, **plan: object
 ) -> tuple[Answers, "Future[Asked]"]:
     wanted = RepeatPlan(5, 0.8, "file", stops_early=True).replace(**plan)
-    answers = Answers(Lane(scheduler, "", limit), wanted, agent.ask, range(wanted.answers), {})
+    answers = Answers(Lane(scheduler, "", limit), wanted, agent.ask, range(wanted.answers))
     return answers, loop.submit(answers.ask())
 
 
@@ -111,13 +111,13 @@ def test_a_cancelled_case_ends_its_answers_and_takes_back_what_waits(loop: LoopT
     assert agent.asked == agent.ended == [0]
 
 
-def test_known_answers_are_not_asked_and_count(loop: LoopThread) -> None:
+def test_stored_answers_come_first_so_that_an_early_stop_asks_for_no_others(loop: LoopThread) -> None:
     agent = Agent()
     plan = RepeatPlan(5, 0.8, "file", stops_early=True)
-    known = {0: result(), 2: result(), 4: result()}
-    answers = Answers(Lane(Scheduler(loop), "", 1), plan, agent.ask, range(5), known)
+    answers = Answers(Lane(Scheduler(loop), "", 1), plan, agent.ask, range(5))
+    answers.prefer({2, 4})
     assert len(loop.run(answers.ask()).results) == 4
-    assert agent.asked == [1]
+    assert agent.asked == [2, 4, 0, 1]
 
 
 def test_after_a_set_up_that_fails_nothing_more_is_asked(loop: LoopThread) -> None:
@@ -128,5 +128,5 @@ def test_after_a_set_up_that_fails_nothing_more_is_asked(loop: LoopThread) -> No
         return result("error", "setup")
 
     plan = RepeatPlan(5, 0.2, "file", stops_early=True)
-    answers = Answers(Lane(Scheduler(loop), "", 1), plan, fail, range(5), {})
+    answers = Answers(Lane(Scheduler(loop), "", 1), plan, fail, range(5))
     assert len(loop.run(answers.ask()).results) == len(asked) == 1

@@ -17,8 +17,8 @@ from thorough import varied
 
 from pytest_agentv.cases.table_files import read_delimited
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
-from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics, TokenUsage
-from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
+from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage
+from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import annotation_lines, code_quality, junit_xml, results_csv
 from pytest_agentv.reports.markdown import MARKER, comment_lines
@@ -92,16 +92,6 @@ def test_a_comment_stays_within_its_limit(limit: int) -> None:
     assert lines[0] == MARKER
 
 
-def test_a_comment_compares_costs_with_those_of_reruns(agentv: Any, tmp_path: Path) -> None:
-    lines = [result("a", run_id="r", timestamp=str(n), execution_metrics=paid(n, 1.0)) for n in (1, 2, 4)]
-    run, base = stored(tmp_path / "run.jsonl", *lines), stored(tmp_path / "base.jsonl", *lines[1:])
-    assert "| Cost | $6.0000 | $7.0000 | +17% |" in agentv("report", run, base).out
-    unknown = stored(tmp_path / "unknown.jsonl", lines[0].replace(execution_metrics=None), *lines[1:])
-    assert "| Cost |" not in agentv("report", unknown, base).out.split("Compared with")[1]
-    cached = stored(tmp_path / "cached.jsonl", lines[0].replace(cached=True), *lines[1:])
-    assert "| Cost | $6.0000 | $6.0000 | +0% |" in agentv("report", cached, base).out
-
-
 def test_csv_begins_with_a_byte_order_mark_in_a_file_only(agentv: Any, tmp_path: Path) -> None:
     run = stored(tmp_path / "run.jsonl", result("東京", 1.0, candidate_answer="営業時間は9時から"))
     path = tmp_path / "run.csv"
@@ -160,8 +150,8 @@ def test_times_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, od
 
 @pytest.mark.parametrize("odd", ["NaN", varied("1e999"), "1e308", varied("-1e308"), varied("-1")])
 def test_costs_and_tokens_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, odd: str) -> None:
-    judged = {"judge_metrics": JudgeMetrics(2, token_usage=TokenUsage(1, 2), cost_usd=0.5)}
-    run = stored(tmp_path / "run.jsonl", *(each.replace(**judged) for each in NOW))
+    paid = Costs.of_call(TokenUsage(1, 2), 0.5)
+    run = stored(tmp_path / "run.jsonl", *(each.replace(spent=Spent(paid, paid)) for each in NOW))
     path = tmp_path / "run.jsonl"
     path.write_text(re.sub(r'"(cost_usd|input)":[\d.]+', rf'"\1":{odd}', path.read_text()))
     for form in ("html", "markdown", "junit"):

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from pytest_agentv.engine.embedding import TargetEmbedder
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
+from pytest_agentv.model.cases import Target
 from pytest_agentv.providers.api.base import Embeddings
 from pytest_agentv.providers.api.failures import ContentError
+from pytest_agentv.store.answers import AnswerStore, Runs
 
 MISSING = "the target 'embeddings' gave no embeddings: it replied without a vector for one of the texts"
 
@@ -16,12 +20,14 @@ MISSING = "the target 'embeddings' gave no embeddings: it replied without a vect
 class Server:
     """Refuses requests with more than `most` texts, and those with the text `bad`. Gives no vector for `lost`."""
 
-    def __init__(self, most: int = 64, error: ProviderError | None = None, cache: Path | None = None) -> None:
+    def __init__(self, most: int = 64, error: ProviderError | None = None, store: Path | None = None) -> None:
         self.most = most
         self.error = error or ContentError("model 'e' replied HTTP 400", "config", {"request_attempts": 1})
         self.sizes: list[int] = []
-        kept = None if cache is None else (cache, "fingerprint")
-        self.embedder = TargetEmbedder("embeddings", self.answer, kept, None)
+        runs = None if store is None else Runs(store, "run", Path(), any_run=True)
+        self.store = None if runs is None else AnswerStore(runs, pytest.fail)
+        target = Target("embeddings", "openai")
+        self.embedder = TargetEmbedder(target, self.answer, "fingerprint", self.store, None)
 
     async def answer(self, texts: Sequence[str], _: float | None) -> Embeddings:
         self.sizes.append(len(texts))
@@ -36,7 +42,7 @@ class Server:
 
 
 def test_a_text_without_a_vector_is_an_error_of_its_own_case_only(tmp_path: Path) -> None:
-    server = Server(cache=tmp_path)
+    server = Server(store=tmp_path / "answers.sqlite")
 
     async def run() -> list[Sequence[Embedding] | BaseException]:
         return [*await server.ask(["a", "b"], ["lost", "c"]), *await server.ask(["c", "a"], ["lost", "b"])]
@@ -50,9 +56,11 @@ def test_a_text_without_a_vector_is_an_error_of_its_own_case_only(tmp_path: Path
         assert isinstance(found, EvaluatorError)
         assert str(found) == MISSING
     assert server.sizes == [4, 1], "what was paid for is kept, and only what lacks is asked for again"
-    other = Server(cache=tmp_path)
+    assert server.store is not None
+    server.store.close()
+    other = Server(store=tmp_path / "answers.sqlite")
     asyncio.run(other.ask(["a", "b", "c"], ["lost"]))
-    assert other.sizes == [1], "the cache keeps the good vectors only"
+    assert other.sizes == [1], "the store keeps the good vectors only"
 
 
 def test_a_server_that_takes_fewer_texts_soon_gets_fewer() -> None:

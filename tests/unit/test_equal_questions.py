@@ -1,12 +1,12 @@
-"""How the cache keeps the answers to equal questions of a case apart."""
+"""How the store keeps the answers to equal questions of a case apart."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.engine.judging import EqualQuestions
+from pytest_agentv.engine.stored import StoredProvider
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.composite import Composite, WeightedAverage
 from pytest_agentv.evaluators.context import Context
@@ -14,18 +14,20 @@ from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.mock import dry_run_provider
+from pytest_agentv.store.answers import AnswerStore, Runs
 
 from .checks.conftest import CASE
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
 
 
-def cache(folder: Path) -> CachedProvider:
-    return CachedProvider(dry_run_provider(0, 0, 0), "fingerprint", folder, Masker())
+def stored() -> StoredProvider:
+    store = AnswerStore(Runs(Path(), "", Path()), print)
+    return StoredProvider(dry_run_provider(0, 0, 0), "fingerprint", store, Masker())
 
 
-def test_the_first_of_equal_questions_has_no_number_and_the_others_have_one_each(tmp_path: Path) -> None:
-    asked, provider = EqualQuestions(), cache(tmp_path)
+def test_the_first_of_equal_questions_has_no_number_and_the_others_have_one_each() -> None:
+    asked, provider = EqualQuestions(), stored()
     other = REQUEST.replace(prompt=Prompt("another question"))
     numbers = [asked.next(provider, each).occurrence for each in (REQUEST, other, REQUEST, REQUEST, other)]
     assert numbers == [(), (), (1,), (2,), (1,)]
@@ -33,8 +35,8 @@ def test_the_first_of_equal_questions_has_no_number_and_the_others_have_one_each
     assert asked.last(provider, REQUEST).occurrence == (3,)
 
 
-def test_equal_members_count_for_themselves_whichever_asks_first(tmp_path: Path) -> None:
-    provider, twins = cache(tmp_path), [(0,), (1,), (0, 1), (1, 1), (1, 0)]
+def test_equal_members_count_for_themselves_whichever_asks_first() -> None:
+    provider, twins = stored(), [(0,), (1,), (0, 1), (1, 1), (1, 0)]
     orders = [twins, twins[::-1]]
     found = []
     for order in orders:
@@ -46,7 +48,7 @@ def test_equal_members_count_for_themselves_whichever_asks_first(tmp_path: Path)
     assert [again.next(provider, REQUEST, (1,)).occurrence for _ in range(2)] == [(0, 1), (1, 1)]
 
 
-def test_without_a_cache_nothing_is_counted() -> None:
+def test_without_a_store_nothing_is_counted() -> None:
     asked, provider = EqualQuestions(), dry_run_provider(0, 0, 0)
     assert [asked.next(provider, REQUEST).occurrence for _ in range(2)] == [(), ()]
 

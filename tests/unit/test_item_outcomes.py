@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_agentv.model.messages import JudgeMetrics
-from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.messages import Costs
+from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.reports.junit import place_properties, result_properties
 from pytest_agentv.session.showing.item_outcomes import (
     _ITEMS,
@@ -21,7 +21,7 @@ def test_properties_of_others_stay_when_an_item_is_run_again() -> None:
     foreign: list[Any] = [("ticket", "A-1"), ("agentv_owner", "me"), ("score", 1), "odd"]
     item: Any = SimpleNamespace(user_properties=foreign.copy())
     add_properties(item, [*place_properties("a.eval.yaml", 1), ("agentv_score_tone", 0.5)])
-    add_properties(item, result_properties(RESULT.replace(judge_metrics=JudgeMetrics(1, cost_usd=0.5))))
+    add_properties(item, result_properties(RESULT.replace(spent=Spent(judge=Costs.of_call(None, 0.5)))))
     forget_properties(item)
     assert item.user_properties == foreign
 

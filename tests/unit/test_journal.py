@@ -1,27 +1,21 @@
 """Which results of earlier runs, and of workers that died, are carried over."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.cache import keep_answer, read_answer
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
-from pytest_agentv.engine.waiting import drop_waiting, version_note
 from pytest_agentv.evaluators.composite import Composite, WeightedAverage
 from pytest_agentv.evaluators.text import Contains, Heuristic
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.messages import ExecutionMetrics, Message
-from pytest_agentv.model.results import EvalResult, EvaluatorResult, RepeatFigures
+from pytest_agentv.model.results import EvalResult, RepeatFigures
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity, find_last_run
-from pytest_agentv.session.recording.resume import AnswerJournal, FinishedCases, Journal, Kept, drop_answers
-from pytest_agentv.session.recording.run_results import judged_versions
-from pytest_agentv.store.writers import ResultSink, answers_path, iter_answers
+from pytest_agentv.session.recording.resume import FinishedCases, Journal
+from pytest_agentv.store.writers import ResultSink
 
 RESULT = EvalResult(
     "t", "a", "d", 0.5, (), (), "hello", "default", status="fail", threshold=1.0, threshold_source="default",
@@ -32,7 +26,6 @@ IDENTITY = CaseIdentity(
     eval_id="a", dataset="d", target="default", eval_file="x.eval.yaml", line=2, node_id="x.eval.yaml::a",
     run_id="run", case_hash="h1", target_hash="t1", grading_hash="g1",
 )  # fmt: skip
-FIGURES = RepeatFigures(3, 3, 3, 0, 0, 3, 1.0, "file", (0.5,) * 3)
 CASE = EvalCase("a", "d", "/e/x.eval.yaml", 2, "outcome", "q", (), ())
 
 
@@ -113,42 +106,24 @@ def test_the_status_follows_the_threshold_of_now() -> None:
 WORDS = Heuristic(name="words", hits=("a",), required=True)
 PLAIN = Contains(name="plain", value="a", required=True)
 GROUP = Composite(name="group", evaluators=(WORDS,), aggregator=WeightedAverage())
-MET = EvaluatorResult("words", "heuristic", 0.7, 1.0, "borderline", required=True, misses=("b",))
-UNMET = MET.replace(verdict="fail", unmet_required=("words: b",))
 
 
 @pytest.mark.parametrize(
-    ("evaluator", "found", "before", "now", "status"),
+    ("evaluator", "before", "status"),
     [
-        (WORDS, MET, 0.6, 0.8, "fail"),
-        (WORDS, MET, 0.6, 0.7, "pass"),
-        (WORDS, UNMET, 0.8, 0.6, "pass"),
-        (WORDS.replace(weight=0.0), UNMET.replace(weight=0.0), 0.8, 0.6, "pass"),
-        (WORDS.replace(required=False), MET.replace(required=None), 0.6, 0.8, "pass"),
-        (PLAIN, UNMET, 0.8, 0.6, "fail"),
-        (GROUP, MET.replace(required=None, evaluator_results=(MET,)), 0.6, 0.8, None),
-        (GROUP, MET.replace(required=None, evaluator_results=(MET,)), 0.5, 0.6, "pass"),
+        (WORDS, 0.6, None),
+        (WORDS, 0.8, "pass"),
+        (WORDS.replace(required=False), 0.6, "pass"),
+        (PLAIN, 0.6, "pass"),
+        (GROUP, 0.6, None),
     ],
 )
-def test_a_required_evaluator_has_to_reach_the_threshold_of_now(evaluator, found, before, now, status) -> None:
-    unmet = found.unmet_required
-    kept = RESULT.replace(score=0.9, threshold=before, evaluator_results=(found,), unmet_required=unmet)
-    case = CASE.replace(evaluators=(evaluator,))
-    asked = CaseJob(IDENTITY, case, RunOptions(threshold=now))
-    carried = journal(kept).take(asked)
+def test_a_case_with_a_required_evaluator_that_has_to_reach_another_threshold_is_judged_anew(
+    evaluator: Any, before: float, status: str | None
+) -> None:
+    asked = CaseJob(IDENTITY, CASE.replace(evaluators=(evaluator,)), RunOptions(threshold=0.8))
+    carried = journal(RESULT.replace(score=0.9, threshold=before)).take(asked)
     assert (carried and carried.result.status) == status
-    if carried is not None:
-        expected = ("words: b",) if status == "fail" else None
-        assert carried.result.unmet_required == expected
-        assert [each.unmet_required for each in carried.result.evaluator_results or ()] == [expected]
-
-
-@pytest.mark.parametrize(("evaluator", "is_known"), [(WORDS, False), (PLAIN, True)])
-def test_answers_do_not_tell_what_required_evaluators_say_of_another_threshold(evaluator, is_known) -> None:
-    figures = RepeatFigures(2, 2, 2, 2, 0, 2, 1.0, "file", (0.9, 0.9))
-    kept = RESULT.replace(score=0.9, threshold=0.6, status="pass", repeat=figures)
-    asked = CaseJob(IDENTITY, CASE.replace(evaluators=(evaluator,)), RunOptions(threshold=0.8, repeat=2))
-    assert (journal(kept).take(asked, 2) is not None) is is_known
 
 
 def test_figures_under_the_rules_of_now_are_written_even_if_the_status_stays() -> None:
@@ -157,12 +132,6 @@ def test_figures_under_the_rules_of_now_are_written_even_if_the_status_stays() -
     carried = journal(passed).take(job(RunOptions(threshold=0.5)))
     assert carried is not None
     assert (carried.result.status, carried.result.threshold, carried.is_changed) == ("pass", 0.5, True)
-    figures = RepeatFigures(2, 2, 2, 1, 0, 1, 0.5, "file", (0.5, 0.1))
-    half = passed.replace(repeat=figures, score=0.3)
-    carried = journal(half).take(job(RunOptions(threshold=0.1, repeat=2, min_pass_rate=0.5)), 2)
-    assert carried is not None
-    assert carried.result.repeat is not None
-    assert (carried.result.status, carried.result.repeat.passes, carried.is_changed) == ("pass", 2, True)
 
 
 def test_a_case_that_moved_keeps_its_result_and_gets_its_new_place() -> None:
@@ -178,14 +147,12 @@ def test_a_case_that_moved_keeps_its_result_and_gets_its_new_place() -> None:
         ({"min_pass_rate": 0.9}, True),
         ({"min_pass_rate": 0.5}, False),
         ({"min_pass_rate": 1.0, "threshold": 0.4}, False),
-        ({"min_pass_rate": 0.5, "dry_run": True}, True),
     ],
 )
 def test_a_case_that_had_too_few_answers_is_judged_by_the_rules_of_now(rules: dict[str, Any], is_carried: bool) -> None:
-    """Its single answers are kept, and may suffice now. It stayed an error, which named the rule of the run before."""
-    figures = RepeatFigures(4, 4, 3, 2, 1, 4, 1.0, "default", (1.0, 0.5, 1.0), error_numbers=(1,))
-    target = "default-dry-run" if "dry_run" in rules else "default"
-    few = RESULT.replace(status="error", error="cannot be judged", repeat=figures, target=target)
+    """Its answers may suffice now. It stayed an error, which named the rule of the run before."""
+    figures = RepeatFigures(4, 4, 3, 2, 1, 4, 1.0, "default", (1.0, 0.5, 1.0))
+    few = RESULT.replace(status="error", error="cannot be judged", repeat=figures)
     carried = journal(few).take(job(RunOptions(repeat=4, **rules)), 4)
     assert (carried is not None) == is_carried
 
@@ -215,20 +182,6 @@ def test_items_that_ask_the_same_under_one_id_get_their_own_results() -> None:
         assert carried is not None
         assert (carried.result.score, carried.is_changed) == (0.1 * place, False)
         assert finished.take(job(node_id=names[place])) is None
-
-
-def test_only_the_answers_of_versions_without_a_verdict_are_kept(tmp_path: Path) -> None:
-    """Else a run that needs further answers of a finished case would take them for those of a rerun."""
-    run = RunIdentity("run", tmp_path / "r.jsonl")
-    answers = AnswerJournal(run.results_path, Masker())
-    for number, case_hash in ((0, "h0"), (0, "h1"), (2, "h0"), (0, "h1")):
-        asyncio.run(answers.keep(number, RESULT.replace(case_hash=case_hash)))
-    answers.close()
-    written(run.results_path, RESULT)
-    for _ in range(2):
-        drop_answers(run.results_path, judged_versions(run))
-        kept = [(number, answer.case_hash) for number, answer in iter_answers(run.results_path)]
-        assert kept == [(0, "h0"), (2, "h0")]
 
 
 @pytest.mark.parametrize("between", [{"target": "other"}, {"case_hash": "h2"}], ids=str)
@@ -333,94 +286,3 @@ def test_an_older_result_that_holds_again_is_written_again() -> None:
 @pytest.mark.parametrize("name", ["case_hash", "target_hash", "grading_hash"])
 def test_a_result_of_unknown_origin_is_never_carried_over(name: str) -> None:
     assert journal(RESULT.replace(**{name: None})).take(job(**{name: None})) is None
-
-
-def test_answers_of_an_earlier_result_are_known_and_count_nothing_where_a_later_one_has_fewer() -> None:
-    passed = RESULT.replace(status="pass", score=1.0, attempts=1, execution_metrics=ExecutionMetrics(cost_usd=1.0))
-    four = passed.replace(repeat=RepeatFigures(4, 4, 4, 4, 0, 4, 1.0, "file", (1.0,) * 4, priced=4))
-    two = passed.replace(repeat=RepeatFigures(2, 2, 2, 2, 0, 2, 1.0, "file", (1.0,) * 2, priced=2))
-    for fewer in (passed, two):
-        found = journal(four, fewer).take_answers(job(RunOptions(repeat=4)))
-        assert found.keys() == {0, 1, 2, 3}
-        assert sum(each.execution_metrics.cost_usd or 0 for each in found.values() if each.execution_metrics) == 1.0
-        assert sum(each.attempts for each in found.values()) == 1
-    for unlike in ({"target_hash": "t2"}, {"node_id": "x.eval.yaml::b"}, {"status": "error"}):
-        assert journal(four.replace(**unlike), two).take_answers(job(RunOptions(repeat=4))).keys() == {0, 1}
-
-
-def test_answers_that_a_rerun_replaced_belong_to_the_case_that_takes_them() -> None:
-    kept = Kept()
-    for timestamp in ("1", "2"):
-        kept.add(0, RESULT.replace(timestamp=timestamp), with_errors=False)
-
-    first, second = kept.take({0, 1}), kept.take({0, 1})
-
-    assert ([each.timestamp for each in first.lost], first.reruns) == (["1"], 1)
-    assert (second.answers, second.lost, second.reruns) == ({}, [], 0)
-
-
-@pytest.mark.parametrize(
-    ("answer", "verdicts", "is_kept"),
-    [
-        ({}, [{}], False),
-        ({}, [{"status": "error"}], True),
-        ({}, [{}, {"status": "error"}], True),
-        ({}, [{"status": "error", "case_hash": None}, {}], False),
-        ({}, [{}, {"target": "other"}], False),
-        ({}, [{"target": "other"}], True),
-        ({}, [{"node_id": "x.eval.yaml::b"}], True),
-        *(({}, [{name: "of another version"}], True) for name in ("case_hash", "target_hash", "grading_hash")),
-        *(({name: None}, [], False) for name in ("case_hash", "target_hash", "grading_hash")),
-    ],
-    ids=str,
-)
-def test_an_answer_is_kept_until_its_version_has_a_verdict(
-    tmp_path: Path, answer: dict[str, Any], verdicts: list[dict[str, Any]], is_kept: bool
-) -> None:
-    run = RunIdentity("run", tmp_path / "r.jsonl")
-    answers = AnswerJournal(run.results_path, Masker())
-    asyncio.run(answers.keep(0, RESULT.replace(**answer)))
-    answers.close()
-    written(run.results_path, *(RESULT.replace(**verdict) for verdict in verdicts))
-    drop_answers(run.results_path, judged_versions(run))
-    assert answers_path(run.results_path).exists() is is_kept
-
-
-@pytest.mark.parametrize(
-    ("figures", "kept"),
-    [
-        (None, [1, 2, 3, 4, 5]),
-        ({}, [3, 4, 5]),
-        ({"asked": 2, "stopped": "certain pass"}, [3, 4, 5]),
-        ({"confirm": FIGURES.replace(planned=2)}, [5]),
-        ({"lost": 1}, []),
-    ],
-    ids=["one answer", "three", "stopped early", "confirmed", "with lost ones"],
-)
-def test_answers_beyond_those_of_the_verdict_are_kept(
-    tmp_path: Path, figures: dict[str, Any] | None, kept: list[int]
-) -> None:
-    """They are of a run with a higher `repeat`, which was killed. A verdict may have counted the cost of lost ones."""
-    run = RunIdentity("run", tmp_path / "r.jsonl")
-    answers = AnswerJournal(run.results_path, Masker())
-    for number in range(6):
-        asyncio.run(answers.keep(number, RESULT))
-    answers.close()
-    written(run.results_path, RESULT.replace(repeat=None if figures is None else FIGURES.replace(**figures)))
-    drop_answers(run.results_path, judged_versions(run))
-    assert [number for number, _ in iter_answers(run.results_path)] == kept
-
-
-def test_an_answer_beyond_those_of_the_verdict_waits_for_its_own(tmp_path: Path) -> None:
-    run = RunIdentity("run", tmp_path / "r.jsonl")
-    folder = tmp_path / "unjudged"
-    response = ProviderResponse((Message("assistant", "hello"),))
-    for number in range(5):
-        keep_answer(folder / f"{number}.json", response, Masker(), "run", version_note(IDENTITY, number))
-    assert read_answer(folder / "4.json", "run") == response
-    written(run.results_path, RESULT.replace(repeat=FIGURES))
-    drop_waiting(folder, lambda: judged_versions(run))
-    assert sorted(path.name for path in folder.iterdir()) == ["3.json", "4.json"]
-    written(run.results_path, RESULT.replace(repeat=FIGURES.replace(planned=5)))
-    drop_waiting(folder, lambda: judged_versions(run))
-    assert not folder.exists()

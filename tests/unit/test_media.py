@@ -17,12 +17,12 @@ from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cases.written import LoadContext
-from pytest_agentv.engine.cache import CachedProvider
+from pytest_agentv.engine.stored import key_of
 from pytest_agentv.errors import CaseError, ProviderError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.cases import EvalCase, Target
 from pytest_agentv.model.messages import MEDIA_LIMIT, FilePart
-from pytest_agentv.model.secrets import Masker, Secret
+from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.python import adapt_provider
 from pytest_agentv.providers.python_calls import build_question
@@ -157,18 +157,12 @@ def test_a_function_that_takes_the_request_finds_the_files_and_one_that_is_to_ge
     assert build_question(request_of(), as_messages=None).has_files
 
 
-def test_the_cache_knows_the_content_and_neither_the_folder_nor_the_bytes(tmp_path: Path, monkeypatch: Any) -> None:
-    settings = KINDS.table["mock"](response="an answer")
-    target = Target("t", "mock", settings)
-    cache = CachedProvider(create_provider(target, {}), "fingerprint", tmp_path / "cache", Masker())
-    found = [call(cache).cached, call(cache).cached]
+def test_the_store_knows_the_content_of_files_and_not_their_folder(tmp_path: Path, monkeypatch: Any) -> None:
+    keys = [key_of("target", request_of())]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     write_files()
-    found.append(call(cache).cached)
+    keys.append(key_of("target", request_of()))
     Path("pictures/chart.png").write_bytes(PNG + b"another")
-    found.append(call(cache).cached)
-
-    assert found == [False, True, True, False]
-    kept = "".join(path.read_text() for path in (tmp_path / "cache").rglob("*.json"))
-    assert ("base64" in kept, PNG64[:20] in kept) == (False, False)
+    keys.append(key_of("target", request_of()))
+    assert keys[0] == keys[1] != keys[2]

@@ -1,4 +1,4 @@
-"""A cost of some answers or calls is nowhere shown as that of all, nor one of an earlier run as paid in this one."""
+"""A cost of some calls is nowhere shown as that of all, nor one of an earlier run as paid in this one."""
 
 import csv
 import io
@@ -10,21 +10,21 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_agentv.engine.repeats import RepeatPlan, combine_answers, confirmed_by
-from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics, TokenUsage
-from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage
+from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import junit_xml, results_csv
 from pytest_agentv.reports.failure import Look, footer
 from pytest_agentv.reports.html.opened import cost_line
-from pytest_agentv.reports.html.reading import cost_of
 from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.reports.markdown import comment_lines
 from pytest_agentv.reports.runs_table import combination_lines, figures_of, read_runs
+from pytest_agentv.reports.totals import total_figures
 from pytest_agentv.session.showing.item_outcomes import add_properties, forget_properties
 
 PAID = ExecutionMetrics(TokenUsage(10, 5), 0.25)
 SILENT = ExecutionMetrics(duration_ms=1.0)
+CALL = Costs.of_call(PAID.token_usage, PAID.cost_usd)
 
 
 def answer(metrics: ExecutionMetrics = PAID, **changes: Any) -> EvalResult:
@@ -32,15 +32,13 @@ def answer(metrics: ExecutionMetrics = PAID, **changes: Any) -> EvalResult:
     return plain.replace(execution_metrics=metrics, node_id="a.yaml::a", **changes)
 
 
-def repeated(*metrics: ExecutionMetrics, **changes: Any) -> EvalResult:
-    answers = [answer(each, **changes) for each in metrics]
-    return combine_answers(answers, RepeatPlan(len(answers), 0.5, "file", stops_early=False), together=True)
+def spent(*calls: Costs, judge: Costs | None = None) -> EvalResult:
+    """Return the result of a case for which calls were paid, of which it shows one."""
+    return answer(spent=Spent(Costs.added(calls), judge))
 
 
-PART = repeated(PAID, SILENT, PAID, SILENT)
-WHOLE = repeated(PAID, PAID)
-CONFIRMED = confirmed_by(WHOLE, [answer(PAID), answer(SILENT)], RepeatPlan(2, 0.5, "file", stops_early=False))
-JUDGED = answer(judge_metrics=JudgeMetrics(4, cost_usd=0.5, priced=2))
+PART = spent(CALL, Costs(1), CALL, Costs(1))
+JUDGED = spent(CALL, judge=Costs(4, 0.5, 2, 30, 10, 3))
 
 
 def row_of(result: EvalResult) -> dict[str, str]:
@@ -53,37 +51,48 @@ def junit_of(result: EvalResult) -> dict[str, str]:
 
 
 def opened(result: EvalResult) -> str:
-    value = result.to_plain()
-    case: Any = SimpleNamespace(result=SimpleNamespace(value=value), cost=cost_of(value), duration_ms=None)
+    case: Any = SimpleNamespace(result=SimpleNamespace(value=result.to_plain()), duration_ms=None)
     return cost_line(case)
 
 
-@pytest.mark.parametrize(("result", "known"), [(PART, "2 of 4 answers"), (CONFIRMED, "3 of 4 answers")])
-def test_a_cost_of_some_answers_says_so_in_every_output(result: EvalResult, known: str) -> None:
-    assert row_of(result).items() >= {"cost_known_for": known, "tokens_known_for": known}.items()
-    properties = dict(result_properties(result))
-    assert junit_of(result).items() >= {name: str(value) for name, value in properties.items()}.items()
-    assert (properties["agentv_cost_known_for"], properties["agentv_tokens_known_for"]) == (known, known)
-    usage = "30 (20 in, 10 out)" if result is PART else "45 (30 in, 15 out)"
-    assert f"known for {known}, tokens: {usage} known for {known}" in footer(result, None, Look(Masker(), None))
-    assert opened(result).count(f"known for {known}") == 2
+def test_a_cost_of_some_calls_says_so_in_every_output() -> None:
+    known = "2 of 4 calls"
+    paid = {"cost_usd": "0.5", "cost_known_for": known, "tokens_input": "20", "tokens_known_for": known}
+    assert row_of(PART).items() >= paid.items()
+    properties = dict(result_properties(PART))
+    assert junit_of(PART).items() >= {name: str(value) for name, value in properties.items()}.items()
+    assert (properties["agentv_cost_usd"], properties["agentv_cost_known_for"]) == (0.5, known)
+    assert (properties["agentv_tokens_output"], properties["agentv_tokens_known_for"]) == (10, known)
+    text = f"$0.5000 known for {known}, tokens: 30 (20 in, 10 out) known for {known}"
+    assert text in footer(PART, None, Look(Masker(), None))
+    assert f"$0.5000, known for {known} · 20 tokens in, 10 out, known for {known}" in opened(PART)
+    [money, tokens] = total_figures([PART, spent(CALL)], None)
+    assert (money.value, tokens.value) == (
+        "$0.7500, known for 3 of 5 calls",
+        "45 (30 in, 15 out), known for 3 of 5 calls",
+    )
 
 
 def test_a_cost_of_some_calls_of_judges_says_so_in_every_output() -> None:
     assert row_of(JUDGED)["judge_cost_known_for"] == "2 of 4 calls"
     assert junit_of(JUDGED)["agentv_judge_cost_known_for"] == "2 of 4 calls"
     assert dict(result_properties(JUDGED))["agentv_judge_cost_known_for"] == "2 of 4 calls"
-    assert "judges: $0.5000, known for 2 of 4 calls" in opened(JUDGED)
+    text = "judges: $0.5000, known for 2 of 4 calls, 30 tokens in, 10 out, known for 3 of 4 calls"
+    assert text in opened(JUDGED)
+    assert [each.value for each in total_figures([JUDGED], None)] == [
+        "$0.2500; $0.5000 for judges, known for 2 of 4 calls",
+        "15 (10 in, 5 out); 40 (30 in, 10 out) for judges, known for 3 of 4 calls",
+    ]
 
 
-@pytest.mark.parametrize("result", [WHOLE, answer(), answer(SILENT), repeated(SILENT, SILENT)])
-def test_a_cost_of_all_answers_or_of_none_says_nothing_more(result: EvalResult) -> None:
+@pytest.mark.parametrize("result", [spent(CALL, CALL), spent(Costs(2)), answer(), answer(SILENT)])
+def test_a_cost_of_all_calls_or_of_none_says_nothing_more(result: EvalResult) -> None:
     texts = (*row_of(result), *junit_of(result), *dict(result_properties(result)))
     assert not [each for each in texts if "known_for" in each]
     assert "known for" not in footer(result, None, Look(Masker(), None)) + opened(result)
 
 
-def test_a_rerun_forgets_of_how_many_answers_the_cost_was_known() -> None:
+def test_a_rerun_forgets_of_how_many_calls_the_cost_was_known() -> None:
     item: Any = SimpleNamespace(user_properties=[])
     add_properties(item, [*result_properties(PART), *result_properties(JUDGED)])
     forget_properties(item)
@@ -100,14 +109,13 @@ class TestCachedAnswers:
         assert dict(result_properties(cached)).items() >= {"agentv_cost_usd": 0.0, "agentv_cached": "true"}.items()
         assert "$" not in footer(cached, None, Look(Masker(), None)) + opened(cached)
 
-    def test_a_cost_of_nothing_is_that_of_all_answers(self) -> None:
-        cached = repeated(PAID, SILENT, cached=True)
-        assert row_of(cached)["cost_usd"] == "0.0"
-        assert "cost_known_for" not in row_of(cached)
-        assert "agentv_cost_known_for" not in junit_of(cached)
+    def test_what_the_other_answers_of_a_case_cost_is_paid(self) -> None:
+        mixed = spent(CALL).replace(execution_metrics=ExecutionMetrics(TokenUsage(20, 10), 0.5))
+        assert row_of(mixed).items() >= {"cost_usd": "0.25", "tokens_input": "10"}.items()
 
-    def test_a_cost_that_was_never_known_stays_unknown(self) -> None:
-        assert row_of(answer(SILENT, cached=True))["cost_usd"] == ""
+    def test_only_a_cost_that_was_paid_and_not_reported_is_unknown(self) -> None:
+        assert row_of(answer(SILENT, cached=True))["cost_usd"] == "0.0"
+        assert row_of(answer(SILENT))["cost_usd"] == ""
         assert "agentv_cached" not in junit_of(answer())
         assert "cached" not in row_of(answer())
 

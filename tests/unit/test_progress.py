@@ -58,9 +58,12 @@ def progress(total: int, *results: EvalResult, config: Any = None) -> Progress:
             [PASSED, PASSED.replace(status="fail"), PASSED.replace(status="error")],
             "3/4 done, 3 in flight, 1 failed, 1 error, 10.0 s, about 3.3 s left, 18/min",
         ),
-        ([PAID, PAID], "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.5000 of about $1.0000, 12/min"),
         (
-            [PAID, PAID.replace(cached=True)],
+            [PAID, PAID.replace(eval_id="b")],
+            "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.5000 of about $1.0000, 12/min",
+        ),
+        (
+            [PAID, PAID.replace(eval_id="b", cached=True)],
             "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.2500 of about $0.5000, 12/min",
         ),
     ],
@@ -174,7 +177,7 @@ def test_a_ci_log_gets_a_line_for_each_tenth(monkeypatch: pytest.MonkeyPatch) ->
     config.pluginmanager.get_plugin = lambda name: log if name == "terminalreporter" else None
     line = progress(48, config=config)
     for number in range(48):
-        line.count(PAID.replace(status="fail") if number < 2 else PASSED)
+        line.count(PAID.replace(status="fail", eval_id=str(number)) if number < 2 else PASSED)
         line.show(1)
         line.clear()
     assert [text.partition(",")[0] for text in lines] == [

@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 from thorough import tries
 
-from pytest_agentv.engine.repeats import RepeatPlan, answers_of, combine_answers, confirmed_by, judged_anew, stops_early
-from pytest_agentv.engine.results import Threshold
-from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage
+from pytest_agentv.engine.repeats import RepeatPlan, combine_answers, confirmed_by, stops_early
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.model.results import ErrorDetail, EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports import judged_cases
-from pytest_agentv.reports.figures import is_part
-from pytest_agentv.reports.totals import total_figures
-from pytest_agentv.stats.intervals import verdict
 
 RATES = (0.0, 0.2, 0.5, 0.8, 1.0)
 
@@ -101,47 +96,87 @@ def test_the_pass_rate_has_no_bias_whatever_was_not_asked(p: float, rate: float)
     assert expected == pytest.approx(p, abs=1e-9)
 
 
+def test_a_case_is_shown_by_its_first_failing_answer_and_counts_all() -> None:
+    usage = TokenUsage(10, 5)
+    results = [
+        answer("p", execution_metrics=ExecutionMetrics(usage, 0.5, 20), request_attempts=1),
+        answer("f", execution_metrics=ExecutionMetrics(usage, 0.25, 30), candidate_answer="bad"),
+        answer("f", execution_metrics=ExecutionMetrics(usage, None, 30)),
+        answer("e"),
+        answer(
+            "p", trace_summary=TraceSummary(1, ("look",), {"look": 1}, 0), execution_metrics=ExecutionMetrics(usage)
+        ),
+    ]
+    combined = combine_answers(results, plan_of(5, 0.8, stops_early=False), together=True)
+    assert (combined.status, combined.candidate_answer, combined.score) == ("fail", "bad", 0.625)
+    assert combined.execution_metrics == ExecutionMetrics(TokenUsage(40, 20), None, 80)
+    assert (combined.attempts, combined.duration_ms, combined.request_attempts) == (5, 500.0, 1)
+    figures = combined.repeat
+    assert figures is not None
+    assert (figures.planned, figures.asked, figures.judged, figures.passes, figures.errors) == (5, 5, 4, 2, 1)
+    assert (figures.needed, figures.scores, figures.stopped) == (4, (1, 0.25, 0.25, 1), None)
+    assert (figures.pass_rate, figures.flaky, figures.same_text) == (0.5, True, False)
+    assert figures.tools == ((), (), (), ("look",))
+
+
+def test_the_interval_of_three_of_five_is_wilsons() -> None:
+    figures = combine_answers(answers("ppfpf"), plan_of(5, 0.8, stops_early=False), together=True).repeat
+    assert figures is not None
+    assert figures.pass_rate_low == pytest.approx(0.2307, abs=1e-4)
+    assert figures.pass_rate_high == pytest.approx(0.8824, abs=1e-4)
+
+
+def test_an_open_verdict_is_an_error_that_says_what_is_missing() -> None:
+    combined = combine_answers(answers("ppepe"), plan_of(5, 0.8), together=True)
+    assert combined.status == "error"
+    text = "cannot be judged: 3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)"
+    assert combined.error == text
+    assert combined.misses == (f"Error: {text}",)
+    assert combined.error_detail == ErrorDetail("provider", "network")
+
+
 def test_no_answer_is_never_a_pass_not_even_where_none_has_to() -> None:
     assert combine_answers(answers("eee"), plan_of(3, 0.0), together=True).status == "error"
     assert combine_answers(answers("eef"), plan_of(3, 0.0), together=True).status == "pass"
 
 
+def test_a_verdict_that_is_certain_stands_although_answers_are_missing() -> None:
+    passed = combine_answers(answers("ppepp"), plan_of(5, 0.8), together=True)
+    failed = combine_answers(answers("fef"), plan_of(5, 0.8), together=False)
+    assert (passed.status, passed.error, passed.candidate_answer) == ("pass", None, "answer p")
+    assert (failed.status, failed.error, failed.repeat and failed.repeat.errors) == ("fail", None, 1)
+
+
 PRICED = ExecutionMetrics(TokenUsage(1, 2), 0.25)
+TIMED = ExecutionMetrics(duration_ms=1.0)
 
 
 @pytest.mark.parametrize(
-    ("own", "fresh", "known", "is_whole"),
+    ("own", "fresh", "cost", "tokens"),
     [
-        ([PRICED] * 2, [None] * 3, "$0.5000, known for 2 of 5 answers", False),
-        ([None] * 2, [PRICED] * 3, "$0.7500, known for 3 of 5 answers", False),
-        ([PRICED], [None] * 3, "$0.2500, known for 1 of 4 answers", False),
-        ([PRICED, None], [None] * 3, "$0.2500, known for 1 of 5 answers", False),
-        ([PRICED] * 2, [PRICED, None], "$0.7500, known for 3 of 4 answers", False),
-        ([PRICED] * 2, [PRICED] * 3, "$1.2500", True),
-        ([None] * 2, [None] * 3, None, True),
-        (["cached"] * 2, [PRICED] * 3, "$0.7500", True),
-        (["cached"] * 2, [None, PRICED], "$0.2500, known for 1 of 2 answers", False),
-        (["cached"], ["cached"], None, True),
+        ([PRICED] * 2, [], 0.5, TokenUsage(2, 4)),
+        ([PRICED, TIMED], [], None, None),
+        ([PRICED, ExecutionMetrics(None, 0.25)], [], 0.5, None),
+        ([TIMED] * 2, [], None, None),
+        ([PRICED] * 2, [PRICED] * 3, 1.25, TokenUsage(5, 10)),
+        ([PRICED] * 2, [PRICED, TIMED], None, None),
+        ([TIMED], [PRICED] * 2, None, None),
     ],
 )
-def test_a_summary_does_not_say_that_the_cost_of_fresh_answers_is_known(own, fresh, known, is_whole) -> None:
-    plan = plan_of(len(own), 0.5)
-    results, more = ([_costing(each) for each in part] for part in (own, fresh))
-    first = results[0] if len(own) == 1 else combine_answers(results, plan, together=True)
-    combined = confirmed_by(first, more, plan_of(len(fresh), 0.5))
-    figures = {each.name: each.value for each in total_figures([combined], None)}
-    assert figures.get("Cost") == known
-    assert [is_part(combined, "priced"), is_part(combined, "metered")] == [not is_whole] * 2
-    assert combined.cached is (True if own == fresh == ["cached"] else None)
-    assert judged_cases.is_part(combined.to_plain(), "priced") is not is_whole
-    kept = EvalResult.from_plain(combined.to_plain())
-    assert {each.name: each.value for each in total_figures([kept], None)} == figures
+def test_a_cost_of_the_answers_is_known_only_if_that_of_each_is(own: Any, fresh: Any, cost: Any, tokens: Any) -> None:
+    results, more = ([answer("p", execution_metrics=each) for each in part] for part in (own, fresh))
+    combined = combine_answers(results, plan_of(len(own), 0.5), together=True)
+    if fresh:
+        combined = confirmed_by(combined, more, plan_of(len(fresh), 0.5))
+    metrics = combined.execution_metrics
+    assert metrics is not None
+    assert (metrics.cost_usd, metrics.token_usage) == (cost, tokens)
 
 
-def _costing(metrics: ExecutionMetrics | str | None) -> EvalResult:
-    if isinstance(metrics, str):
-        return answer("p", cached=True, execution_metrics=PRICED)
-    return answer("p", execution_metrics=metrics or ExecutionMetrics(duration_ms=1.0))
+def test_a_case_is_cached_if_all_its_answers_are() -> None:
+    cached, paid = answer("p", cached=True), answer("p")
+    mixed, known = (combine_answers([cached, each], plan_of(2, 1.0), together=True) for each in (paid, cached))
+    assert [(each.cached, each.repeat and each.repeat.cached) for each in (mixed, known)] == [(None, 1), (True, 2)]
 
 
 def test_a_set_up_that_fails_is_the_error_itself() -> None:
@@ -149,76 +184,8 @@ def test_a_set_up_that_fails_is_the_error_itself() -> None:
     assert combine_answers([broken], plan_of(5, 0.8), together=False) is broken
 
 
-THRESHOLD = Threshold(0.5, "case")
-
-
-@pytest.mark.parametrize(
-    ("plan", "threshold", "status"),
-    [
-        (plan_of(5, 0.8, stops_early=False), 0.5, "fail"),
-        (plan_of(5, 0.6, stops_early=False), 0.5, "pass"),
-        (plan_of(5, 0.8, stops_early=False), 0.2, "pass"),
-        (plan_of(4, 0.8), 0.5, None),  # other answers are wanted
-    ],
-)
-def test_kept_answers_are_held_against_the_rules_of_now(plan: RepeatPlan, threshold: float, status: str | None) -> None:
-    kept = combine_answers(answers("ppfpf"), plan_of(5, 0.8, stops_early=False), together=True)
-    again = judged_anew(kept, plan, Threshold(threshold, "ini"))
-    assert (again and again.status) == status
-    if again is not None and again.repeat is not None:
-        assert again.repeat.min_pass_rate == plan.min_pass_rate
-        assert verdict(again.repeat.passes, again.repeat.judged - again.repeat.passes, 5, plan.min_pass_rate) == status
-
-
-@pytest.mark.parametrize(
-    ("signs", "min_rate", "rate"), [("pfpp", 0.2, 2 / 3), ("fpff", 0.2, 1 / 3), ("ppp", 0.4, 1.0), ("pfpp", 0.6, 2 / 3)]
-)
-def test_a_kept_case_keeps_the_stop_that_its_number_of_answers_comes_from(
-    signs: str, min_rate: float, rate: float
-) -> None:
-    """After a resumed run with another rate, the same answers passed more often."""
-    kept = combine_answers(answers(signs), plan_of(5, 0.6), together=False)
-    again = judged_anew(kept, plan_of(5, min_rate), THRESHOLD)
-    assert kept.repeat is not None
-    assert kept.repeat.pass_rate == pytest.approx(rate)
-    assert again is not None
-    assert again.repeat is not None
-    names = ("stopped", "pass_rate", "pass_rate_low", "pass_rate_high", "flaky", "asked")
-    assert [getattr(again.repeat, name) for name in names] == [getattr(kept.repeat, name) for name in names]
-    assert again.repeat.needed == plan_of(5, min_rate).needed
-
-
-@pytest.mark.parametrize(("threshold", "rate"), [(0.2, 1.0), (0.5, 2 / 3), (0.9, 1 / 3)])
-def test_the_rate_of_kept_answers_is_unbiased_with_other_rules(threshold: float, rate: float) -> None:
-    """Over all orders of five answers with three equally likely scores."""
-    rates, plan = [], plan_of(5, 0.6)
-    for scores in itertools.product((0.25, 0.6, 1.0), repeat=5):
-        every = [answer("p" if score >= 0.5 else "f").replace(score=score) for score in scores]
-        ends = next(count for count in range(1, 6) if plan.verdict(every[:count]) is not None)
-        again = judged_anew(
-            combine_answers(every[:ends], plan, together=False), plan_of(5, 0.0), Threshold(threshold, "ini")
-        )
-        assert again is not None
-        assert again.repeat is not None
-        assert again.repeat.pass_rate is not None
-        rates.append(again.repeat.pass_rate)
-    assert math.fsum(rates) / len(rates) == pytest.approx(rate)
-
-
-@pytest.mark.parametrize("more", [{"unmet_required": ("polite",)}, {"assertion": "too slow"}])
-def test_a_lower_threshold_passes_no_answer_that_more_than_its_score_failed(more: dict[str, Any]) -> None:
-    """Its score was too low as well, so the counts of its case did not tell. A resumed run was green."""
-    low = answer("f").replace(score=0.4)
-    kept = combine_answers([low, low.replace(**more)], plan_of(2, 1.0), together=True)
-    assert kept.repeat is not None
-    assert kept.repeat.beyond_scores
-    lower = Threshold(0.2, "command line")
-    assert judged_anew(kept, plan_of(2, 1.0), lower) is None
-    assert answers_of(kept, lower, in_full=False) == ()
-    assert judged_anew(combine_answers([low, low], plan_of(2, 1.0), together=True), plan_of(2, 1.0), lower) is not None
-
-
-def test_answers_that_were_not_asked_are_wanted_when_nothing_stops_early() -> None:
-    kept = combine_answers(answers("ff"), plan_of(5, 0.8), together=False)
-    assert judged_anew(kept, plan_of(5, 0.8), THRESHOLD) == kept.replace(threshold_source="case")
-    assert judged_anew(kept, plan_of(5, 0.8, stops_early=False), THRESHOLD) is None
+def test_all_answers_are_included_on_demand() -> None:
+    combined = combine_answers(answers("pf"), plan_of(2, 0.5), together=True, with_answers=True)
+    assert combined.answers is not None
+    assert [each["candidate_answer"] for each in combined.answers] == ["answer p", "answer f"]
+    assert "eval_id" not in combined.answers[0]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from thorough import tries
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
-from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
-from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
+from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
+from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 
 REQUESTS = ("agent_provider_request", "lm_provider_request", "evaluator_provider_request")
 
@@ -49,6 +49,7 @@ metrics = st.builds(
     token_usage=st.none() | usages,
     tool_durations=st.none() | st.dictionaries(texts, st.lists(numbers, max_size=2).map(tuple), max_size=2),
 )
+costs = st.builds(Costs, st.integers(0, 9), numbers, st.integers(0, 9), numbers, numbers, st.integers(0, 9))
 events = st.builds(TraceEvent, input=user_data, output=user_data, metadata=st.none() | user_objects)
 records = st.builds(
     EvalResult,
@@ -62,6 +63,7 @@ records = st.builds(
     trace=st.none() | st.lists(events, max_size=2).map(tuple),
     trace_summary=st.none() | summaries,
     execution_metrics=st.none() | metrics,
+    spent=st.none() | st.builds(Spent, costs, st.none() | costs),
     **{name: st.none() | user_objects for name in REQUESTS},
 )
 

@@ -108,98 +108,17 @@ def test_equal_values_of_results_are_one_object(identity: RunIdentity) -> None:
     assert known.node_id is reported
 
 
-def test_the_last_result_of_a_case_counts_and_what_it_replaced_was_paid_for(identity: RunIdentity) -> None:
-    first, second = line("a", 1, score=0.1), line("a", 2, score=0.2)
-    run = read(identity, first, second, line("b", 3))
-    assert ([each.score for each in run.results], [each.score for each in run.earlier]) == ([0.2, 1], [0.1])
-
-
-def test_a_line_that_says_an_attempt_anew_is_no_further_attempt(identity: RunIdentity) -> None:
-    first, second = line("a", 1, score=0.1), line("a", 2, score=0.2)
-    amended = read(identity, first, second, {**second, "score": 0.3})
-    assert ([each.score for each in amended.results], [each.score for each in amended.earlier]) == ([0.3], [0.1])
-    again = read(identity, first, second, {**first, "score": 0.4})
-    assert ([each.score for each in again.results], [each.score for each in again.earlier]) == ([0.4], [0.2])
-
-
-def asked(name: str, second: int, calls: int, case_hash: str | None = "1", **changes: Any) -> dict[str, Any]:
-    """Return the line of a repeated case whose figures cover so many calls, for $1 each."""
-    hashes = {"case_hash": case_hash, "target_hash": "t", "grading_hash": "g"}
-    return line(name, second, execution_metrics={"cost_usd": calls}, **hashes, **changes)
-
-
-def figures(asked: int, **more: int) -> dict[str, Any]:
-    rules = {"planned": asked, "judged": asked, "passes": asked, "errors": 0, "needed": asked, "scores": [1] * asked}
-    return {"repeat": {**rules, "asked": asked, "min_pass_rate": 1, "min_pass_rate_source": "default", **more}}
-
-
-THREE = asked("a", 1, 3, **figures(3))
-FIVE = asked("a", 2, 5, **figures(5, carried=3))
-"""Two answers more."""
-OTHER = asked("a", 3, 5, case_hash="2", **figures(5))
-"""With another prompt."""
-ERROR: dict[str, Any] = {"status": "error", "error": "down"}
-AND_FOUR: dict[str, Any] = {"execution_metrics": {"cost_usd": 4 + 5}, **figures(5, carried=3, lost=4)}
-
-
-@pytest.mark.parametrize(
-    ("lines", "calls", "reruns"),
-    [
-        ([THREE, FIVE], 5, 0),
-        ([THREE, FIVE, OTHER], 5 + 5, 1),
-        ([THREE, FIVE, asked("a", 2, 5)], 5, 0),
-        ([OTHER, THREE, FIVE], 5 + 5, 1),
-        ([THREE, OTHER, FIVE], 5 + 5, 1),
-        ([THREE, FIVE, OTHER, FIVE], 5 + 5, 1),
-        ([THREE, FIVE, asked("a", 4, 6, **figures(6, carried=5))], 6, 0),
-        ([THREE, FIVE, asked("a", 4, 5, **figures(5, reruns=1))], 5 + 5, 1),
-        ([asked("a", 1, 3, **ERROR, **figures(3)), asked("a", 2, 6, **figures(3, lost=3))], 6, 0),
-        ([asked("a", 0, 1, **ERROR), THREE, FIVE], 1 + 5, 1),
-        ([asked("a", 0, 4, **figures(4)), THREE, FIVE], 4 + 5, 1),
-        ([asked("a", 0, 4, **ERROR, **figures(4)), {**THREE, **figures(3, reruns=1)}, {**FIVE, **AND_FOUR}], 4 + 5, 0),
-        ([asked("a", 1, 0, case_hash=None, **ERROR), asked("a", 2, 3, **figures(3, carried=1))], 3, 0),
-    ],
-    ids=[
-        *("continued", "another prompt then", "the first answer then", "another prompt before", "and between"),
-        *("and back", "continued twice", "rerun", "lost answers", "an error of one answer", "asked anew before"),
-        *("reruns that were kept", "cancelled"),
-    ],
-)
-def test_a_case_that_goes_on_counts_the_answers_that_it_took_and_no_others(
-    identity: RunIdentity, lines: list[dict[str, Any]], calls: int, reruns: int
-) -> None:
-    """They counted twice when a later result did not go on, and those of another prompt did not count."""
-    run = read(identity, *lines)
-    stored = read_stored(identity.results_path)
-    shown = read_report(identity.results_path)
-    assert sum(cost_of(result) or 0 for result in run.all) == calls
-    assert sum(cost_of(result) or 0 for result in (*stored.results, *stored.earlier)) == calls
-    values = [*(result.value for result in shown.results), *shown.earlier]
-    assert sum(value["execution_metrics"]["cost_usd"] for value in values) == calls  # type: ignore[index,call-overload]
-    assert [len(each.earlier) for each in (run, stored, shown)] == [reruns] * 3
-
-
-@pytest.mark.parametrize(
-    ("before", "told"),
-    [
-        ({}, {"Reruns": "1"}),
-        ({"case_hash": "2"}, {"Replaced": "1 result"}),
-        ({"target_hash": "2"}, {"Replaced": "1 result"}),
-        (ERROR, {"Replaced": "1 result"}),
-    ],
-    ids=["asked anew", "another text", "another definition of the target", "an error"],
-)
-def test_only_a_judged_case_that_has_not_changed_is_rerun(
-    identity: RunIdentity, before: dict[str, Any], told: dict[str, str]
-) -> None:
-    run = read(identity, {**asked("a", 1, 1), **before}, asked("a", 2, 1))
-    shown = [each for each in total_figures(run.results, None, run.earlier) if each.name in ("Reruns", "Replaced")]
-    assert {each.name: each.value for each in shown} == told
-    stored = read_stored(identity.results_path)
-    assert [*total_figures(stored.results, None, stored.earlier)] == [*total_figures(run.results, None, run.earlier)]
-    report = report_text(ReportInput(read_report(identity.results_path)))
-    assert ("$1.0000 of it for 1 rerun" in report) == ("Reruns" in told)
-    assert ("$1.0000 of it for 1 result that was replaced" in report) == ("Replaced" in told)
+def test_the_last_result_of_a_case_counts_and_tells_all_that_was_paid_for_it(identity: RunIdentity) -> None:
+    paid: list[dict[str, Any]] = [
+        {"spent": {"answer": {"calls": calls, "cost_usd": calls, "cost_known": calls}}} for calls in (3, 5, 1)
+    ]
+    first, last = line("a", 1, score=0.1, **paid[0]), line("a", 2, score=0.2, reruns=1, **paid[1])
+    run = read(identity, first, last, line("b", 3, **paid[2]))
+    assert ([each.score for each in run.results], run.replaced) == ([0.2, 1], 1)
+    for results in (run.results, read_stored(identity.results_path).results):
+        figures = {each.name: each.value for each in total_figures(results, None)}
+        assert figures == {"Cost": "$6.0000", "Reruns": "1"}
+    assert "$6.0000" in report_text(ReportInput(read_report(identity.results_path)))
 
 
 def test_all_who_read_a_file_agree_on_what_is_one_case(tmp_path: Path) -> None:
@@ -210,18 +129,6 @@ def test_all_who_read_a_file_agree_on_what_is_one_case(tmp_path: Path) -> None:
     path.write_text("".join(f"{compact_json(each)}\n" for each in lines))
     counts = [len(each.results) for each in (read_stored(path), read_report(path), read_part(path))]
     assert [*counts, len(read_cases(path)[0]), len(read_scores(path).by_key)] == [3] * 5
-
-
-def test_a_result_that_asked_nothing_is_no_attempt(identity: RunIdentity) -> None:
-    """Each resumed run counted a case that stays broken as one more rerun."""
-    broken = {**ERROR, "error_detail": {"stage": "setup", "kind": "config"}, "attempts": 0}
-    asked_before, asked_after = asked("a", 0, 1), asked("a", 9, 1)
-    lines = [asked("a", second, 0, case_hash=None, **broken) for second in (1, 2, 3)]
-    for among in (lines, [asked_before, *lines], [*lines, asked_after], [asked_before, *lines, asked_after]):
-        calls = sum(each["execution_metrics"]["cost_usd"] for each in among)
-        run, stored = read(identity, *among), read_stored(identity.results_path)
-        assert len(run.earlier) == len(stored.earlier) == (asked_before in among)
-        assert sum(cost_of(result) or 0 for result in run.all) == calls
 
 
 def summary(**known: Any) -> dict[str, Any]:
@@ -296,8 +203,8 @@ def test_a_resumed_run_counts_its_known_lines_and_those_that_another_process_wro
     run = read_run(resumed, reported, known=known)
     assert run == read_run(resumed, reported)
     assert [result.eval_id for result in run.results] == counted.split()
-    assert [(result.eval_id, result.status) for result in run.earlier] == [("b", "fail")]
-    assert sum(cost_of(result) or 0 for result in run.all) == 1
+    assert run.replaced == 1
+    assert sum(cost_of(result) or 0 for result in run.results) == 1
 
 
 @pytest.mark.parametrize("statuses", ["fail pass", "pass fail", "pass pass", "error pass pass"])
@@ -307,8 +214,8 @@ def test_known_lines_of_reruns_replace_each_other(identity: RunIdentity, statuse
         append(identity, known, line("a", second, status=status, error="busy" if status == "error" else None, **COSTLY))
     run = read_run(identity, known=known)
     assert run == read_run(identity)
-    assert [result.status for result in run.earlier + run.results] == statuses.split()
-    assert sum(cost_of(result) or 0 for result in run.all) == 0.5 * len(statuses.split())
+    assert [result.status for result in run.results] == statuses.split()[-1:]
+    assert run.replaced == len(statuses.split()) - 1
 
 
 def test_what_somebody_changes_during_the_run_counts_beside_known_lines(identity: RunIdentity) -> None:

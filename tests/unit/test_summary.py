@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.model.messages import ExecutionMetrics
-from pytest_agentv.model.results import ErrorDetail, EvalResult
+from pytest_agentv.model.messages import Costs
+from pytest_agentv.model.results import ErrorDetail, EvalResult, Spent
 from pytest_agentv.reports.summary import summary_lines
 from pytest_agentv.reports.totals import waiting_hint
 
@@ -57,27 +57,24 @@ def test_long_names_keep_their_end_within_80_columns() -> None:
 
 
 NOT_ASKED = broken("b", "no such key", error_detail=ErrorDetail("setup", "config"), duration_ms=0.0)
-CRASHED = broken("b", "worker died", error_detail=ErrorDetail("setup", "crash"))
+PAID = Costs.of_call(None, 0.5)
 
 
 @pytest.mark.parametrize(
-    ("last", "earlier", "told"),
+    ("last", "told"),
     [
-        (NOT_ASKED, [], ["Cost:             $0.5000"]),
-        (NOT_ASKED, ["b"], ["Cost:             $1.0000"]),
-        (NOT_ASKED, ["b", "b"], ["Cost:             $1.5000", "Reruns:           1"]),
-        (NOT_ASKED, ["a"], ["Cost:             $1.0000", "Reruns:           1"]),
-        (CRASHED, [], ["Cost:             $0.5000, known for 1 of 2 cases"]),
-        (broken("b", "HTTP 503"), [], ["Cost:             $0.5000, known for 1 of 2 cases"]),
+        (NOT_ASKED, ["Cost:             $0.5000"]),
+        (NOT_ASKED.replace(spent=Spent(PAID)), ["Cost:             $1.0000"]),
+        (NOT_ASKED.replace(spent=Spent(PAID), reruns=1), ["Cost:             $1.0000", "Reruns:           1"]),
+        (
+            broken("b", "HTTP 503", spent=Spent(Costs(1), PAID)),
+            ["Cost:             $0.5000, known for 1 of 2 calls; $0.5000 for judges"],
+        ),
     ],
-    ids=["broken", "broken later", "broken after a rerun", "another rerun", "worker died", "asked"],
+    ids=["broken", "broken later", "broken after a rerun", "asked"],
 )
-def test_a_case_that_could_not_be_asked_has_no_unknown_cost_and_no_rerun(
-    last: EvalResult, earlier: list[str], told: list[str]
-) -> None:
-    paid = ExecutionMetrics(cost_usd=0.5)
-    before = [result(name, execution_metrics=paid) for name in earlier]
-    lines = summary(result("a", execution_metrics=paid), last, earlier=before)
+def test_a_case_that_could_not_be_asked_has_no_unknown_cost(last: EvalResult, told: list[str]) -> None:
+    lines = summary(result("a", spent=Spent(PAID)), last)
     assert [line for line in lines if line.startswith(("Cost:", "Reruns:"))] == told
 
 

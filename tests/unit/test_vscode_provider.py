@@ -13,11 +13,9 @@ from code_stand_in import CodeStandIn
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine import answers as attempts
-from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import candidate_answer
-from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers import vscode, vscode_folders
 from pytest_agentv.providers import vscode as window
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
@@ -240,7 +238,7 @@ def test_the_late_answer_to_a_request_is_not_taken_for_that_to_the_next(code: Co
 def test_waiting_for_ones_turn_does_not_count(code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code.behave(seconds=1.5)
     monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
-    asked = CachedProvider(provider(code, root), "fingerprint", root.parent / "cache", Masker())
+    asked = provider(code, root)
 
     async def run() -> list[attempts.Attempts]:
         calls = (attempts.invoke_with_retries(asked, request(word, timeout_seconds=4.0), 0) for word in "abc")

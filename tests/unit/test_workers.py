@@ -52,7 +52,7 @@ def job_of(target: str = "default", name: str = "a.eval.yaml") -> bytes:
     identity = CaseIdentity(
         eval_id="a", dataset="a", target=target, eval_file=name, line=1, node_id=f"{name}::a", run_id="r"
     )
-    return pack(CaseJob(identity, case, RunOptions()), HOME)
+    return pack((CaseJob(identity, case, RunOptions()), None), HOME)
 
 
 def record_of(setup: Setup, *job: str):

@@ -102,6 +102,7 @@ class CodingAgent(Provider):
     """A program that works in a folder with tools of its own (agentv-formats 4.5)."""
 
     is_agent = True
+    leaves_files = True
     costs_money = True
     title: ClassVar[str]
     """The name in messages."""

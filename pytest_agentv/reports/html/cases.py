@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record, is_measure
+from pytest_agentv.model.messages import Costs
+from pytest_agentv.reports.figures import spent_in
 from pytest_agentv.reports.html.reading import (
     Result,
     Run,
@@ -16,12 +18,10 @@ from pytest_agentv.reports.html.reading import (
     list_of,
     mapping_of,
     mappings_of,
-    may_cost,
     number_of,
     score_of,
     text_of,
     texts_of,
-    whole_cost_of,
 )
 from pytest_agentv.reports.judged_cases import CaseComparison, JudgedCase, Pair, pair_cases, shared_key
 from pytest_agentv.reports.verdict import (
@@ -437,11 +437,11 @@ class PastRun(Record):
     """A date and a time, or the name of the file."""
     rate: PassRate
     cost: float | None
-    """US dollars, with those of replaced results; None: unknown."""
-    cost_cases: int
-    """Cases that know the cost of all their answers."""
-    cases: int
-    """Cases whose target was called. Cached answers cost nothing."""
+    """US dollars of its answers; None: unknown."""
+    cost_known: int
+    """How many of the calls report their cost."""
+    calls: int
+    """The calls of targets."""
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
@@ -454,11 +454,8 @@ def past_runs(runs: Sequence[Run]) -> tuple[PastRun, ...]:
     found: list[PastRun] = []
     for run in runs:
         if (rate := pass_rate_of(run.cases)) is not None:
-            values = (*(result.value for result in run.results), *run.earlier)
-            costs = [cost for value in values if (cost := cost_of(value)) is not None]
-            whole = sum(whole_cost_of(result.value) is not None for result in run.results)
-            asked = sum(may_cost(result.value) for result in run.results)
-            found.append(PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, whole, asked))
+            costs = Costs.added(spent_in(result.value).answer for result in run.results)
+            found.append(PastRun(run.name, when_of(run), rate, costs.cost, costs.cost_known, costs.calls))
     return tuple(found) if len(found) > 1 else ()
 
 

@@ -7,31 +7,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.base import Record
+from pytest_agentv.model.messages import Costs
+from pytest_agentv.model.results import Spent
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.columns import bounds, percent
+from pytest_agentv.reports.figures import spent_in
 from pytest_agentv.reports.gates import AS_JUDGED, Ending
-from pytest_agentv.reports.html.cases import NO_TARGET, SCORED, Case, Compared, Judgement
+from pytest_agentv.reports.html.cases import SCORED, Case, Compared, Judgement
 from pytest_agentv.reports.html.reading import (
-    attempt_of,
-    cost_of,
     dollars,
     duration,
     filter_link,
     is_cached,
-    judge_calls_of,
-    judge_cost_of,
     listed,
     mapping_of,
-    may_cost,
     number_of,
     points,
     spelled,
-    text_of,
     whole_cost_of,
 )
-from pytest_agentv.reports.judged_cases import measure_of, name_of
-from pytest_agentv.reports.totals import are_reruns, with_earlier
+from pytest_agentv.reports.judged_cases import measure_of
 from pytest_agentv.reports.verdict import PassRate, pass_rate_of
 
 
@@ -142,9 +138,9 @@ class Figure(Record):
     """Low, high and mean of an interval, 0 to 1."""
 
 
-def figures(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject] = ()) -> tuple[Figure, ...]:
-    """Return pass rate, difference to the baseline, cost and time. `earlier` are results that were replaced."""
-    cost = _cost(cases, compared, earlier)
+def figures(cases: Sequence[Case], compared: Compared) -> tuple[Figure, ...]:
+    """Return pass rate, difference to the baseline, cost and time."""
+    cost = _cost(cases, compared)
     return tuple(filter(None, (_rate(compared), _difference(compared), cost, _time(cases))))
 
 
@@ -170,58 +166,44 @@ def _difference(compared: Compared) -> Figure | None:
     return Figure("Against the baseline", f"{points(comparison.difference.estimate.mean)} points", text)
 
 
-def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject]) -> Figure:
-    costs = [case.cost for case in cases if case.cost is not None]
-    values = (*(case.result.value for case in cases), *earlier)
-    for_judges = list(_cost_of_judges(values))
+def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
+    each = [spent_in(case.result.value) for case in cases]
+    spent = Spent.added(each)
+    costs, judge = spent.answer, spent.judge
+    for_judges = []
+    if judge is not None and judge.cost_known:
+        for_judges.append(f"judges took {dollars(judge.cost_usd)} beside it{_known(judge)}")
     cached = sum(is_cached(case.result.value) for case in cases)
-    reruns, replaced = _costs_of_earlier(cases, earlier)
-    if not (costs or reruns or replaced):
+    if not costs.cost_known:
         why = "all answers came from the cache" if cached == len(cases) else "not reported"
         return Figure("Cost", "–", "; ".join([why, *for_judges]))
-    parts = [f"{dollars(sum(costs) / len(costs))} a case"] if costs else []
-    whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
-    asked = sum(may_cost(case.result.value) for case in cases)
-    if whole < asked:
-        parts.append(f"known for {whole:,} of {asked:,}")
+    priced = sum(one.answer.cost_known > 0 for one in each)
+    parts = [f"{dollars(costs.cost_usd / priced)} a case{_known(costs)}"]
     if cached:
         parts.append(f"{cached:,} from the cache")
-    parts += _change_of_cost(cases, compared, earlier)
+    parts += _change_of_cost(cases, compared)
+    reruns = sum(int(number_of(case.result.value, "reruns") or 0) for case in cases)
     if reruns:
-        parts.append(f"{dollars(sum(reruns))} of it for {counted(len(reruns), 'rerun')}")
-    if replaced:
-        were = "was" if len(replaced) == 1 else "were"
-        parts.append(f"{dollars(sum(replaced))} of it for {counted(len(replaced), 'result')} that {were} replaced")
+        parts.append(f"with {counted(reruns, 'rerun')}")
     parts += for_judges
-    return Figure("Cost", dollars(sum((*costs, *reruns, *replaced))), "; ".join(parts))
+    return Figure("Cost", dollars(costs.cost_usd), "; ".join(parts))
 
 
-def _costs_of_earlier(cases: Sequence[Case], earlier: Sequence[JsonObject]) -> tuple[list[float], list[float]]:
-    """Return the known costs of the results that reruns replaced, and of those replaced for other reasons."""
-    values = (earlier, [case.result.value for case in cases])
-    before, last = ([(name_of(value), attempt_of(value)) for value in some] for some in values)
-    found: tuple[list[float], list[float]] = ([], [])
-    for value, is_rerun in zip(earlier, are_reruns(before, last), strict=True):
-        if (cost := cost_of(value)) is not None:
-            found[0 if is_rerun else 1].append(cost)
-    return found
+def _known(costs: Costs) -> str:
+    return f", known for {costs.cost_known:,} of {costs.calls:,} calls" if costs.cost_known < costs.calls else ""
 
 
-def _change_of_cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield the change of the cost, over the cases whose cost is known in both runs."""
+def _change_of_cost(cases: Sequence[Case], compared: Compared) -> Iterator[str]:
+    """Yield the change of the cost of the answers, over the cases whose cost is known in both runs."""
     base = compared.base
     if base is None:
         return
-    cost_now, cost_before = (
-        with_earlier([value for value in some if not is_cached(value)], name_of, whole_cost_of)
-        for some in (earlier, base.earlier)
-    )
     known = [
         (now, before)
         for case in cases
         if case.change is not None and case.change.word != "changed" and case.change.before is not None
-        if (now := cost_now(case.result.value)) is not None
-        if (before := cost_before(case.change.before.value)) is not None
+        if (now := whole_cost_of(case.result.value)) is not None
+        if (before := whole_cost_of(case.change.before.value)) is not None
     ]
     old = math.fsum(before for _, before in known)
     if old <= 0:
@@ -230,14 +212,6 @@ def _change_of_cost(cases: Sequence[Case], compared: Compared, earlier: Sequence
     text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
     part = f" over {counted(len(known), 'case')}" if len(known) < max(len(cases), len(base.results)) else ""
     yield f"{text.replace('-', MINUS)}{part}"
-
-
-def _cost_of_judges(values: Sequence[JsonObject]) -> Iterator[str]:
-    costs = [cost for value in values if (cost := judge_cost_of(value)) is not None]
-    if costs:
-        known, calls = map(sum, zip(*map(judge_calls_of, values), strict=True))
-        part = f", known for {known:,.0f} of {calls:,.0f} calls" if known < calls else ""
-        yield f"judges took {dollars(math.fsum(costs))} beside it{part}"
 
 
 def _time(cases: Sequence[Case]) -> Figure:
@@ -309,26 +283,17 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
     return (*shown, *failed[: max(0, _MOST_FIRST - len(shown))])
 
 
-def target_rows(cases: Sequence[Case], earlier: Sequence[JsonObject] = ()) -> tuple[TargetRow, ...]:
-    """Return a row for each target. `earlier` are results that were replaced: they were paid for."""
-    by_target: dict[str, list[JsonObject]] = {}
-    for value in earlier:
-        by_target.setdefault(text_of(value, "target") or NO_TARGET, []).append(value)
-    return tuple(
-        _target_row(name, [case for case in cases if case.target == name], by_target.get(name, ()))
-        for name in names_of_targets(cases)
-    )
+def target_rows(cases: Sequence[Case]) -> tuple[TargetRow, ...]:
+    """Return a row for each target."""
+    return tuple(_target_row(name, [case for case in cases if case.target == name]) for name in names_of_targets(cases))
 
 
-def _target_row(name: str, cases: Sequence[Case], earlier: Sequence[JsonObject]) -> TargetRow:
+def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
     rate: PassRate | None = pass_rate_of([case.judged for case in cases])
     times = [case.duration_ms for case in cases if case.duration_ms is not None]
-    paid = (*(case.cost for case in cases), *map(cost_of, earlier))
-    costs = [cost for cost in paid if cost is not None]
-    # A sum that is not the whole cost of all cases says for how many it is.
-    whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
-    asked = sum(may_cost(case.result.value) for case in cases)
-    part = f" ({whole:,} of {asked:,})" if whole < asked else ""
+    costs = Costs.added(spent_in(case.result.value).answer for case in cases)
+    # A sum that is not the whole cost says for how many calls it is.
+    part = f" ({costs.cost_known:,} of {costs.calls:,} calls)" if costs.cost_known < costs.calls else ""
     return TargetRow(
         name=name,
         link=filter_link(target=name),
@@ -337,7 +302,7 @@ def _target_row(name: str, cases: Sequence[Case], earlier: Sequence[JsonObject])
         failed=sum(case.status == "fail" for case in cases),
         errors=sum(case.status == "error" for case in cases),
         flaky=sum(case.is_flaky for case in cases),
-        cost=f"{dollars(sum(costs))}{part}" if costs else "–",
+        cost=f"{dollars(costs.cost_usd)}{part}" if costs.cost_known else "–",
         median=duration(statistics.median(times)) if times else "–",
     )
 

@@ -8,17 +8,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pytest_agentv.model.base import Json, JsonObject, is_amount
+from pytest_agentv.model.messages import Costs
+from pytest_agentv.model.results import Spent
 from pytest_agentv.model.text import counted, pretty_json
 from pytest_agentv.reports.failure import Start, command_of
+from pytest_agentv.reports.figures import spent_in
 from pytest_agentv.reports.html.cases import SCORED, Case, Judgement, Past, judgements_of, status_of_answer
 from pytest_agentv.reports.html.reading import (
     dollars,
     duration,
     is_cached,
-    judge_calls_of,
-    judge_cost_of,
-    judge_tokens_known_of,
-    known_answers_of,
     list_of,
     mapping_of,
     mappings_of,
@@ -363,41 +362,35 @@ def cost_line(case: Case) -> str:
     """Return the figures of a case. A figure that covers only some answers or calls says how many."""
     value = case.result.value
     cached = "answer from the cache" if is_cached(value) else ""
-    tokens = _tokens(value, "execution_metrics")
-    if tokens:
-        tokens += _known(*known_answers_of(value, "metered"), "answers")
-    return " · ".join(filter(None, (duration(case.duration_ms), _price(case), tokens, cached, _judges(value))))
+    spent = spent_in(value)
+    costs = spent.answer
+    tokens = _tokens(costs)
+    return " · ".join(filter(None, (duration(case.duration_ms), _price(value, costs), tokens, cached, _judges(spent))))
 
 
-def _price(case: Case) -> str:
-    if case.cost is None:
+def _price(value: JsonObject, costs: Costs) -> str:
+    if not costs.cost_known:
         return ""
-    value = case.result.value
     source = text_of(value, "cost_source")
     said = {"target": "as the target reported it", "": ""}.get(source, f"by the price table {source}")
-    part = _known(*known_answers_of(value, "priced"), "answers")
-    return f"{dollars(case.cost)} {said}".strip() + part
+    return f"{dollars(costs.cost_usd)} {said}".strip() + _known(costs.cost_known, costs)
 
 
-def _judges(value: JsonObject) -> str:
-    cost, tokens = dollars(judge_cost_of(value)), _tokens(value, "judge_metrics")
-    if cost:
-        cost += _known(*judge_calls_of(value), "calls")
-    if tokens:
-        tokens += _known(*judge_tokens_known_of(value), "calls")
-    figures = ", ".join(filter(None, (cost, tokens)))
+def _judges(spent: Spent) -> str:
+    costs = spent.judge or Costs()
+    cost = f"{dollars(costs.cost_usd)}{_known(costs.cost_known, costs)}" if costs.cost_known else ""
+    figures = ", ".join(filter(None, (cost, _tokens(costs))))
     return f"judges: {figures}" if figures else ""
 
 
-def _known(known: float, asked: float, noun: str) -> str:
-    return f", known for {known:,.0f} of {asked:,.0f} {noun}" if known < asked else ""
+def _known(known: int, costs: Costs) -> str:
+    return f", known for {known:,} of {costs.calls:,} calls" if known < costs.calls else ""
 
 
-def _tokens(value: JsonObject, key: str) -> str:
-    usage = mapping_of(mapping_of(value, key), "token_usage")
-    return (
-        f"{number_of(usage, 'input') or 0:,.0f} tokens in, {number_of(usage, 'output') or 0:,.0f} out" if usage else ""
-    )
+def _tokens(costs: Costs) -> str:
+    if not costs.tokens_known:
+        return ""
+    return f"{costs.input:,.0f} tokens in, {costs.output:,.0f} out{_known(costs.tokens_known, costs)}"
 
 
 # Splits the time of a case into parts, and puts the answers of a repeated case on a common time axis.

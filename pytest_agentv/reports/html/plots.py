@@ -338,9 +338,9 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
     points: list[HistoryPoint] = []
     for number, run in enumerate(runs):
         rate, low, high = run.rate.mean, run.rate.low, run.rate.high
-        cost = "cost not known" if run.cases else "from the cache"
+        cost = "cost not known" if run.calls else "from the cache"
         if run.cost is not None:
-            part = f", known for {run.cost_cases:,} of {run.cases:,}" if run.cost_cases < run.cases else ""
+            part = f", known for {run.cost_known:,} of {run.calls:,} calls" if run.cost_known < run.calls else ""
             cost = f"{dollars(run.cost)}{part}"
         points.append(
             HistoryPoint(

@@ -12,17 +12,15 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_amount, is_measure, is_number
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.baseline import Baseline, read_baseline
-from pytest_agentv.reports.figures import format_cost, known_of, shortened
+from pytest_agentv.reports.figures import format_cost, shortened, spent_in
 from pytest_agentv.reports.judged_cases import (
     CaseName,
     JudgedCase,
     case_of,
-    is_part,
     name_of,
     result_fault,
     unique_names,
 )
-from pytest_agentv.reports.totals import Attempt, Replaced
 from pytest_agentv.store.readers import Entry, iter_foreign
 from pytest_agentv.store.writers import masked_result
 
@@ -78,67 +76,19 @@ def texts_of(value: JsonObject, key: str) -> list[str]:
 
 
 def cost_of(value: JsonObject) -> float | None:
-    """Return the cost of a result's answers in US dollars.
+    """Return what was paid for the answers of a result in US dollars; None: nothing is known, or no call was made."""
+    return spent_in(value).answer.cost
 
-    None if it is unknown, and for cached answers, which cost nothing now.
-    """
-    if is_cached(value):
-        return None
+
+def whole_cost_of(value: JsonObject) -> float | None:
+    """Return the cost of the answers that a result shows; None if it is unknown, or known only for some."""
     metrics = (mapping_of(value, key) for key in ("execution_metrics", "trace_summary"))
     return next((cost for each in metrics if (cost := amount_of(each, "cost_usd")) is not None), None)
-
-
-def judge_cost_of(value: JsonObject) -> float | None:
-    """Return the cost of the models that judged a result, in US dollars; None if it is unknown."""
-    return amount_of(mapping_of(value, "judge_metrics"), "cost_usd")
-
-
-def judge_calls_of(value: JsonObject) -> tuple[float, float]:
-    """Return how many calls of judges report their cost, and how many there were."""
-    metrics = mapping_of(value, "judge_metrics")
-    return _known_calls(metrics, "priced", amount_of(metrics, "cost_usd") is not None)
-
-
-def judge_tokens_known_of(value: JsonObject) -> tuple[float, float]:
-    """Return how many calls of judges report their tokens, and how many there were."""
-    metrics = mapping_of(value, "judge_metrics")
-    return _known_calls(metrics, "metered", bool(mapping_of(metrics, "token_usage")))
-
-
-def _known_calls(metrics: JsonObject, key: str, is_known: bool) -> tuple[float, float]:
-    calls, known = amount_of(metrics, "calls") or 0, number_of(metrics, key)
-    return 0 if not is_known else calls if known is None else known, calls
-
-
-def known_answers_of(value: JsonObject, key: str) -> tuple[float, float]:
-    """Return how many answers a known figure covers (`priced` or `metered`), and how many count."""
-    repeat = mapping_of(value, "repeat")
-    parts = [part for part in (repeat, mapping_of(repeat, "confirm")) if part]
-    counts = [(amount_of(part, "asked") or 0, amount_of(part, "cached") or 0, number_of(part, key)) for part in parts]
-    return known_of(counts, is_cached=is_cached(value))
 
 
 def is_cached(value: JsonObject) -> bool:
     """Whether the answers of a result came from the cache, so that they cost nothing now."""
     return value.get("cached") is True
-
-
-def asked_nothing(value: JsonObject) -> bool:
-    """Whether a case could not be asked, so that there is no cost to know. If its worker died, it may have been."""
-    detail = mapping_of(value, "error_detail")
-    if detail.get("stage") != "setup" or value.get("attempts") != 0:
-        return False
-    return detail.get("kind") != "crash" or value.get("duration_ms") is not None
-
-
-def may_cost(value: JsonObject) -> bool:
-    """Whether answers of a result were paid for, known or not."""
-    return not is_cached(value) and not asked_nothing(value)
-
-
-def whole_cost_of(value: JsonObject) -> float | None:
-    """Return the cost of all answers of a result; None if it is unknown, or known only for some."""
-    return None if is_part(value, "priced") else cost_of(value)
 
 
 # Reads the runs that a report shows. The last line of a case counts.
@@ -169,8 +119,6 @@ class Run(Record):
     problems: tuple[str, ...] = ()
     """What could not be read."""
     baseline: Baseline | None = None
-    earlier: tuple[JsonObject, ...] = ()
-    """Results of this run that later ones replaced, unless these include their figures. They were paid for."""
 
     @property
     def cases(self) -> tuple[JudgedCase, ...]:
@@ -205,41 +153,16 @@ def read_run(path: Path, masker: Masker | None = None) -> Run:
     return run_of(path.name, values, problems=problems)
 
 
-def run_of(
-    name: str, values: Iterable[JsonObject], *, earlier: Sequence[JsonObject] = (), problems: Iterable[str] = ()
-) -> Run:
-    """Return a run with results that `result_fault` has accepted.
-
-    `earlier` are results that these replaced, if known.
-    """
-    replaced: Replaced[CaseName, JsonObject] = Replaced(attempt_of)
-    dropped = len(earlier)
+def run_of(name: str, values: Iterable[JsonObject], *, dropped: int = 0, problems: Iterable[str] = ()) -> Run:
+    """Return a run with results that `result_fault` has accepted. `dropped` are lines that these replaced, if known."""
     latest: dict[CaseName, tuple[JudgedCase, JsonObject]] = {}
     for value in values:
-        case = case_of(value)
         key = name_of(value)
-        if key in latest:
-            replaced.add(key, latest[key][1], value)
-            dropped += 1
-        latest[key] = case, value
+        dropped += key in latest
+        latest[key] = case_of(value), value
     cases = unique_names([case for case, _ in latest.values()])
     results = tuple(Result(case, value) for case, (_, value) in zip(cases, latest.values(), strict=True))
-    runs = {key: text_of(value, "run_id") for key, (_, value) in latest.items()}
-    own = (value for key, value in replaced.results() if runs[key] and text_of(value, "run_id") == runs[key])
-    return Run(name, results, dropped, tuple(problems), earlier=(*earlier, *own))
-
-
-def attempt_of(value: JsonObject) -> Attempt:
-    """Return what of a result tells whether a later one includes its figures."""
-    repeat = mapping_of(value, "repeat")
-    return Attempt(
-        moment=(str(value.get("timestamp")), str(value.get("duration_ms"))),
-        hashes=tuple(text_of(value, name) or None for name in ("case_hash", "target_hash", "grading_hash")),
-        goes_on=bool(repeat.get("carried") or repeat.get("lost")),
-        is_rerun=bool(repeat.get("reruns")),
-        asked_nothing=asked_nothing(value),
-        is_single_error=not repeat and value.get("status") == "error",
-    )
+    return Run(name, results, dropped, tuple(problems))
 
 
 # Formats numbers and names for the report.

@@ -28,9 +28,7 @@ from pytest_agentv.store.readers import iter_recorded
 from pytest_agentv.store.writers import (
     ResultSink,
     default_results_path,
-    iter_answers,
     stored_name,
-    unjudged_folder,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
 # Finds the results file that a run resumes.
 
 RESUME: Final = "--agentv-resume"
+REJUDGE: Final = "--agentv-rejudge"
 _Item: TypeAlias = tuple[str, str, str]
 """Eval file, id and node id."""
 _SHOWN: Final = 3
@@ -146,11 +145,6 @@ class _Reading:
             by_target[result.target] = result.status
             self.unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
 
-    def add_answer(self, answer: EvalResult) -> None:
-        """Add an answer of a case that was unfinished at the end of the run."""
-        self.run_id, self.is_dry = self.run_id or answer.run_id, answer.dry_run is True
-        self._by_target(answer).setdefault(answer.target, "open")
-
     def _by_target(self, result: EvalResult) -> dict[str, str]:
         self.node_files[(result.node_id or "").partition("::")[0]] = None
         return self.by_target.setdefault((result.eval_file or "", result.eval_id, result.node_id or ""), {})
@@ -161,8 +155,6 @@ def _read(file: Path, flag: str, own_target: Callable[[str], str] | None) -> Res
     found = _Reading()
     for entry in iter_recorded(file):
         found.add_entry(entry)
-    for _, answer in iter_answers(file):
-        found.add_answer(answer)
     run_id = found.run_id
     if run_id is None and flag == RESUME:
         run_id, found.is_dry = _without_results(file)
@@ -207,12 +199,10 @@ def _statuses(
 
 
 def _without_results(file: Path) -> tuple[str | None, bool | None]:
-    """Return a new run id, and whether the run was dry, for a file whose run was killed before its first result.
+    """Return a new run id, and None, for an empty file: its run was killed before its first result.
 
-    Such a file is empty, or there are answers that nobody judged. The id is None for other files.
+    The id is None for other files.
     """
-    if any(unjudged_folder(file).glob("*.json")):
-        return new_run_id(datetime.now(UTC)), False
     is_empty = file.is_file() and file.stat().st_size == 0
     return (new_run_id(datetime.now(UTC)) if is_empty else None), None
 
@@ -318,6 +308,8 @@ class RunIdentity(Record):
     """In a worker: the machine of the results file. A worker on another one must not write to a file of that path."""
     retried: tuple[tuple[str, str], ...] | None = None
     """Eval file and id of the only cases that run; None: all cases run."""
+    rejudged: ResumedFile | None = None
+    """The results file whose answers are judged again."""
 
     @property
     def is_home(self) -> bool:
@@ -373,7 +365,7 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
 
 def check_resumed(config: pytest.Config) -> None:
     """Raise `pytest.UsageError` if this is to be a resumed run, and there is no run to resume."""
-    if config.getoption("agentv_resume") is None and not config.getoption("agentv_retry_errors"):
+    if not any(config.getoption(f"agentv_{name}") for name in ("resume", "rejudge", "retry_errors")):
         return
     try:
         options = run_options(config)
@@ -401,9 +393,12 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
         retried = resumed.broken if options.resume is None else None
         if goes_on:
             return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
+    rejudged = None if options.rejudge is None else find_last_run(options.rejudge, REJUDGE)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
-    return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried)
+    if rejudged is not None and rejudged.path == path.absolute():
+        raise pytest.UsageError(f"{REJUDGE}: {locate(path, None)} holds the answers: write to another file")
+    return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried, rejudged=rejudged)
 
 
 def _target_in_results(config: pytest.Config, options: RunOptions) -> Callable[[str], str]:

@@ -12,7 +12,7 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink
-from pytest_agentv.session.recording.resume import AnswerJournal, FinishedCases
+from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
 from pytest_agentv.store.writers import ResultSink
 
@@ -161,17 +161,6 @@ class RunRecords:
         """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
         self.recorder = Recorder(self.travelling or sink)
         self.finished = FinishedCases(identity, with_errors=not options.retry_errors, is_worker=is_worker)
-        self._results_path = identity.results_path
-        self._masker = masker
-        self._answers: AnswerJournal | None = None
-
-    def open_answers(self) -> "AnswerJournal | None":
-        """Open the file of single answers; None: this process cannot write to the files of the run."""
-        if self.travelling is None:
-            self._answers = AnswerJournal(self._results_path, self._masker)
-        return self._answers
 
     def close(self) -> None:
         self.recorder.close()
-        if self._answers is not None:
-            self._answers.close()

@@ -1,18 +1,15 @@
 """Reads the results of a run from its file, in the same way with and without workers."""
 
-import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from pytest_agentv.engine.jobs import CaseVersion, version_of
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import ExecutionMetrics
-from pytest_agentv.model.results import EvalResult, EvaluatorResult, RepeatFigures
+from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
-from pytest_agentv.reports.totals import Replaced, attempt_of
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import RecordedResult, iter_recorded
 
@@ -42,15 +39,10 @@ class RunResults(Record):
 
     results: tuple[EvalResult, ...] = ()
     """The last result of each case, in the order of files and lines."""
-    earlier: tuple[EvalResult, ...] = ()
-    """Results that a later one of the same case replaced, for example after a rerun, unless its figures include them.
-    They were paid for."""
+    replaced: int = 0
+    """How many results a later one of the same case replaced, for example after a rerun."""
     problems: tuple[Problem, ...] = ()
     """Lines that could not be read."""
-
-    @property
-    def all(self) -> tuple[EvalResult, ...]:
-        return self.results + self.earlier
 
 
 class KnownLines:
@@ -95,7 +87,7 @@ def read_run(
         known: The lines that this process wrote.
     """
     latest: dict[_Case, EvalResult] = {}
-    replaced: Replaced[_Case, EvalResult] | None = None
+    replaced = 0
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
     foreign, old = _foreign(identity), _lines_before(identity)
@@ -107,13 +99,12 @@ def read_run(
             key = (result.node_id, result.eval_id)
             if (before := latest.get(key)) is not None:
                 if (*key, result.target) in foreign and entry.line <= old and result.node_id not in evaluated:
-                    before, result = result, before
-                replaced = replaced or _no_replaced()
-                replaced.add(key, before, result)
+                    result = before
+                replaced += 1
             latest[key] = result
     return RunResults(
         tuple(sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0))),
-        tuple(result for _, result in replaced.results()) if replaced is not None else (),
+        replaced,
         tuple(problems),
     )
 
@@ -136,34 +127,6 @@ def recorded_now(identity: RunIdentity) -> Iterator[EvalResult]:
     for entry in _entries(identity):
         if not isinstance(entry, Problem) and entry.line > after:
             yield entry.result
-
-
-def judged_versions(identity: RunIdentity) -> dict[CaseVersion, int]:
-    """Return the versions of cases whose last result in the run is a verdict, and on how many answers it is.
-
-    These answers are not needed any more. Others are, because the case may be asked for more of them.
-    """
-    judged: dict[CaseVersion, int] = {}
-    for entry in _entries(identity):
-        if isinstance(entry, Problem) or (version := version_of(entry.result)) is None:
-            continue
-        if entry.result.status == "error":
-            judged.pop(version, None)
-        else:
-            judged[version] = _answers_of(entry.result.repeat)
-    return judged
-
-
-def _answers_of(figures: RepeatFigures | None) -> int:
-    if figures is None:
-        return 1
-    if figures.lost:
-        return sys.maxsize  # its cost may count answers beyond its own, which must not be counted again
-    return figures.planned + (figures.confirm.planned if figures.confirm else 0)
-
-
-def _no_replaced() -> "Replaced[_Case, EvalResult]":
-    return Replaced(attempt_of)
 
 
 class _Slimmer:

@@ -134,7 +134,6 @@ class Away:
             tuple(os.path.abspath(each) for each in sys.path),  # noqa: PTH100 - "" is the current folder
             {name: logging.getLogger(name).level for name in ("", "pytest_agentv")},
             own,
-            places.unjudged,
             process_name(),
         )
 
@@ -179,7 +178,9 @@ class Away:
         return not own.isdisjoint(written | set(found.values()))
 
     async def _ask(self, workers: Workers, job: CaseJob, log: CaseLog) -> EvalResult:
-        data = pack(job, self._places.repo_root)
+        identity, store = job.identity, self._pool.store
+        sent = None if store is None else store.sent(identity.node_id, identity.eval_id, job.answer)
+        data = pack((job, sent), self._places.repo_root)
         try:
             future = workers.submit(data)
         except RuntimeError as error:  # it is broken or was shut down
@@ -196,6 +197,8 @@ class Away:
         if reply.refused is not None:
             raise JobRefused(reply.refused)
         self._note(reply, log)
+        if store is not None:
+            store.insert(reply.rows)
         if reply.record is None:
             return self._lose(job, "it ended the case without a result")
         self.away += 1

@@ -17,7 +17,7 @@ from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import MAX_WORKERS
-from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import shown
@@ -25,7 +25,7 @@ from pytest_agentv.reports.prints import CaseLog, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.records import Recorder
-from pytest_agentv.session.recording.resume import Carried
+from pytest_agentv.session.recording.resume import Carried, FinishedCases
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.showing.item_outcomes import Asked
 from pytest_agentv.session.showing.progress import Progress
@@ -35,6 +35,7 @@ from pytest_agentv.store.writers import stored_name
 if TYPE_CHECKING:
     from pytest_agentv.engine.scheduler import BatchMember  # only for batches and executors
     from pytest_agentv.session.running.away import Away
+    from pytest_agentv.store.answers import AnswerStore
 
 
 # Cases that were handed to the engine.
@@ -204,6 +205,35 @@ def _max_failures(config: pytest.Config) -> int:
     return int(config.getoption("maxfail", default=0) or 0)
 
 
+class CaseCosts:
+    """What is paid for each case of each target: in this process, and before. Used on the event loop."""
+
+    def __init__(self, store: "AnswerStore | None", finished: FinishedCases, *, has_others: bool) -> None:
+        """`has_others`: whether other processes or runs may have paid for cases of this one."""
+        self._store = store
+        self._finished = finished
+        self._has_others = has_others
+        self._own: dict[tuple[str | None, str, str], Spent | None] = {}
+
+    def add(self, answer: EvalResult) -> None:
+        """Add what an answer and its judges took."""
+        case = (answer.node_id, answer.eval_id, answer.target)
+        before = self._own.get(case)
+        self._own[case] = answer.spent if before is None else Spent.added((before, answer.spent))
+
+    def total(self, result: EvalResult) -> Spent | None:
+        """Return what was paid for the case of a result, whatever became of the answers."""
+        own = self._own.get((result.node_id, result.eval_id, result.target))
+        if not self._has_others or result.node_id is None:
+            return own
+        last = self._finished.last(result.node_id, result.eval_id)
+        stored = None if self._store is None else self._store.spent(result.node_id, result.eval_id, result.target)
+        told = None if last is None or last.target != result.target else last.spent
+        # The run may have been killed before its line, or the store may be on another machine: the larger one is right.
+        known = [each for each in (stored, told) if each is not None]
+        return Spent.added((max(known, key=lambda each: each.answer.calls), own)) if known else own
+
+
 class CaseRuns:
     """The coroutines that the scheduler starts; each returns a result that was written."""
 
@@ -217,7 +247,9 @@ class CaseRuns:
         stopping: Stopping,
         identity: RunIdentity,
         away: "Away | None",
+        costs: "CaseCosts",
     ) -> None:
+        self._costs = costs
         self._pool = pool
         self._recorder = recorder
         self._progress = progress
@@ -250,7 +282,7 @@ class CaseRuns:
                 else:
                     result = await answers()
                 ending.note_judged()
-                return await self._record(result, prepared, leave)
+                return await self._record(result.replace(spent=self._costs.total(result)), prepared, leave)
         except GeneratorExit:
             raise  # the coroutine is being closed, and must not await anything
         except BaseException as error:
@@ -260,7 +292,7 @@ class CaseRuns:
         finally:
             for member in members:
                 member.leave()  # else the other cases of its batch would wait for it
-        return await self._record(broken, prepared)
+        return await self._record(broken.replace(spent=self._costs.total(broken)), prepared)
 
     async def answer(
         self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
@@ -293,9 +325,7 @@ class CaseRuns:
         try:
             with ending:
                 result = await answers()
-                result = await self._recorder.record(result)
-                self._let_go(result)
-                return result
+                return await self._recorder.record(result.replace(spent=self._costs.total(result)))
         finally:
             for member in members:
                 member.leave()  # else the other cases of its batch would wait for it
@@ -311,7 +341,9 @@ class CaseRuns:
         if not carried.is_changed and (resumed is None or resumed.path == self._identity.results_path):
             self._progress.count(carried.result, prepared.repeat)
             return carried.result
-        return await self._record(carried.result.replace(run_id=self._identity.run_id), prepared)
+        # An older line does not tell what later ones paid. A case that was renamed has no other.
+        spent = self._costs.total(carried.result) or carried.result.spent
+        return await self._record(carried.result.replace(run_id=self._identity.run_id, spent=spent), prepared)
 
     async def give_up(self, broken: EvalResult, prepared: PreparedCase, log: CaseLog) -> EvalResult:
         """Record a case that cannot be run."""
@@ -319,7 +351,7 @@ class CaseRuns:
         if prepared.folder is not None:
             with suppress(AgentvError, OSError):  # cases that can be run report these errors
                 self._pool.learn_secrets(prepared.folder)
-        return await self._record(broken, prepared)
+        return await self._record(broken.replace(spent=self._costs.total(broken)), prepared)
 
     def give_up_here(self, prepared: PreparedCase, reason: str) -> Begun:
         """Record a case in the thread of its item, because there is no event loop, which hooks need."""
@@ -337,6 +369,13 @@ class CaseRuns:
         self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
     ) -> EvalResult:
         """Ask for one answer and judge it: in the run's executor if possible, else in this process."""
+        result = await self._ask_there_or_here(job, prepared, log, member)
+        self._costs.add(result)
+        return result
+
+    async def _ask_there_or_here(
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
+    ) -> EvalResult:
         hooks, own = prepared.hooks, prepared.own
         if self._away is not None:
             found = await self._away.ask(
@@ -345,11 +384,6 @@ class CaseRuns:
             if found is not None:
                 return found
         return await run_case(job, self._pool, member, hooks=hooks, own=own)
-
-    def _let_go(self, result: EvalResult) -> None:
-        """Delete the kept answers of a written result. Does nothing if results are lost."""
-        if self._recorder.error is None:
-            self._pool.waiting.settle(result)
 
     async def _record(
         self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None
@@ -362,12 +396,9 @@ class CaseRuns:
         written = self._recorder.record(result)
         if leave is not None:
             leave()
-        try:
+        with suppress(asyncio.CancelledError):
             result = await written
-            self._let_go(result)
             await tell(prepared.hooks, prepared.case, result)
-        except asyncio.CancelledError:
-            self._let_go(result)
         # The prompt is in the file now. It may be large, and the item lives until the end of the run.
         return result.replace(agent_provider_request=None, lm_provider_request=None)
 

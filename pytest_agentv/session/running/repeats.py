@@ -1,27 +1,27 @@
 """Runs cases with several answers, from a job to the one result that its answers make."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.judging import rejudged
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers, confirmed_by, is_set_up_error
-from pytest_agentv.engine.results import effective_threshold
 from pytest_agentv.engine.scheduler import BatchMember, Leave, Queuer, Scheduler
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.session.recording.resume import AnswerJournal, FinishedCases, Kept, current_names_and_rules
+
+if TYPE_CHECKING:
+    from pytest_agentv.store.answers import AnswerStore
 
 # Asks for the answers of one case, through the scheduler of all cases.
 
 Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, EvalResult]]
-"""Asks for the answer of a number, 0-based, journals it and returns its result. Raises only for a cancellation."""
+"""Asks for the answer of a number, 0-based, and returns its result. Raises only for a cancellation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,7 @@ class Answers:
     certain. If there are free places for all answers, all are asked at once, because nobody else needs these places.
     """
 
-    def __init__(
-        self, lane: Lane, plan: RepeatPlan, ask: Ask, numbers: Iterable[int], known: Mapping[int, EvalResult]
-    ) -> None:
+    def __init__(self, lane: Lane, plan: RepeatPlan, ask: Ask, numbers: Iterable[int]) -> None:
         """Prepare the answers of a case.
 
         Args:
@@ -63,18 +61,21 @@ class Answers:
             plan: How many are wanted.
             ask: Asks for one.
             numbers: The numbers of the answers, in order.
-            known: Answers that need not be asked, by their numbers.
         """
         self._lane = lane
         self._plan = plan
         self._ask = ask
         self._numbers = tuple(numbers)
-        self._results = dict(known)
+        self._results: dict[int, EvalResult] = {}
         self._queuer = Queuer()
         self._queued: set[Future[EvalResult]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._done: asyncio.Queue[int] = asyncio.Queue()
         self._is_over = False
+
+    def prefer(self, numbers: Container[int]) -> None:
+        """Ask for the answers with these numbers first: an early stop must not ask for others."""
+        self._numbers = tuple(sorted(self._numbers, key=lambda number: number not in numbers))
 
     def hurry(self) -> None:
         """Start the answers before all others, even in a run that starts nothing new. Any thread may call it."""
@@ -169,24 +170,12 @@ class Request(Record):
 class RepeatedCase:
     """One case and its answers."""
 
-    def __init__(
-        self,
-        request: Request,
-        lane: Lane,
-        ask: AskOnce,
-        journal: AnswerJournal | None,
-        carried: Kept,
-        *,
-        keeps_carried: bool,
-        settle: Callable[[EvalResult, int], None],
-    ) -> None:
+    def __init__(self, request: Request, lane: Lane, ask: AskOnce, stored: Callable[[], frozenset[int]]) -> None:
+        """`stored` returns the numbers of the answers that earlier runs have. Called on the event loop."""
         self._request = request
         self._ask_once = ask
-        self._journal = journal
-        self._carried = carried
-        self._keeps_carried = keeps_carried
-        self._settle = settle
-        self._answers = Answers(lane, request.plan, self._ask, request.numbers, carried.answers)
+        self._stored = stored
+        self._answers = Answers(lane, request.plan, self._ask, request.numbers)
 
     def hurry(self) -> None:
         """Start its answers before all others. Any thread may call it."""
@@ -194,11 +183,7 @@ class RepeatedCase:
 
     async def results(self) -> tuple[tuple[EvalResult, ...], bool]:
         """Return the results of the answers, and whether all were asked at once."""
-        for number, answer in self._carried.answers.items():
-            if self._keeps_carried or number in self._carried.unwritten:
-                await self._keep(number, answer)
-            if (member := self._request.member(number)) is not None:
-                member.leave()
+        self._answers.prefer(self._stored())
         asked = await self._answers.ask()
         return asked.results, asked.together
 
@@ -206,15 +191,8 @@ class RepeatedCase:
         """Return the result of the case."""
         results, together = await self.results()
         request = self._request
-        return combine_answers(
-            results,
-            request.plan,
-            together=together,
-            reruns=request.reruns or self._carried.reruns,
-            carried=len(self._carried.answers),
-            lost=self._carried.lost,
-            with_answers=request.job.options.include_answers,
-        )
+        with_answers = request.job.options.include_answers
+        return combine_answers(results, request.plan, together=together, with_answers=with_answers)
 
     async def confirmed(self, result: EvalResult) -> EvalResult:
         """Return a result of the case with the figures of these answers."""
@@ -223,46 +201,19 @@ class RepeatedCase:
 
     async def _ask(self, number: int) -> EvalResult:
         request = self._request
-        result = await self._ask_once(request.job.replace(answer=number), request.member(number))
-        if not is_set_up_error(result):
-            await self._keep(number, result)
-            self._settle(result, number)
-        return result
-
-    async def _keep(self, number: int, result: EvalResult) -> None:
-        if self._journal is not None:
-            await self._journal.keep(number, result)
+        return await self._ask_once(request.job.replace(answer=number), request.member(number))
 
 
 class Repeats:
-    """Makes the repeated cases of a run, with their answers from earlier runs."""
+    """Makes the repeated cases of a run."""
 
     def __init__(
-        self,
-        scheduler: Scheduler[EvalResult],
-        journal: AnswerJournal | None,
-        finished: FinishedCases,
-        tell: Callable[[EvalResult], None],
-        warn: Callable[[Problem], None],
-        *,
-        settle: Callable[[EvalResult, int], None],
+        self, scheduler: Scheduler[EvalResult], store: "AnswerStore | None", warn: Callable[[Problem], None]
     ) -> None:
-        """Prepare.
-
-        Args:
-            scheduler: Where all answers queue.
-            journal: Keeps single answers; None: they are not kept, because the run's files are on another machine.
-            finished: The results of earlier runs.
-            tell: Called with each answer that is carried over.
-            warn: Shows a warning with the next item.
-            settle: Called with each answer when the journal has its result.
-        """
+        """`scheduler` is where all answers queue, `store` has those of earlier runs, `warn` shows a warning."""
         self._scheduler = scheduler
-        self._journal = journal
-        self._finished = finished
-        self._tell = tell
+        self._store = store
         self._warn = warn
-        self._settle = settle
         self._told_of_reruns = False
 
     def open(
@@ -298,23 +249,11 @@ class Repeats:
             self._warn(Problem(Path(job.case.path), job.case.line, job.case.eval_id, message, hint, level="warning"))
 
     def _open(self, request: Request, ask: AskOnce, group: str, limit: int) -> RepeatedCase:
-        """Called by pytest's thread: it may read files."""
-        carried = Kept() if request.reruns else self._carried(request)
-        for answer in carried.answers.values():
-            self._tell(answer)
-        journal = self._journal
-        keeps = journal is not None and journal.is_elsewhere(self._finished)
         lane = Lane(self._scheduler, group, limit, is_batched=bool(request.members))
-        return RepeatedCase(request, lane, ask, journal, carried, keeps_carried=keeps, settle=self._settle)
+        return RepeatedCase(request, lane, ask, lambda: self._stored(request))
 
-    def _carried(self, request: Request) -> Kept:
-        """Return the answers that need not be asked, with the current threshold and names."""
-        if self._journal is None:
-            return Kept()
-        job, identity = request.job, request.job.identity
-        threshold = effective_threshold(job.options, job.case)
-        names = {**current_names_and_rules(identity), "run_id": identity.run_id}
-        kept = self._journal.take(job, self._finished, request.numbers)
-        found = ((number, rejudged(answer, job.case, threshold)) for number, answer in kept.answers.items())
-        answers = {number: answer.replace(**names) for number, answer in found if answer is not None}
-        return Kept(answers, kept.lost, kept.unwritten.intersection(answers), kept.replaced)
+    def _stored(self, request: Request) -> frozenset[int]:
+        identity = request.job.identity
+        if self._store is None or request.reruns:
+            return frozenset()
+        return self._store.numbers(identity.node_id, identity.eval_id)

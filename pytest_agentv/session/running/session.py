@@ -9,7 +9,8 @@ import pytest
 
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.judging import evaluators_of
-from pytest_agentv.engine.pool import Places, TargetPool, UnjudgedFolders, is_first_to_warn
+from pytest_agentv.engine.pool import Places, TargetPool, is_first_to_warn
+from pytest_agentv.engine.stored import RejudgedFile
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.run_options import RunOptions
@@ -24,7 +25,7 @@ from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink, run_identity
 from pytest_agentv.session.recording.records import Recorder, RunRecords
 from pytest_agentv.session.recording.run_results import KnownLines
-from pytest_agentv.session.running.case_runs import Begun, CaseRuns, FailureLimit, Paces, Stopping
+from pytest_agentv.session.running.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Paces, Stopping
 from pytest_agentv.session.running.cases import Cases
 from pytest_agentv.session.running.preparing import CasePreparer, CaseSigner, PreparedCase
 from pytest_agentv.session.selecting import Spending
@@ -32,7 +33,7 @@ from pytest_agentv.session.showing.masking import CaseLogHandler, route_prints
 from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import Parent, process_share, shared_folder
-from pytest_agentv.store.writers import unjudged_folder
+from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
@@ -64,9 +65,12 @@ class RunEngine:
         self._providers = FolderKinds(config, "pytest_agentv_providers")
         shared = shared_folder(run_id) if is_shared else None
         root = _project_root(config)
-        self.places = Places(find_repo_root(cwd), cwd, shared, unjudged=_unjudged(identity), root=root)
+        self.places = Places(find_repo_root(cwd), cwd, shared, root=root)
         self.loop = LoopThread()
         self.pool = TargetPool(options, self.places, masker, self._providers)
+        self.pool.store = self.store = _store(config, options, identity, self.pool.warn_once)
+        if identity.rejudged is not None:
+            self.pool.rejudged = RejudgedFile(identity.rejudged.path)
         self.signer = CaseSigner(self.pool, self.loop, dry_run=options.dry_run)
         self.away = self._open_away(identity) if self._has_executor else None
         """Runs cases in other processes; None: all run in this one."""
@@ -107,6 +111,8 @@ class RunEngine:
             self.loop.run(self.away.close())
         self.loop.run(self.pool.close())
         self.loop.stop()
+        if self.store is not None:
+            self.store.close()
 
     def _open_away(self, identity: RunIdentity) -> "Away":
         from pytest_agentv.session.running.away import Away  # noqa: PLC0415 - only for runs with an executor
@@ -127,12 +133,30 @@ def _project_root(config: pytest.Config) -> Path:
     return root if is_known else find_repo_root(config.invocation_params.dir)
 
 
-def _unjudged(identity: RunIdentity) -> UnjudgedFolders | None:
-    """Return the folders of unjudged answers; None: this process cannot write to the files of the run."""
-    if not identity.is_home:
+def _store(
+    config: pytest.Config, options: RunOptions, identity: RunIdentity, warn_once: Callable[[Problem, str], None]
+) -> AnswerStore | None:
+    """Return the store of answers; None: none are kept, or this process cannot write to the files of the run."""
+    asks_each = getattr(config, "workerinput", {}).get("agentv_dist") == "each"  # all workers ask for the same cases
+    if options.dry_run or not options.keep_answers or not identity.is_home or asks_each:
         return None
-    left = None if identity.resumed is None else unjudged_folder(identity.resumed.path)
-    return UnjudgedFolders(unjudged_folder(identity.results_path), left)
+    path, resumed = config.rootpath / STORE_FILE, identity.resumed or identity.rejudged
+    runs = Runs(
+        path,
+        identity.run_id,
+        identity.results_path,
+        None if resumed is None else resumed.path,
+        None if resumed is None else resumed.run_id,
+        any_run=options.cache,
+        rejudge=identity.rejudged is not None,
+        keep_days=options.keep_answers,
+    )
+
+    def tell(reason: str) -> None:
+        message = f"answers cannot be kept, so that a run which goes on with this one pays for them again: {reason}"
+        warn_once(Problem(path, None, "", message, level="warning"), "store")
+
+    return AnswerStore(runs, tell)
 
 
 # Builds the parts of a run when the first eval file is collected.
@@ -163,7 +187,7 @@ class EvalSession:
             parent=Parent(config, self.identity.run_id),
             masker=self.masker,
         )
-        self.cases = self._open_cases()
+        self.cases = self._open_cases(config)
         self._shown: set[Problem] = set()
         self._known_folders: set[Path] = set()
         self._log_handler = CaseLogHandler(config, self.masker)
@@ -171,8 +195,10 @@ class EvalSession:
         self.stop_routing = route_prints(config, self.masker)
         """Called last, because threads that a run has abandoned may print to its end."""
 
-    def _open_cases(self) -> Cases:
+    def _open_cases(self, config: pytest.Config) -> Cases:
         engine, records = self._engine, self._records
+        is_alone = self.identity.home is None and config.getoption("dist", "no") == "no"
+        has_others = self.identity.resumed is not None or not is_alone
         runs = CaseRuns(
             pool=engine.pool,
             recorder=records.recorder,
@@ -181,6 +207,7 @@ class EvalSession:
             stopping=self.stopping,
             identity=self.identity,
             away=engine.away,
+            costs=CaseCosts(engine.store, records.finished, has_others=has_others),
         )
         return Cases(
             loop=engine.loop,
@@ -250,9 +277,7 @@ class EvalSession:
     def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
         from pytest_agentv.session.running.repeats import Repeats  # noqa: PLC0415 - only for repeated cases
 
-        records, settle = self._records, self._engine.pool.waiting.settle
-        journal, tell = records.open_answers(), self.progress.count_answer
-        return Repeats(scheduler, journal, records.finished, tell, self._warn, settle=settle)
+        return Repeats(scheduler, self._engine.store, self._warn)
 
     def begin_again(
         self, config: pytest.Config, result: "EvalResult", prepare: Callable[[], PreparedCase]

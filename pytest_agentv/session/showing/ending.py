@@ -69,7 +69,6 @@ class EndedRun(Record):
 
         return RunVerdict(
             self.run.results,
-            self.run.earlier,
             frozenset(self.outcomes.expected_failures),
             self.expected_words,
             tuple(self.troubles()),
@@ -135,7 +134,6 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
         results_path=ended.identity.results_path,
         dry_run=ended.options.dry_run,
         elapsed_ms=ended.elapsed_ms,
-        earlier=ended.run.earlier,
         outcomes=Outcomes(
             frozenset(ended.outcomes.expected_failures),
             frozenset(ended.outcomes.unexpected_passes),
@@ -262,9 +260,8 @@ def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None, config: 
     if not run.results:
         return f"{locate(path, None)}: no report was written: there are no results"
     try:
-        results, earlier = ([each.to_plain() for each in some] for some in (run.results, run.earlier))
-        shown = run_of(results_path.name, results, earlier=earlier)
-        shown = shown.replace(problems=tuple(map(str, run.problems)))
+        results = [each.to_plain() for each in run.results]
+        shown = run_of(results_path.name, results, dropped=run.replaced, problems=map(str, run.problems))
         given = ReportInput(
             shown,
             _base(options, verdict),

@@ -4,6 +4,7 @@ import io
 import os
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ import pytest
 
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.text import counted
-from pytest_agentv.reports.figures import format_cost, format_duration, paid_cost_of, visible
+from pytest_agentv.reports.figures import format_cost, format_duration, total_cost_of, visible
 from pytest_agentv.session.compat import terminal_file, uncaptured
 
 # Counts the answers of a run while it goes on, and formats the counts.
@@ -41,12 +42,6 @@ class Tally:
     def troubles(self) -> list[str]:
         errors = [counted(self.errors, "error")] if self.errors else []
         return [*([f"{self.failed:,} failed"] if self.failed else []), *errors]
-
-
-def paid(result: EvalResult) -> float:
-    """Return the cost of a result including its judges. Cached answers and replies cost nothing."""
-    judges = 0.0 if result.judge_metrics is None else result.judge_metrics.cost_usd or 0.0
-    return judges + (paid_cost_of(result) or 0.0)
 
 
 def line_text(tally: Tally, total: int, in_flight: int, elapsed_seconds: float) -> str:
@@ -95,8 +90,10 @@ class Progress:
     def __init__(self, config: pytest.Config) -> None:
         self.total = 0
         """How many answers this process will get: one per case, or all answers of a repeated case."""
-        self._answers: dict[str | None, tuple[int, float]] = {}
-        """The counted answers of unfinished repeated cases, and their cost, by node id."""
+        self._answers: Counter[str | None] = Counter()
+        """How many answers of unfinished repeated cases are counted, by node id."""
+        self._costs: dict[tuple[str | None, str], float] = {}
+        """What is counted of the cost of each case. Its last result tells all that was paid for it."""
         self._tally = Tally()
         self._targets: dict[str, Tally] = {}
         self._started = time.monotonic()
@@ -118,21 +115,25 @@ class Progress:
         """Count a finished case, as all of its planned answers."""
         if not self._is_seen:
             return
-        counted, cost = self._answers.pop(result.node_id, (0, 0.0))
+        counted = self._answers.pop(result.node_id, 0)
+        case = (result.node_id, result.eval_id)
+        cost = total_cost_of(result) - self._costs.get(case, 0.0)
+        self._costs[case] = total_cost_of(result)
         for tally in self._tallies(result):
             tally.done += max(1 if planned == 1 else 0, planned - counted)
-            tally.cost += max(0.0, paid(result) - cost)
+            tally.cost += max(0.0, cost)
             tally.judge(result)
 
     def count_answer(self, result: EvalResult) -> None:
         """Count an answer of a repeated case."""
         if not self._is_seen:
             return
-        counted, known = self._answers.get(result.node_id, (0, 0.0))
-        self._answers[result.node_id] = (counted + 1, known + paid(result))
+        self._answers[result.node_id] += 1
+        case = (result.node_id, result.eval_id)
+        self._costs[case] = self._costs.get(case, 0.0) + total_cost_of(result)
         for tally in self._tallies(result):
             tally.done += 1
-            tally.cost += paid(result)
+            tally.cost += total_cost_of(result)
 
     def show(self, in_flight: int) -> None:
         """Redraw the line without moving the cursor."""

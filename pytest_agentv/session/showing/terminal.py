@@ -1,7 +1,6 @@
 """Prints the end of a run, owns its results file and sets its exit code, in the one process that owns the terminal."""
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.engine.waiting import drop_waiting
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
@@ -27,11 +25,11 @@ from pytest_agentv.session.recording.identity import (
     send_to_worker,
     unpack,
 )
-from pytest_agentv.session.recording.run_results import KnownLines, RunResults, judged_versions, read_run, recorded_now
+from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run, recorded_now
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports, is_own
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
-from pytest_agentv.store.writers import ResultSink, answers_path, unjudged_folder, verdict_path
+from pytest_agentv.store.writers import ResultSink, verdict_path
 
 if TYPE_CHECKING:
     from pytest_agentv.reports.figures import SummaryLine  # needed by few runs
@@ -61,17 +59,12 @@ class ResultsHome:
         at_end(self._in_use.end)
 
     def check(self, ids: Iterable[str], root: Path) -> None:
-        """Check that the run may resume its file, and delete the unjudged answers of an earlier run with this file.
-
-        Raises `pytest.UsageError`.
-        """
+        """Check that the run may resume its file. Raises `pytest.UsageError`."""
         resumed = self._identity.resumed
         files = {node_id.partition("::")[0] for node_id in ids}
         if resumed is not None and (fault := resumed.foreign_fault(files, root)):
             raise pytest.UsageError(fault)
         self._check_places({root / file for file in files})
-        if not self._identity.goes_on:
-            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
 
     def _check_places(self, collected: Collection[Path]) -> None:
         """Check that the run writes to none of its inputs. Raises `pytest.UsageError`."""
@@ -126,7 +119,7 @@ class ResultsHome:
         if (
             is_readable
             and not self.write_errors
-            and (fault := outcomes.unrecorded(node_ids(run.all), locate(path, None)))
+            and (fault := outcomes.unrecorded(node_ids(run.results), locate(path, None)))
         ):
             self.write_errors.append(fault)
 
@@ -138,21 +131,6 @@ class ResultsHome:
         except OSError as error:
             return f"{locate(path, None)}: the verdict on an earlier run cannot be deleted: {error.strerror}"
         return None
-
-    def drop_answers(self, *, is_broken_off: bool) -> None:
-        """Delete kept answers that no resumed run needs: single answers of repeated cases, and unjudged answers."""
-        if is_broken_off and self._options.baseline is not None:
-            return  # some suspects may have fresh answers, but not all
-        self._drop_unjudged()
-        if not self.write_errors and answers_path(self._identity.results_path).is_file():
-            from pytest_agentv.session.recording.resume import drop_answers  # noqa: PLC0415 - only for repeated cases
-
-            drop_answers(self._identity.results_path, judged_versions(self._identity))
-
-    def _drop_unjudged(self) -> None:
-        folder = unjudged_folder(self._identity.results_path)
-        if folder.is_dir():
-            drop_waiting(folder, lambda: judged_versions(self._identity))
 
 
 def node_ids(results: Iterable[EvalResult]) -> set[str]:
@@ -346,7 +324,6 @@ class RunReporter:
             self._remarks += self._section.finish(self._run.results)
         elif self._run.results and (fault := self._home.drop_verdict()):
             self._remarks.append(fault)
-        self._home.drop_answers(is_broken_off=self._is_broken_off)
         if self._options.html is not None:
             self._write_html(self._options.html)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):

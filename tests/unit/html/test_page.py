@@ -38,7 +38,7 @@ def unpacked(page: str, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), earlier=[{"eval_id": "a"}] * 3)
+    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), dropped=3)
     base = run_of("base.jsonl", report_runs.results(252, seed=1))
     return report_text(ReportInput(run, base, (run_of("old.jsonl", report_runs.results(20, seed=2)),)))
 
@@ -105,7 +105,7 @@ def cost_of(values: list[dict[str, Any]], base: list[dict[str, Any]] | None = No
         for each in (values, base)
     )
     compared = compare(run, old, margin=0.05)
-    [cost] = [each for each in figures(cases_of(run, compared), compared, run.earlier) if each.label == "Cost"]
+    [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
     return f"{cost.value} {cost.text}"
 
 
@@ -115,13 +115,13 @@ def paid(cost: float, **more: Any) -> dict[str, Any]:
 
 HALF, ONE, TWO, CACHED = paid(0.5), paid(1), paid(2), paid(1, cached=True)
 NOT_ASKED = {"status": "error", "error": "e", "attempts": 0, "error_detail": {"stage": "setup", "kind": "config"}}
-CRASHED = NOT_ASKED | {"error_detail": {"stage": "setup", "kind": "crash"}}
-AGAIN = [paid(n, eval_id="a", timestamp=str(n)) for n in (1, 2, 4)]
+LOST = {"status": "error", "error": "HTTP 503", "attempts": 1}
+THRICE = {"calls": 3, "cost_usd": 1, "cost_known": 2}
 JUDGES = "– not reported; judges took $0.1000 beside it"
 
 
-def judged(*metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"judge_metrics": each} for each in metrics]
+def judged(*costs: Any) -> list[dict[str, Any]]:
+    return [{"spent": {"answer": {"calls": 1}, "judge": each}} for each in costs]
 
 
 @pytest.mark.parametrize(
@@ -129,19 +129,25 @@ def judged(*metrics: dict[str, Any]) -> list[dict[str, Any]]:
     [
         ([{}, {}], None, "– not reported"),
         ([HALF, CACHED], None, "$0.5000 $0.5000 a case; 1 from the cache"),
-        ([HALF, {}, CACHED], None, "$0.5000 $0.5000 a case; known for 1 of 2; 1 from the cache"),
+        ([HALF, {}, CACHED], None, "$0.5000 $0.5000 a case, known for 1 of 2 calls; 1 from the cache"),
         ([HALF, NOT_ASKED], None, "$0.5000 $0.5000 a case"),
-        ([HALF, CRASHED], None, "$0.5000 $0.5000 a case; known for 1 of 2"),
-        ([paid(0.5, repeat={"asked": 3, "priced": 2})], None, "$0.5000 $0.5000 a case; known for 0 of 1"),
-        ([ONE, {}, {}], [ONE] * 3, "$1.0000 $1.0000 a case; known for 1 of 3; as much as the baseline over 1 case"),
+        ([HALF, LOST], None, "$0.5000 $0.5000 a case, known for 1 of 2 calls"),
+        (
+            [paid(0.5, spent={"answer": THRICE}, reruns=2)],
+            None,
+            "$1.0000 $1.0000 a case, known for 2 of 3 calls; with 2 reruns",
+        ),
+        (
+            [ONE, {}, {}],
+            [ONE] * 3,
+            "$1.0000 $1.0000 a case, known for 1 of 3 calls; as much as the baseline over 1 case",
+        ),
         ([TWO] * 3, [ONE] * 2, "$6.0000 $2.0000 a case; +100 % against the baseline over 2 cases"),
-        ([TWO] * 2, [CACHED] * 2, "$4.0000 $2.0000 a case"),
-        ([each | {"run_id": "r"} for each in AGAIN], None, "$7.0000 $4.0000 a case; $3.0000 of it for 2 reruns"),
-        ([each | {"run_id": "r", "repeat": {"carried": True}} for each in AGAIN], None, "$4.0000 $4.0000 a case"),
-        (AGAIN, None, "$4.0000 $4.0000 a case"),
-        (judged({"calls": 2, "priced": 1, "cost_usd": 0.1}), None, f"{JUDGES}, known for 1 of 2 calls"),
-        (judged({"calls": 0, "cached": 2}, {"calls": 1, "cost_usd": 0.1}), None, JUDGES),
-        (judged({"calls": "x", "cost_usd": 0.1}, {"calls": True, "priced": [], "cost_usd": "y"}), None, JUDGES),
+        ([TWO] * 2, [CACHED] * 2, "$4.0000 $2.0000 a case; +100 % against the baseline"),
+        ([ONE | {"eval_id": "a"}, TWO | {"eval_id": "a"}], None, "$2.0000 $2.0000 a case"),
+        (judged({"calls": 2, "cost_known": 1, "cost_usd": 0.1}), None, f"{JUDGES}, known for 1 of 2 calls"),
+        (judged({"calls": 1, "cost_known": 1, "cost_usd": 0.1}, {"calls": 0}, None), None, JUDGES),
+        (judged({"calls": "x", "cost_known": [], "cost_usd": "y"}, "z"), None, "– not reported"),
     ],
 )
 def test_the_cost_of_a_run(values: list[dict[str, Any]], base: list[dict[str, Any]] | None, told: str) -> None:
@@ -275,13 +281,13 @@ def test_an_answer_passes_only_if_the_results_say_so(written: dict[str, Any], st
 
 
 def test_the_costs_of_the_history() -> None:
-    runs = ([ONE, CACHED], [ONE, TWO], [CACHED], [{}], [ONE, {}], [HALF, CRASHED], [HALF, NOT_ASKED])
+    runs = ([ONE, CACHED], [ONE, TWO], [CACHED], [{}], [ONE, {}], [HALF, LOST], [HALF, NOT_ASKED])
     named = ([{"eval_id": f"c{n}", "score": 1, **each} for n, each in enumerate(values)] for values in runs)
     plot = history_plot(past_runs([run_of("run", values) for values in named]))
     assert plot is not None
     assert [point.cost for point in plot.points] == [
-        *("$1.0000", "$3.0000", "from the cache", "cost not known", "$1.0000, known for 1 of 2"),
-        *("$0.5000, known for 1 of 2", "$0.5000"),
+        *("$1.0000", "$3.0000", "from the cache", "cost not known", "$1.0000, known for 1 of 2 calls"),
+        *("$0.5000, known for 1 of 2 calls", "$0.5000"),
     ]
 
 

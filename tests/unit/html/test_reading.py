@@ -16,14 +16,6 @@ def run_from(*values: dict[str, object]) -> Run:
     return run_of("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **value} for value in values])
 
 
-def test_a_line_that_says_an_attempt_anew_is_no_further_attempt() -> None:
-    first = {"run_id": "r", "timestamp": "1", "score": 0}
-    last = {"run_id": "r", "timestamp": "2"}
-    run = run_from(first, {**first, "tags": ["new"]}, last, last)
-    assert [(each["timestamp"], each.get("tags")) for each in run.earlier] == [("1", ["new"])]
-    assert run.dropped == 3
-
-
 def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text('{"eval_id": "a", "score": 1}\nno json\n{"score": 1}\n', "utf-8")
