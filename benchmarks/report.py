@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import report_runs
 from measure import exit_code
 
+from pytest_agentv.reports.html.cases import read_run
 from pytest_agentv.reports.html.page import ReportInput, write_report
-from pytest_agentv.reports.html.reading import read_run
 
 MEGABYTE = 1e6
 

@@ -13,8 +13,8 @@ from pytest_agentv.evaluators.context import Embedding as Embedding
 from pytest_agentv.evaluators.context import ProxiedTargets as ProxiedTargets
 from pytest_agentv.evaluators.context import ProxiedQuestion as ProxiedQuestion
 from pytest_agentv.model.cases import AnyEvaluator as AnyEvaluator
-from pytest_agentv.evaluators.own import EvaluatorFactory as EvaluatorFactory
-from pytest_agentv.evaluators.own import EvaluatorSpec as EvaluatorSpec
+from pytest_agentv.evaluators.python import EvaluatorFactory as EvaluatorFactory
+from pytest_agentv.evaluators.python import EvaluatorSpec as EvaluatorSpec
 
 # Checks
 from pytest_agentv.evaluators.data import Equals as Equals
@@ -26,7 +26,7 @@ from pytest_agentv.evaluators.text import IContainsAny as IContainsAny
 from pytest_agentv.evaluators.text import IContainsAll as IContainsAll
 from pytest_agentv.evaluators.text import StartsWith as StartsWith
 from pytest_agentv.evaluators.text import EndsWith as EndsWith
-from pytest_agentv.evaluators.patterns import Regex as Regex
+from pytest_agentv.evaluators.text import Regex as Regex
 from pytest_agentv.evaluators.text import Word as Word
 from pytest_agentv.evaluators.text import Words as Words
 from pytest_agentv.evaluators.text import Length as Length
@@ -34,8 +34,8 @@ from pytest_agentv.evaluators.likeness import Levenshtein as Levenshtein
 from pytest_agentv.evaluators.likeness import Rouge as Rouge
 from pytest_agentv.evaluators.likeness import Bleu as Bleu
 from pytest_agentv.evaluators.likeness import Similar as Similar
-from pytest_agentv.evaluators.json_checks import IsJson as IsJson
-from pytest_agentv.evaluators.json_checks import ContainsJson as ContainsJson
+from pytest_agentv.evaluators.data import IsJson as IsJson
+from pytest_agentv.evaluators.data import ContainsJson as ContainsJson
 from pytest_agentv.evaluators.data import IsXml as IsXml
 from pytest_agentv.evaluators.data import IsYaml as IsYaml
 from pytest_agentv.evaluators.data import AnswerField as AnswerField

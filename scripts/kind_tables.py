@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.calls import ExpectedCall
 from pytest_agentv.evaluators.composite import AGGREGATORS
-from pytest_agentv.evaluators.field_accuracy import FieldCheck
+from pytest_agentv.evaluators.data import FieldCheck
 from pytest_agentv.evaluators.judge import Rubric
 from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS

@@ -17,8 +17,7 @@ from pytest_agentv.cases.variables import (
     unknown_name,
 )
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import Json, JsonObject
-from pytest_agentv.model.text import require_readable
+from pytest_agentv.model.base import Json, JsonObject, require_readable
 
 MAX_LENGTH: Final = 10 * 1024 * 1024
 """The most characters of a filled template, and of any text that an operator makes."""

@@ -12,7 +12,7 @@ from pytest_agentv.cases.written import WrittenCase
 from pytest_agentv.files.places import EXPECTED_KEYS, INPUT_KEYS, Place, first_key, misspelling, text_at
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.files.source import KeyPath, LayeredSource, Source
-from pytest_agentv.model.base import ABSENT, Json, JsonObject
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, pretty_json
 from pytest_agentv.model.messages import (
     ROLES,
     ContentPart,
@@ -23,7 +23,6 @@ from pytest_agentv.model.messages import (
     Role,
     TextPart,
 )
-from pytest_agentv.model.text import pretty_json
 
 _MISSPELT: Final = 0.85
 """From this ratio a role is a misspelling: "asistant" has 0.94, "customer", which is no "user", 0.67."""

@@ -8,10 +8,9 @@ from pathlib import Path, PurePath
 from typing import Final, Literal, TypeGuard
 
 from pytest_agentv.errors import CaseError, locate
-from pytest_agentv.model.base import Record
+from pytest_agentv.model.base import Record, pretty_json, trim
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, InputMessage, ObjectPart, Role, TextPart
-from pytest_agentv.model.text import pretty_json, trim
 
 PromptMode = Literal["agent", "lm"]
 """`agent`: the prompt references files, and the agent reads them. `lm`: the prompt embeds their texts."""

@@ -43,9 +43,8 @@ from pytest_agentv.files.places import (
 )
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value, did_you_mean, with_problems
 from pytest_agentv.files.source import Source, read_jsonl, read_yaml
-from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.base import Json, JsonObject, counted
 from pytest_agentv.model.kind_table import KindTable
-from pytest_agentv.model.text import counted
 
 # The keys of an eval file that apply to all its cases.
 

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import Data, Json, JsonObject
-from pytest_agentv.model.text import format_number
+from pytest_agentv.model.base import Data, Json, JsonObject, format_number
 
 # The output of templates, and their faults.
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, note, parse_delta, say
 from pytest_agentv.cli.compare import read
-from pytest_agentv.model.text import counted
+from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, note, parse_delta, say
+from pytest_agentv.model.base import counted
 from pytest_agentv.reports.how_sure import Agreement, agree, read_labels
-from pytest_agentv.stats.agreement import LEAST_LABELS, LEAST_OF_A_CLASS
+from pytest_agentv.stats.comparing import LEAST_LABELS, LEAST_OF_A_CLASS
 from pytest_agentv.stats.intervals import Interval
 
 _EPILOG: Final = """\
@@ -31,10 +31,10 @@ def run(arguments: Sequence[str]) -> int:
     agreement = agree(read_labels(options.labels, options.scale), read(options.results))
     if agreement is None:
         note("agentv agree: no label belongs to a case that was judged")
-        return USAGE_EXIT_CODE
+        return USAGE_ERROR
     if not agreement.cases:
         note("agentv agree: people are split on all cases that were judged")
-        return USAGE_EXIT_CODE
+        return USAGE_ERROR
     if options.format == "json":
         plain = agreement.to_plain()
         for name in ("true_positive_rate", "false_positive_rate"):

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, UsageError, add_margin, note, parse_delta, say
+from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, add_margin, note, parse_delta, say
 from pytest_agentv.errors import AgentvError, FileError, locate
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.options import DEFAULT_BASELINE
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.baseline import baseline_of, read_baseline
 from pytest_agentv.reports.compare import (
     DEFAULT_THRESHOLD,
@@ -17,17 +17,26 @@ from pytest_agentv.reports.compare import (
     Comparison,
     Scores,
     align,
+    align_runs,
     compare_scores,
     comparison_lines,
     listed,
+    read_runs,
     read_scores,
+    table_data,
+    table_lines,
 )
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.gates import ending_of, read_contract
 from pytest_agentv.reports.judged_cases import JudgedCase, pair_cases, read_cases, shared_key, unique_names
-from pytest_agentv.reports.runs_table import align_runs, read_runs, table_data, table_lines
-from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, compare_runs, compare_with_baseline, judge_run
-from pytest_agentv.reports.verdict_lines import statistics_lines
+from pytest_agentv.reports.verdict import (
+    RunStatistics,
+    RunVerdict,
+    compare_runs,
+    compare_with_baseline,
+    judge_run,
+    statistics_lines,
+)
 from pytest_agentv.store.readers import holds_baseline
 
 _SHOWN: Final = 10
@@ -77,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     fault = _fault(comparison, allow_missing=options.allow_missing)
     if fault is not None:
         note(f"agentv compare: {fault}")
-        return USAGE_EXIT_CODE
+        return USAGE_ERROR
     return int(comparison.is_worse)
 
 
@@ -190,14 +199,14 @@ def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) ->
             say(line)
     if not has_common:
         note("agentv compare: no case is in all files, so there is nothing to compare (parts of one run: --statistics)")
-        return USAGE_EXIT_CODE
+        return USAGE_ERROR
     if aligned.missing:
         cases = counted(len(aligned.missing), "case")
         names = listed([CaseKey(case) for case in aligned.missing])
         lacking = ", ".join(dict.fromkeys(run for runs in aligned.missing.values() for run in runs))
         text = f"agentv compare: left out {cases} that not all runs have: {names}; lacking in {lacking}"
         note(visible(text if allow_missing else f"{text} (accept that with --allow-missing)"))
-    return USAGE_EXIT_CODE if aligned.missing and not allow_missing else 0
+    return USAGE_ERROR if aligned.missing and not allow_missing else 0
 
 
 def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, output: str, gate: bool) -> int:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError, note, say
+from pytest_agentv.cli.eval import ArgumentParser, UsageError, note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.text import counted
+from pytest_agentv.model.base import counted
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.readers import input_fault, iter_results

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError, say
+from pytest_agentv.cli.eval import ArgumentParser, UsageError, say
 from pytest_agentv.cli.schema import schema_files
 from pytest_agentv.runtime.files import write_atomically
 

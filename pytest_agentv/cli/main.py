@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, UsageError, escape_unencodable, note, open_closed_streams, say
+from pytest_agentv.cli.eval import USAGE_ERROR, UsageError, escape_unencodable, note, open_closed_streams, say
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import did_you_mean
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # for example a full disk
         _drop_output()
         note(f"agentv: the output cannot be written: {error.strerror or error}")
-        exit_code = USAGE_EXIT_CODE
+        exit_code = USAGE_ERROR
     return exit_code
 
 
@@ -63,7 +63,7 @@ def _run(arguments: Sequence[str]) -> int:
     if command not in COMMANDS:
         hint = did_you_mean(command, COMMANDS) or f"known: {', '.join(COMMANDS)}"
         note(f"agentv: unknown command {command!r}; {hint}")
-        return USAGE_EXIT_CODE
+        return USAGE_ERROR
     return _run_command(command, rest)
 
 
@@ -73,12 +73,12 @@ def _run_command(command: str, arguments: Sequence[str]) -> int:
         exit_code: int = module.run(arguments)
     except UsageError as error:
         note(f"agentv {command}: {error}\nTry: agentv {command} --help")
-        return getattr(module, "USAGE_EXIT_CODE", USAGE_EXIT_CODE)
+        return getattr(module, "USAGE_EXIT_CODE", USAGE_ERROR)
     except BrokenPipeError:
         raise
     except (AgentvError, OSError) as error:
         note(f"agentv {command}: {error}")
-        return USAGE_EXIT_CODE
+        return USAGE_ERROR
     return exit_code
 
 

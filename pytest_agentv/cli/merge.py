@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError, note, say
+from pytest_agentv.cli.eval import ArgumentParser, UsageError, note, say
 from pytest_agentv.errors import FileError, locate
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.options import OutputFormat
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.merging import (
     Merged,
     Part,

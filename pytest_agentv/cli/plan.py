@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, note, say
 from pytest_agentv.cli.compare import is_baseline, read
+from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, note, say
 from pytest_agentv.errors import locate
-from pytest_agentv.model.text import counted
+from pytest_agentv.model.base import counted
 from pytest_agentv.reports.baseline import read_baseline
 from pytest_agentv.reports.how_sure import Plan, plan_of
 from pytest_agentv.reports.judged_cases import JudgedCase
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     plan = plan_of(cases, earlier, options.see / 100)
     if not plan.cases:
         note(f"agentv plan: no case of {locate(options.results, None)} was judged, so there is nothing to learn from")
-        return USAGE_EXIT_CODE
+        return USAGE_ERROR
     say("\n".join(_lines(plan, options.see)))
     return 0
 

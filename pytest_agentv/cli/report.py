@@ -4,19 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError, add_margin, note, say
+from pytest_agentv.cli.eval import ArgumentParser, UsageError, add_margin, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.base import JsonObject, counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.ci import StoredRun, code_quality, junit_xml, read_stored, results_csv
+from pytest_agentv.reports.failure import expected_failures, unexpected_passes
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.gates import Ending, ending_of, mocked_part, read_contract
-from pytest_agentv.reports.html.reading import read_run
+from pytest_agentv.reports.html.cases import read_run
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
 from pytest_agentv.reports.markdown import comment_lines
-from pytest_agentv.reports.reasons import expected_failures, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.readers import REPORT, foreign_fault, holds_baseline
 from pytest_agentv.store.writers import verdict_path

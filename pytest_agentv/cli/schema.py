@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, say
+from pytest_agentv.cli.eval import ArgumentParser, say
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.providers.table import KINDS as TARGETS

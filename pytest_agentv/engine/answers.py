@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, json_fault
 from pytest_agentv.model.messages import (
     Costs,
     ExecutionMetrics,
@@ -26,7 +26,6 @@ from pytest_agentv.model.messages import (
 )
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.model.text import json_fault
 from pytest_agentv.providers.base import (
     Adapter,
     ProviderRequest,

@@ -34,11 +34,11 @@ from pytest_agentv.errors import AgentvError, EvaluatorError, FileError, HookErr
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import prepare, run_evaluator
 from pytest_agentv.files.problems import Hint, Problem
+from pytest_agentv.model.base import trim
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import masked, masking
-from pytest_agentv.model.text import trim
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.runtime.user_code import attempt_here, run_in_thread, user_traceback
 from pytest_agentv.store.answers import Question, current_case

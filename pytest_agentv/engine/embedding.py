@@ -18,7 +18,7 @@ from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import Costs, TokenUsage
 from pytest_agentv.providers.api.base import Embeddings, vectors_of
-from pytest_agentv.providers.api.failures import ContentError
+from pytest_agentv.providers.api.client import ContentError
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.user_code import Outcome, attempt_async
 from pytest_agentv.store.answers import Question, current_case

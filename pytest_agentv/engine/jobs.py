@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pytest_agentv.model.base import Record
+from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.results import EvalResult, ShardFigures
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.model.text import counted
 from pytest_agentv.providers.base import ProviderResponse
 
 if TYPE_CHECKING:

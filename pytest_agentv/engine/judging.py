@@ -12,7 +12,7 @@ from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import Attempts, invoke_with_retries, validated_metrics
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
-from pytest_agentv.evaluators.shared import shared_key
+from pytest_agentv.evaluators.run import shared_key
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason

@@ -4,26 +4,33 @@ import asyncio
 import hashlib
 import json
 import logging
+import os
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from pytest_agentv.cases.prompts import Prompt, PromptMode
+from pytest_agentv.engine.answers import invoke_with_retries, invoke_within_limit, timed
 from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
-from pytest_agentv.engine.variables import InProcessProvider, ProcessVariables
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.files.problems import Problem, join_problems
 from pytest_agentv.model.cases import AnyEvaluator, Target
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.model.secrets import Masker, masked
-from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
+from pytest_agentv.model.secrets import Masker, masked, masking
+from pytest_agentv.providers.base import RUN_VARIABLE, Adapter, BatchProvider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.python_calls import OwnCall
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
@@ -35,6 +42,155 @@ from pytest_agentv.targets.files import find_targets_file, load_targets_file, re
 if TYPE_CHECKING:
     from pytest_agentv.engine.embedding import CallableTargets  # only for scripts that call targets
     from pytest_agentv.store.answers import AnswerStore
+
+
+# Shows the variables of a folder's `.env` to code that runs in this process and reads `os.environ`.
+#
+# `os.environ` belongs to the whole process: threads, subprocesses and C libraries see it too. So calls that need
+# different variables never run at the same time. Calls that need the same variables do.
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call that needs variables."""
+
+    variables: Mapping[str, str]
+    is_open: bool = True
+
+
+_CALL: Final[ContextVar[_Call | None]] = ContextVar("agentv_variables_call", default=None)
+"""The call that the running code belongs to."""
+
+
+class ProcessVariables:
+    """Gives calls with different variables turns on `os.environ`. Used on the event loop."""
+
+    def __init__(self) -> None:
+        self._current: Mapping[str, str] = {}
+        self._calls = 0
+        self._waiting: deque[tuple[Mapping[str, str], asyncio.Future[None]]] = deque()
+        self._added: dict[str, str] = {}
+        self._ever_added: defaultdict[str, set[str]] = defaultdict(set)
+
+    def original(self) -> dict[str, str]:
+        """Return the variables of the process, without those shown for a folder."""
+        return {name: value for name, value in os.environ.items() if self._added.get(name) != value}
+
+    @asynccontextmanager
+    async def shown(self, variables: Mapping[str, str]) -> AsyncIterator[None]:
+        """Wait for the turn of these variables, and show them. Variables that the process sets stay as they are.
+
+        A nested call shares the turn of the outer call. Raises `ProviderError` if the outer call has other variables,
+        because the two would wait for each other.
+        """
+        outer = _CALL.get()
+        if outer is not None and outer.is_open:
+            if outer.variables != variables:
+                raise ProviderError("a target was asked from within a call of a folder that has another .env", "config")
+            yield
+            return
+        await self._enter(variables)
+        call = _Call(variables)
+        token = _CALL.set(call)
+        try:
+            yield
+        finally:
+            call.is_open = False
+            _CALL.reset(token)
+            self._leave()
+
+    def close(self) -> None:
+        """Remove leftovers: a fixture may have restored a value that was shown when the fixture started."""
+        self._hide()
+        for name, values in self._ever_added.items():
+            if os.environ.get(name) in values:
+                del os.environ[name]
+
+    async def _enter(self, variables: Mapping[str, str]) -> None:
+        if not self._waiting and (self._calls == 0 or self._current == variables):
+            self._admit(variables)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((variables, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # its turn has just come
+                self._leave()
+            else:
+                self._waiting.remove((variables, turn))
+            raise
+
+    def _leave(self) -> None:
+        self._calls -= 1
+        if self._calls:
+            return
+        self._hide()
+        if self._waiting:
+            variables = self._waiting[0][0]
+            admitted = [turn for needed, turn in self._waiting if needed == variables]
+            self._waiting = deque(each for each in self._waiting if each[0] != variables)
+            for turn in admitted:
+                self._admit(variables)
+                turn.set_result(None)
+
+    def _admit(self, variables: Mapping[str, str]) -> None:
+        self._calls += 1
+        if self._calls > 1:
+            return
+        self._current = variables
+        for name, value in variables.items():
+            if name not in os.environ:
+                os.environ[name] = self._added[name] = value
+                self._ever_added[name].add(value)
+
+    def _hide(self) -> None:
+        for name, value in self._added.items():
+            if os.environ.get(name) == value:
+                del os.environ[name]
+        self._added.clear()
+
+
+class InProcessProvider:
+    """Calls a provider while `os.environ` shows the variables of its folder. Masks those that a call sets."""
+
+    keeps_limits = True  # The time limit of a call starts when its turn comes.
+
+    def __init__(
+        self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str], masker: Masker
+    ) -> None:
+        self.mode: PromptMode = provider.mode
+        self._provider = provider
+        self._process = process
+        self._variables = variables
+        self._masker = masker
+        if isinstance(provider, BatchProvider):
+            self._batch_provider = provider
+            self.invoke_batch = self._invoke_batch
+
+    async def check(self) -> None:
+        async with self._shown():
+            await self._provider.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        async with self._shown():
+            started = time.perf_counter()
+            return timed(await invoke_within_limit(self._provider, request), started)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        async with self._shown():
+            return await self._batch_provider.invoke_batch(requests)
+
+    @asynccontextmanager
+    async def _shown(self) -> AsyncIterator[None]:
+        try:
+            async with self._process.shown(self._variables):
+                yield
+        finally:
+            self._masker.look_again()
 
 
 # How many cases of a target are in flight.
@@ -561,3 +717,37 @@ def _adapted(value: object, label: str) -> Adapter:
     from pytest_agentv.providers.python import adapt_provider  # noqa: PLC0415 - only for objects of users
 
     return adapt_provider(value, label)
+
+
+# Calls a target with a single prompt of user code: without a case, or for a part of a case's answer.
+
+
+async def ask_target(pool: TargetPool, options: RunOptions, eval_dir: Path, name: str, prompt: str) -> ProviderResponse:
+    """Return the response of a target. Raises `AgentvError` if the target cannot be used or does not answer."""
+    request = ProviderRequest(Prompt(prompt), eval_id="prompt", timeout_seconds=options.timeout or None)
+    return await _ask(pool, eval_dir, name, request, options.max_retries)
+
+
+async def _ask(
+    pool: TargetPool, eval_dir: Path, name: str, request: ProviderRequest, max_retries: int
+) -> ProviderResponse:
+    with masking(pool.masker):
+        target = await pool.prepare(eval_dir, name, ())
+        provider = target.provider
+        if pool.store is not None:
+            _, provider = pool.stored(eval_dir, pool.definition(eval_dir, name), provider, is_part=True)
+        attempts = await invoke_with_retries(provider, request, max_retries)
+    if attempts.response is None:
+        raise attempts.error or ProviderError("the provider gave no response")
+    if attempts.response.error is not None:
+        raise ProviderError(attempts.response.error, attempts.response.error_kind)
+    return attempts.response
+
+
+async def ask_for_call(pool: TargetPool, call: OwnCall, prompt: str) -> ProviderResponse:
+    """Return the response of the target that a user's object stands in for, while it answers. Raises like `ask_target`.
+
+    Who calls the object retries after time-outs.
+    """
+    with call.asking(prompt) as request:
+        return await _ask(pool, call.eval_dir, call.target, request, 0)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.messages import (
     ExecutionMetrics,
     added_usage,
 )
 from pytest_agentv.model.results import EvalResult, RepeatFigures
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.model.text import counted
 from pytest_agentv.stats.intervals import Verdict, is_flaky, needed_passes, pass_rate, verdict, wilson
 
 # How many answers of a case to ask for, and when its verdict is certain.

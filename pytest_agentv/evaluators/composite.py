@@ -13,10 +13,7 @@ from pytest_agentv.cases.evaluators import adopt, load_evaluators
 from pytest_agentv.cases.prompts import render_template
 from pytest_agentv.cases.references import NO_MODEL, check_aggregator_template, load_template
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
-from pytest_agentv.evaluators.context import Context, Services, current_meter
-from pytest_agentv.evaluators.judge import Statements
-from pytest_agentv.evaluators.judge_reply import (
+from pytest_agentv.evaluators.answer_data import (
     REPLY_CONTRACT,
     REPLY_SCHEMA,
     JudgeQuestion,
@@ -27,13 +24,15 @@ from pytest_agentv.evaluators.judge_reply import (
     require_judge,
     section,
 )
-from pytest_agentv.evaluators.run import may_ask_models, prepare, run_evaluator
+from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.context import Context, Services, current_meter
+from pytest_agentv.evaluators.judge import Statements
+from pytest_agentv.evaluators.run import may_ask_models, prepare, require_judgements, run_evaluator
 from pytest_agentv.evaluators.script import Folder, read_aggregate, run_judge_script
-from pytest_agentv.evaluators.shared import require_judgements
 from pytest_agentv.files.kind_reader import find_kind, read_part
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.base import Json, JsonObject, pretty_json
 from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Kind, Text, definition, expected, spelled
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
@@ -44,7 +43,6 @@ from pytest_agentv.model.results import (
     unmet_required,
     weighted_mean,
 )
-from pytest_agentv.model.text import pretty_json
 
 Results: TypeAlias = Sequence[EvaluatorResult]
 

@@ -9,9 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, Wit
 from pytest_agentv.cases.prompts import is_guideline, render_template
 from pytest_agentv.cases.references import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.cases.variables import as_text
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
-from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
-from pytest_agentv.evaluators.judge_reply import (
+from pytest_agentv.evaluators.answer_data import (
     REPLY_CONTRACT,
     REPLY_SCHEMA,
     TEXT,
@@ -30,11 +28,12 @@ from pytest_agentv.evaluators.judge_reply import (
     trace_texts,
     unreadable,
 )
-from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
+from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json, trim
 from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Amount, Items, Part, Text, definition, spelled
 from pytest_agentv.model.messages import ContentPart, FilePart, OtherPart
 from pytest_agentv.model.results import NOTHING_COUNTS, EvaluatorResult, Score, verdict_of, weighted_mean
-from pytest_agentv.model.text import format_number, pretty_json, trim
 
 
 class ModelJudge(Evaluator):

@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
 from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.answer_data import off_loop
 from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.judge_reply import off_loop
-from pytest_agentv.evaluators.shared import SLACK
+from pytest_agentv.evaluators.run import SLACK
+from pytest_agentv.model.base import digits_apart, format_fixed, format_number, trim
 from pytest_agentv.model.kind import Text
 from pytest_agentv.model.results import Score, clamp_score
-from pytest_agentv.model.text import digits_apart, format_fixed, format_number, trim
 from pytest_agentv.runtime.user_code import run_in_thread
 
 

@@ -7,7 +7,7 @@ from pytest_agentv.model.kind_table import Factory, KindTable
 
 
 def _from_factory(word: str, factory: Factory) -> type[Any]:
-    from pytest_agentv.evaluators.own import factory_class  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.evaluators.python import factory_class  # noqa: PLC0415 - imports pydantic
 
     return factory_class(word, factory)
 
@@ -39,31 +39,31 @@ EVALUATORS: Final = KindTable(
         "contains": "pytest_agentv.evaluators.text:Contains",
         "contains-all": "pytest_agentv.evaluators.text:ContainsAll",
         "contains-any": "pytest_agentv.evaluators.text:ContainsAny",
-        "contains-json": "pytest_agentv.evaluators.json_checks:ContainsJson",
-        "cost": "pytest_agentv.evaluators.limits:Cost",
+        "contains-json": "pytest_agentv.evaluators.data:ContainsJson",
+        "cost": "pytest_agentv.evaluators.calls:Cost",
         "ends-with": "pytest_agentv.evaluators.text:EndsWith",
         "equals": "pytest_agentv.evaluators.data:Equals",
         "field": "pytest_agentv.evaluators.data:AnswerField",
-        "field_accuracy": "pytest_agentv.evaluators.field_accuracy:FieldAccuracy",
+        "field_accuracy": "pytest_agentv.evaluators.data:FieldAccuracy",
         "heuristic": "pytest_agentv.evaluators.text:Heuristic",
         "icontains": "pytest_agentv.evaluators.text:IContains",
         "icontains-all": "pytest_agentv.evaluators.text:IContainsAll",
         "icontains-any": "pytest_agentv.evaluators.text:IContainsAny",
-        "is-json": "pytest_agentv.evaluators.json_checks:IsJson",
+        "is-json": "pytest_agentv.evaluators.data:IsJson",
         "is-xml": "pytest_agentv.evaluators.data:IsXml",
         "is-yaml": "pytest_agentv.evaluators.data:IsYaml",
-        "latency": "pytest_agentv.evaluators.limits:Latency",
+        "latency": "pytest_agentv.evaluators.calls:Latency",
         "length": "pytest_agentv.evaluators.text:Length",
         "levenshtein": "pytest_agentv.evaluators.likeness:Levenshtein",
         "llm_judge": "pytest_agentv.evaluators.judge:LlmJudge",
         "python": "pytest_agentv.evaluators.python:PythonCheck",
-        "regex": "pytest_agentv.evaluators.patterns:Regex",
+        "regex": "pytest_agentv.evaluators.text:Regex",
         "rouge": "pytest_agentv.evaluators.likeness:Rouge",
         "rubric": "pytest_agentv.evaluators.judge:RubricJudge",
         "similar": "pytest_agentv.evaluators.likeness:Similar",
         "starts-with": "pytest_agentv.evaluators.text:StartsWith",
         "statements": "pytest_agentv.evaluators.judge:Statements",
-        "token_usage": "pytest_agentv.evaluators.limits:TokenUsageLimit",
+        "token_usage": "pytest_agentv.evaluators.calls:TokenUsageLimit",
         "tool-called": "pytest_agentv.evaluators.calls:ToolCalled",
         "tool_trajectory": "pytest_agentv.evaluators.calls:ToolTrajectory",
         "word": "pytest_agentv.evaluators.text:Word",

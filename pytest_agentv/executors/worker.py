@@ -26,7 +26,7 @@ from pytest_agentv.model.cases import Target
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.prints import STREAMS, CaseLog, CaseStream, current_log
+from pytest_agentv.reports.dumps import STREAMS, CaseLog, CaseStream, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.store.answers import JobStore
 from pytest_agentv.store.writers import recordable

@@ -14,10 +14,9 @@ from pydantic_core import ErrorDetails
 from pytest_agentv.files.places import Place, misspelt_key
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.files.source import KeyPath
-from pytest_agentv.model.base import Json, JsonObject, is_number
+from pytest_agentv.model.base import Json, JsonObject, format_number, is_number
 from pytest_agentv.model.kind import EXPECTED, Kind, Part, field_parts, spellings
 from pytest_agentv.model.kind_table import KindTable
-from pytest_agentv.model.text import format_number
 
 P = TypeVar("P", bound=Part)
 

@@ -25,9 +25,8 @@ from pytest_agentv.files.problems import (
     near_word,
 )
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, read_yaml
-from pytest_agentv.model.base import Json, JsonObject, is_number
+from pytest_agentv.model.base import Json, JsonObject, format_number, is_number
 from pytest_agentv.model.options import MAX_REPEAT
-from pytest_agentv.model.text import format_number
 
 _MISSPELT: Final = 0.75
 """Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""

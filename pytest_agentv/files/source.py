@@ -15,8 +15,7 @@ from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEv
 
 from pytest_agentv.errors import NO_REGULAR_FILE, TOO_LARGE, SourceError
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import Json, JsonObject
-from pytest_agentv.model.text import format_number
+from pytest_agentv.model.base import Json, JsonObject, format_number
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The path of a value: `("evalcases", 3, "id")`."""

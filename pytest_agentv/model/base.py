@@ -1,13 +1,19 @@
-"""The base class of all records, and the types of plain JSON data."""
+"""The base class of all records, plain JSON data, and texts."""
 
 import copy
 import dataclasses
 import enum
 import functools
+import json
 import marshal
-from collections.abc import Mapping
-from pathlib import Path
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+
+# The base class of all records, and the types of plain JSON data.
 
 Json: TypeAlias = Any
 """A plain JSON value: None, bool, int, float, str, a list of them or a mapping from str to them."""
@@ -166,3 +172,173 @@ def own_copy(value: Any) -> Any:
         return unshared(value)
     held = ((name, getattr(value, name)) for name, _ in _fields(type(value)))  # type: ignore[arg-type]
     return value.replace(**{name: own_copy(each) for name, each in held if type(each) not in _FROZEN})
+
+
+# Formats values as AgentV (a JavaScript program) does, and counts as texts.
+
+_WHITE_SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+"""The characters that JavaScript trims."""
+
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_FOREIGN_NUMBERS: Final = (".0,", ".0]", ".0}", '.0":', "e+", "NaN", "Infinity")
+"""Parts of numbers which JavaScript writes differently. They may also be in texts. A pattern would take longer."""
+
+_MOST_DECIMALS: Final = 9
+"""Numbers that differ less are taken for equal."""
+_NEEDS_NO_DECIMALS: Final = 1e15
+
+
+def compact_json(value: Json) -> str:
+    """Return JSON on one line without spaces, as in results files. Raises `RecursionError` for what holds itself."""
+    try:
+        text = _COMPACT.encode([value])
+        if not any(map(text.__contains__, _FOREIGN_NUMBERS)):
+            return text[1:-1]  # the list puts a bracket after a bare number
+    except (TypeError, ValueError):  # a mapping that is not a dict, or a value that contains itself
+        pass
+    return _COMPACT.encode(_javascript_numbers(value))
+
+
+MOST_DIGITS: Final = 4300
+"""Of whole numbers that Python converts: the time for that grows with their square."""
+_MOST_BITS: Final = int(MOST_DIGITS * math.log2(10))
+"""Of whole numbers that surely have no more than `MOST_DIGITS`."""
+
+
+class TooDeepError(ValueError):
+    """The values of a JSON text are nested too deeply to be read."""
+
+
+class NoJsonConstantError(ValueError):
+    """A text has a NaN or an Infinity, which some programs write into JSON."""
+
+
+def strict_json(text: str, parse_int: Callable[[str], float] | None = None) -> Json:
+    """Return the value of a JSON text, with whole numbers by `parse_int`.
+
+    Raises `ValueError`, also for NaN, and `TooDeepError`.
+    """
+    try:
+        return json.loads(text, parse_constant=refuse_constant, parse_int=parse_int)
+    except RecursionError:
+        raise TooDeepError("it is nested too deeply") from None
+
+
+def whole_number(digits: str) -> int | float:
+    """Return a whole number of JSON; an infinite one if it has more than `MOST_DIGITS`, as Python reads 1e400."""
+    return int(digits) if len(digits) <= MOST_DIGITS else math.copysign(math.inf, -1 if digits[0] == "-" else 1)
+
+
+def refuse_constant(name: str) -> Json:
+    """Raise `NoJsonConstantError`."""
+    raise NoJsonConstantError(f"{name} is no JSON")
+
+
+_FLAT: Final = ATOMS - {int}
+
+
+def json_fault(value: object, deepest: int = 100, *, with_texts: bool = False) -> str | None:
+    """Return why a value cannot be written: it holds itself or is nested too deeply, a number is too long, or no JSON.
+
+    `with_texts`: objects of other classes, and keys, may be written as their texts.
+    """
+    waiting = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if type(item) in _FLAT:
+            continue
+        if depth > deepest:
+            return f"are nested more than {deepest} levels deep"
+        if isinstance(item, int):
+            if item.bit_length() > _MOST_BITS:
+                return f"hold a whole number of more than {MOST_DIGITS} digits"
+        elif isinstance(item, list | tuple):  # an abstract class, such as that of mappings, is slow to check
+            waiting += [(inner, depth + 1) for inner in item]
+        elif isinstance(item, Mapping):
+            if not with_texts and not all(isinstance(key, str) for key in item):
+                return "have a key that is no text"
+            waiting += [(inner, depth + 1) for inner in (*item, *item.values()) if type(inner) not in _FLAT]
+        elif not isinstance(item, str | float | PurePath | None):
+            if not with_texts:
+                return f"hold a value of type {type(item).__name__}, which is no JSON"
+            if not _has_text(item):
+                return f"hold a value of type {type(item).__name__}, which has no text"
+    return None
+
+
+def _has_text(value: object) -> bool:
+    """Whether an object of a user's class can be written as its text."""
+    try:
+        return isinstance(str(value), str)
+    except Exception:  # noqa: BLE001 - it is the user's code
+        return False
+
+
+def pretty_json(value: Json) -> str:
+    """Return JSON indented by two spaces, as in prompts."""
+    return json.dumps(_javascript_numbers(value), ensure_ascii=False, indent=2)
+
+
+def _javascript_numbers(value: Json) -> Json:
+    """Return data with numbers as JavaScript writes them: `2` for 2.0, null for NaN and infinities."""
+    if type(value) in ATOMS:
+        return value
+    if isinstance(value, dict):
+        return {
+            compact_json(key) if isinstance(key, float) else key: item
+            if type(item) in ATOMS
+            else _javascript_numbers(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [item if type(item) in ATOMS else _javascript_numbers(item) for item in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 1e21 else value
+    return _javascript_numbers(dict(value)) if isinstance(value, Mapping) else value
+
+
+def require_readable(number: int) -> None:
+    """Raise `ValueError` for a whole number that has more than `MOST_DIGITS`, and so is no text."""
+    if number.bit_length() > _MOST_BITS:
+        raise ValueError("a number has more digits than can be read")
+
+
+def format_number(value: float) -> str:
+    """Return a number as JavaScript prints it: `1` for 1.0, `0.5` for 0.5, `1e-7` for 1e-07.
+
+    A whole number keeps all its digits: as a float, an id of 19 digits would become another one.
+    """
+    if isinstance(value, int):
+        return str(int(value))
+    number = float(value)
+    if math.isfinite(number) and number.is_integer() and abs(number) < 1e21:
+        return str(int(number))
+    return re.sub(r"e([+-])0*", r"e\1", repr(number))
+
+
+def format_fixed(value: float, digits: int) -> str:
+    """Return a number with fixed decimals, with ties rounded away from zero: 0.13 for 0.125."""
+    if not abs(value) < 1e21:
+        return format_number(value)
+    step = Decimal(1).scaleb(-digits)
+    return str(Decimal(value).quantize(step, rounding=ROUND_HALF_UP))
+
+
+def digits_apart(left: float, right: float, fewest: int) -> int:
+    """Return the decimals with which two numbers look different; `fewest` if only a rounding error is between them."""
+    more = range(fewest, _MOST_DECIMALS + 1) if max(abs(left), abs(right)) < _NEEDS_NO_DECIMALS else ()
+    return next((digits for digits in more if format_fixed(left, digits) != format_fixed(right, digits)), fewest)
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return `1 case`, `1,000 cases`. `many` is the plural, unless it is `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def trim(text: str) -> str:
+    """Strip white space from both ends, including byte order marks, which `str.strip` keeps."""
+    return text.strip(_WHITE_SPACE)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeGuard
 
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_number, mapping
-from pytest_agentv.model.text import compact_json
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json, is_amount, is_number, mapping
 
 Role = Literal["system", "user", "assistant", "tool"]
 """Who says a message of a case's input."""

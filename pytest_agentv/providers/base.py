@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias, get_args, runtime_checkable
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError, locate
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import (
     Message,
@@ -23,7 +23,6 @@ from pytest_agentv.model.messages import (
     is_null,
 )
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.model.text import compact_json
 from pytest_agentv.runtime.files import read_regular_file
 
 RUN_VARIABLE: Final = "AGENTV_RUN_ID"

@@ -1,17 +1,49 @@
-"""The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it without."""
+"""What a kind of target is: its keys, what it opens, and how the answers of that are read."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from enum import Enum
+from functools import cache
+from itertools import chain, islice
+from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, get_args
 
-from pydantic import ConfigDict
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import from_json, to_json
 
-from pytest_agentv.model.base import Json, Record
+from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json
 from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.kind import Kind, Part, spelled
-from pytest_agentv.providers.base import ProviderFactory, TargetEnvironment
+from pytest_agentv.model.messages import (
+    CALL,
+    UNNAMED,
+    WORDS_FOR_ROLES,
+    Message,
+    TokenUsage,
+    ToolCall,
+    TraceEvent,
+    TraceEventType,
+    is_answer,
+    kind_of,
+)
+from pytest_agentv.model.secrets import masked
+from pytest_agentv.providers.api.base import parsed as parsed_text
+from pytest_agentv.providers.base import ProviderFactory, ProviderResponse, TargetEnvironment, parse_events
 from pytest_agentv.targets.fields import Count, Factor, Items, Milliseconds, StatusCode
+
+# The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it without.
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +200,346 @@ class RetryKeys(Provider):
             "status_codes": self.retry_status_codes,
         }
         return RetryPolicy().replace(**{name: value for name, value in written.items() if value is not None})
+
+
+# The JSON shape in which commands and Python functions report their answer, and what may be wrong with it.
+
+_DEEPEST: Final = 200
+"""The most levels of lists and mappings. Answers are written by recursion."""
+
+_LONGEST_KEY: Final = 80
+"""The most characters of an unknown key, or of an invalid metric, in a warning."""
+
+_MOST_WARNINGS: Final = 8
+
+_BATCH_KEY: Final = "id"
+"""The id in each line of a batch. Programs may write it in single answers as well."""
+
+EXPECTED_KEYS: Final = "'text' or 'output_messages'"
+
+
+class WireError(ValueError):
+    """The data has another shape. The text names the key and its fault."""
+
+
+class _Wire(BaseModel):
+    """Keys may be in snake_case or camelCase. Unknown keys cause a warning, and null means "not reported"."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="ignore",
+        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, to_camel(name))),
+    )
+
+
+def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler, info: "ValidationInfo[list[str]]") -> Any:
+    """Leave out a metric of a wrong type, so that the answer is not lost. Source: "Metrics schema validation"."""
+    try:
+        return read(value)
+    except ValidationError:
+        expected = "the numbers 'input' and 'output'" if info.field_name == "token_usage" else "a number"
+        shown = masked(compact_json(value))[:_LONGEST_KEY]
+        info.context.append(f"the answer's {info.field_name} is {shown} and was left out: expected {expected}")
+        return None
+
+
+_Number: TypeAlias = int | float
+
+_Metric: TypeAlias = Annotated[_Number | None, WrapValidator(_or_nothing)]
+
+
+class _ToolCall(_Wire):
+    tool: str
+    input: Any = ABSENT
+    output: Any = ABSENT
+    id: str | None = None
+    timestamp: str | None = None
+    duration_ms: _Metric = None
+
+
+class _Message(_Wire):
+    role: str
+    name: str | None = None
+    content: Any = ABSENT
+    tool_calls: list[_ToolCall] | None = None
+    timestamp: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _TokenUsage(_Wire):
+    input: _Number
+    output: _Number
+    cached: _Metric = None
+    reasoning: _Metric = None
+
+
+class _Response(_Wire):
+    text: Any = ABSENT
+    output_messages: list[_Message] | None = None
+    trace: list[Any] | None = None
+    trace_ref: str | None = None
+    token_usage: Annotated[_TokenUsage | None, WrapValidator(_or_nothing)] = None
+    cost_usd: _Metric = None
+    duration_ms: _Metric = None
+    finish_reason: str | None = None
+    retrieved_context: list[str] | None = None
+
+
+def parse_response(data: Json) -> ProviderResponse:
+    """Read a response. `output_messages` with an answer override `text`. Without both, it has no messages.
+
+    A `text` that is none is its JSON. A metric or an event of a wrong type is left out with a warning. Raises
+    `WireError` if another value has a wrong type, or if the data is nested too deeply, and `ProviderError` for an
+    invalid event that may be a call.
+    """
+    _refuse_depth(data)
+    said = data.get("output") if isinstance(data, dict) else None
+    if isinstance(said, list) and said and all(isinstance(item, dict) and "role" in item for item in said):
+        data = {"output_messages": said, **data}  # AgentV 4 has them under `output`
+        del data["output"]
+    odd: list[str] = []
+    try:
+        wire = _Response.model_validate(data, context=odd)
+    except ValidationError as error:
+        raise WireError(_describe(error)) from None
+    events = parse_events(((f"the answer's trace[{at}]", event) for at, event in enumerate(wire.trace or ())), odd)
+    return ProviderResponse(
+        output_messages=_messages(wire, is_traced=any(event.type == "tool_call" for event in events)),
+        trace=None if wire.trace is None else events,
+        trace_ref=wire.trace_ref,
+        token_usage=None if wire.token_usage is None else TokenUsage(**dict(wire.token_usage)),
+        cost_usd=wire.cost_usd,
+        duration_ms=wire.duration_ms,
+        is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
+        finish_reason=wire.finish_reason,
+        retrieved_context=None if wire.retrieved_context is None else tuple(wire.retrieved_context),
+        warnings=tuple(islice(chain(dict.fromkeys(odd), _unknown_keys(data)), _MOST_WARNINGS)),
+    )
+
+
+def _refuse_depth(data: Json) -> None:
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise WireError(f"it is nested more than {_DEEPEST} levels deep")
+
+
+def _messages(wire: _Response, *, is_traced: bool) -> tuple[Message, ...] | None:
+    messages = tuple(map(_message, wire.output_messages or ()))
+    is_answered = any(map(is_answer, messages))
+    if is_answered or wire.text is ABSENT or (messages and wire.text is None):
+        return messages or None
+    if wire.text is None:
+        # As in a message, null beside calls means an empty answer. A trace file is read later, and may hold calls.
+        return (Message("assistant", content=None),) if wire.trace_ref or is_traced else None
+    return (*messages, answer_message(wire.text if isinstance(wire.text, str) else compact_json(wire.text)))
+
+
+def _message(wire: _Message) -> Message:
+    calls = tuple(ToolCall(**dict(call)) for call in wire.tool_calls or ())
+    parts = wire.content if isinstance(wire.content, list) else ()
+    calls = calls or tuple(read_call(part) for part in parts if kind_of(part) == CALL)
+    fields: JsonObject = {**dict(wire), "role": WORDS_FOR_ROLES.get(wire.role, wire.role), "tool_calls": calls}
+    return Message(**fields)
+
+
+def answer_message(text: str) -> Message:
+    """Return an answer that is only a text."""
+    return Message(role="assistant", content=text)
+
+
+def _unknown_keys(data: JsonObject) -> Iterator[str]:
+    """Yield a warning for each unknown key. Messages may have keys of their API as well."""
+    yield from _unknown_in(data, _Response, "", _BATCH_KEY)
+    usage = _either(data, "token_usage")
+    yield from _unknown_in(usage if isinstance(usage, dict) else None, _TokenUsage, "token_usage.")
+    seen: set[str] = set()
+    for message in _either(data, "output_messages") or ():
+        for call in _either(message, "tool_calls") or ():
+            seen.update(_unknown_in(call, _ToolCall, "tool_calls[]."))
+    yield from sorted(seen)
+
+
+def _unknown_in(data: JsonObject | None, wire: type[_Wire], where: str, *known: str) -> Iterator[str]:
+    for key in data or ():
+        if key not in _readable(wire) and key not in known:
+            names = wire.model_fields
+            hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
+            shown = masked(f"{where}{key}")[:_LONGEST_KEY]
+            yield f"the answer has a key that is not read: {shown!r} ({hint})"  # `repr`, against escape sequences
+
+
+@cache
+def _readable(wire: type[_Wire]) -> frozenset[str]:
+    """Return the keys of a class in both spellings."""
+    return frozenset((*wire.model_fields, *map(_camel, wire.model_fields)))
+
+
+_camel = cache(to_camel)
+
+
+def _either(data: JsonObject, key: str) -> Any:
+    value = data.get(key)
+    return data.get(_camel(key)) if value is None else value
+
+
+def _describe(error: ValidationError) -> str:
+    first, *others = error.errors(include_url=False, include_input=False)
+    where = ".".join(map(str, first["loc"]))
+    what = "Input should be an object" if first["type"] == "model_type" else first["msg"]
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{where}: {what}{more}" if where else f"{what}{more}"
+
+
+# Wrong types in the responses that code of users makes.
+
+_TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
+    ProviderResponse: ("trace_ref", "cost_source", "error", "finish_reason"),
+    Message: ("name", "timestamp"),
+    ToolCall: ("id", "timestamp"),
+    TraceEvent: ("timestamp", "id", "name", "text"),
+}
+"""The fields that hold a text or None."""
+_LISTS: Final = ("output_messages", "trace", "retrieved_context", "warnings")
+_EVENTS: Final = get_args(TraceEventType)
+
+
+def response_fault(response: object) -> str | None:
+    """Return what has a wrong type in what code of users returned in place of a response; None: nothing.
+
+    Lists in place of tuples are fine: `with_tuples` replaces them.
+    """
+    if not isinstance(response, ProviderResponse):
+        return f"a value of type {type(response).__name__}: expected a ProviderResponse"
+    fault = next(_faults(response), None)
+    return fault and f"a ProviderResponse whose {fault}"
+
+
+def _faults(response: ProviderResponse) -> Iterator[str]:
+    yield from _odd_texts("", response)
+    yield from _odd("cached", response.cached, bool, "bool")
+    yield from _odd("raw", response.raw, Mapping, "dict")
+    yield from _odd_items("trace", response.trace, TraceEvent)
+    yield from _odd_items("retrieved_context", response.retrieved_context, str)
+    yield from _odd_items("warnings", response.warnings, str)
+    yield from _odd_items("output_messages", response.output_messages, Message)
+    for index, message in enumerate(response.output_messages or ()):
+        yield from _odd_message(f"output_messages[{index}].", message)
+    for index, event in enumerate(response.trace or ()):
+        yield from _odd_texts(f"trace[{index}].", event)
+        yield from _odd(f"trace[{index}].metadata", event.metadata, Mapping | None, "dict")
+        if event.type not in _EVENTS:
+            yield f"trace[{index}].type is {event.type!r}: expected one of {', '.join(_EVENTS)}"
+
+
+def _odd_message(where: str, message: Message) -> Iterator[str]:
+    yield from _odd(f"{where}role", message.role, str, "str")
+    yield from _odd_texts(where, message)
+    yield from _odd(f"{where}metadata", message.metadata, Mapping | None, "dict")
+    yield from _odd_items(f"{where}tool_calls", message.tool_calls, ToolCall)
+    for index, call in enumerate(message.tool_calls):
+        yield from _odd(f"{where}tool_calls[{index}].tool", call.tool, str, "str")
+        yield from _odd_texts(f"{where}tool_calls[{index}].", call)
+
+
+def _odd_texts(where: str, record: object) -> Iterator[str]:
+    names = next(names for kind, names in _TEXTS.items() if isinstance(record, kind))  # users may have subclasses
+    for name in names:
+        yield from _odd(f"{where}{name}", getattr(record, name), str | None, "str")
+
+
+def _odd_items(name: str, value: Any, kind: type) -> Iterator[str]:
+    yield from _odd(name, value, tuple | list | None, f"tuple of {kind.__name__}")
+    for index, item in enumerate(value or ()):
+        yield from _odd(f"{name}[{index}]", item, kind, kind.__name__)
+
+
+def _odd(name: str, value: object, kind: Any, expected: str) -> Iterator[str]:
+    if not isinstance(value, kind):
+        yield f"{name} is a {type(value).__name__}: expected a {expected}"
+
+
+def with_tuples(response: ProviderResponse) -> ProviderResponse:
+    """Return a response of users without fault, with tuples in place of lists. Lists are written as they are."""
+    changes: dict[str, object] = {
+        name: tuple(value) for name in _LISTS if isinstance(value := getattr(response, name), list)
+    }
+    messages = response.output_messages or ()
+    if any(isinstance(message.tool_calls, list) for message in messages):
+        changes["output_messages"] = tuple(each.replace(tool_calls=tuple(each.tool_calls)) for each in messages)
+    return response.replace(**changes) if changes else response
+
+
+# Messages of other packages and APIs: objects or mappings.
+
+
+def get(value: object, *names: str) -> Any:
+    """Return the first of some attributes, or keys of a mapping, that is not None; None if there is none."""
+    for name in names:
+        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def items(value: object) -> Sequence[Any]:
+    """Return a list or a tuple unchanged; empty for any other value."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def text(value: object) -> str | None:
+    """Return a text unchanged, the text of an enum member, and None for any other value."""
+    value = value.value if isinstance(value, Enum) else value
+    return value if isinstance(value, str) else None
+
+
+def plain(value: object, *, as_sent: bool = False) -> Any:
+    """Return plain JSON data for any value; `as_sent`: with the names of an API, and without nulls."""
+    data = to_json(
+        value,
+        by_alias=as_sent,
+        exclude_none=as_sent,
+        bytes_mode="base64",
+        inf_nan_mode="strings",
+        fallback=lambda other: vars(other) if isinstance(other, SimpleNamespace) else str(other),
+    )
+    return from_json(data)
+
+
+def parsed(value: object) -> Json:
+    """Return plain data. Parses a text that is JSON, because most APIs send the arguments of tools as text."""
+    return parsed_text(value) if isinstance(value, str) else plain(value)
+
+
+def text_content(content: object) -> Json:
+    """Return the text of a message's content, which may have parts; `ABSENT` if it has no text."""
+    if isinstance(content, str):
+        return str(content)
+    parts = ({"type": "text", "text": part} if isinstance(part, str) else part for part in items(content))
+    found = [get(part, "text") for part in parts if kind_of(part) in ("text", "output_text", "input_text")]
+    texts = [each for each in found if isinstance(each, str)]
+    return "".join(texts) if texts else ABSENT
+
+
+def output_of(value: object) -> Json:
+    """Return the output of a tool, which may have parts. Without a type, they are data."""
+    is_data = any(isinstance(part, Mapping) and "type" not in part for part in items(value))
+    found = ABSENT if is_data else text_content(value)
+    return plain(value) if found is ABSENT else parsed(found)
+
+
+def read_call(call: object) -> ToolCall:
+    """Return a call in the words of any API. The input of a `custom` tool is a free text."""
+    called = get(call, "function", "custom", "toolUse") or call
+    arguments, free = get(called, "arguments", "args"), get(called, "input")
+    given = plain(free) if arguments is None else parsed(arguments)
+    name = text(get(called, "name", "toolName", "tool_name", "tool")) or UNNAMED
+    call_id = text(get(call, "id", "toolCallId", "tool_call_id")) or text(get(called, "toolUseId"))
+    return ToolCall(name, ABSENT if given is None else given, id=call_id)

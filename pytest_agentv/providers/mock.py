@@ -9,12 +9,11 @@ from pydantic import Field
 
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.model.base import Json
+from pytest_agentv.model.base import Json, format_number
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import Message
-from pytest_agentv.model.text import format_number
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
-from pytest_agentv.providers.kind import Provider
+from pytest_agentv.providers.kind import Provider, WireError, parse_response
 from pytest_agentv.targets.fields import AnyText, Items, Milliseconds, OptionalText
 
 DEFAULT_RESPONSE: Final = '{"answer":"Mock provider response"}'
@@ -79,7 +78,6 @@ class MockProvider:
         text = DEFAULT_RESPONSE if settings.response is None else settings.response
         if not settings.output_messages and settings.trace is None:
             return ProviderResponse((Message("assistant", content=text),), finish_reason=settings.finish_reason)
-        from pytest_agentv.providers.wire import WireError, parse_response  # noqa: PLC0415 - importing its models takes a while
 
         data: dict[str, Json] = {
             "text": text,

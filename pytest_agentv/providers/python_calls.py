@@ -14,8 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, guidelines_section
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.model.base import Record
-from pytest_agentv.model.text import format_number
+from pytest_agentv.model.base import Record, format_number
 from pytest_agentv.providers.api.base import chat_content
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.user_code import (

@@ -12,11 +12,16 @@ from xml.etree import ElementTree
 
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import JsonObject, Record, is_amount
+from pytest_agentv.model.base import JsonObject, Record, counted, is_amount
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import counted
-from pytest_agentv.reports.failure import error_text, failure_headline, failure_text
+from pytest_agentv.reports.failure import (
+    error_text,
+    failed_as_expected,
+    failure_headline,
+    failure_text,
+    unexpected_passes,
+)
 from pytest_agentv.reports.figures import (
     answer_cost_of,
     answer_tokens_of,
@@ -32,7 +37,6 @@ from pytest_agentv.reports.gates import AS_JUDGED, Ending
 from pytest_agentv.reports.html.opened import question_of
 from pytest_agentv.reports.judged_cases import CaseName, name_of_result
 from pytest_agentv.reports.junit import place_properties, result_properties
-from pytest_agentv.reports.reasons import failed_as_expected, unexpected_passes
 from pytest_agentv.store.readers import iter_recorded
 
 # Marks failing cases at their lines, by commands to GitHub in the log.

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar
 from unicodedata import combining, east_asian_width
 
-from pytest_agentv.model.base import JsonObject, Record, is_amount
+from pytest_agentv.model.base import JsonObject, Record, format_fixed, is_amount
 from pytest_agentv.model.messages import Costs, TokenUsage, is_known
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import format_fixed
 
 LineStyle: TypeAlias = Literal["title", "heading", "plain", "pass", "fail", "error", "warning"]
 

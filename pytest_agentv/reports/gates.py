@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import JsonObject, Record, is_measure
+from pytest_agentv.model.base import JsonObject, Record, counted, is_measure
 from pytest_agentv.model.options import Gate, parse_pass_rate
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.baseline import Baseline, has_other_judge
 from pytest_agentv.reports.columns import percent
 from pytest_agentv.reports.figures import LineStyle, SummaryLine, wrap

@@ -8,14 +8,25 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from pytest_agentv.cases.table_files import read_delimited
+from pytest_agentv.cases.tables import read_delimited
 from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import JsonObject, Record, is_measure
 from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
 from pytest_agentv.reports.verdict import compare_runs
-from pytest_agentv.stats.agreement import Confusion, CorrectedRate, confusion, corrected_rate, kappa, krippendorff_alpha
-from pytest_agentv.stats.comparing import NO_DEVIATION, cases_to_see, most_within, variance_between, variance_within
+from pytest_agentv.stats.comparing import (
+    NO_DEVIATION,
+    Confusion,
+    CorrectedRate,
+    cases_to_see,
+    confusion,
+    corrected_rate,
+    kappa,
+    krippendorff_alpha,
+    most_within,
+    variance_between,
+    variance_within,
+)
 from pytest_agentv.stats.intervals import passing
 from pytest_agentv.store.readers import iter_entries
 

@@ -14,13 +14,13 @@ from statistics import fmean
 from typing import Final
 
 from pytest_agentv.errors import locate
-from pytest_agentv.model.base import Record
+from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.ci import reason_of
 from pytest_agentv.reports.columns import percent
 from pytest_agentv.reports.compare import matching_key
+from pytest_agentv.reports.failure import STRICT_PASSES
 from pytest_agentv.reports.figures import (
     case_name,
     cost_of,
@@ -33,8 +33,7 @@ from pytest_agentv.reports.figures import (
     visible,
 )
 from pytest_agentv.reports.gates import AS_JUDGED, Ending
-from pytest_agentv.reports.reasons import STRICT_PASSES
-from pytest_agentv.reports.totals import (
+from pytest_agentv.reports.summary import (
     judged_results,
     lowest_results,
     score_figures,

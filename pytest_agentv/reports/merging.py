@@ -11,8 +11,8 @@ from pytest_agentv.errors import locate
 from pytest_agentv.files.problems import Hint, Problem
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, text_or_none
 from pytest_agentv.model.results import ShardFigures
+from pytest_agentv.reports.failure import failed_as_expected
 from pytest_agentv.reports.judged_cases import CaseName, ended_at, is_error_of, name_of, result_fault
-from pytest_agentv.reports.reasons import failed_as_expected
 from pytest_agentv.store.readers import iter_foreign
 
 

@@ -370,7 +370,7 @@ _SHOWN_FRAMES: Final = 5
 _SHOWN_LEAVES: Final = 10
 _OWN_FOLDER: Final = str(Path(__file__).parents[1])
 _FOLDER_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
-"""Prefix of the module names that belong to one eval folder (`providers/folder_modules.py`)."""
+"""Prefix of the module names that belong to one eval folder (`providers/python.py`)."""
 _NO_LOOP: Final = ("There is no current event loop in thread", "no running event loop")
 _NO_LOOP_ADVICE: Final = (
     "a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or make it `async def`"

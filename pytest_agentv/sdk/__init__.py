@@ -6,24 +6,22 @@ It uses the standard library only, so that a judge starts in a few milliseconds.
 from pytest_agentv.sdk.judge import (
     CodeJudgeInput,
     ExecutionMetrics,
+    InvokeRequest,
+    InvokeResponse,
     Message,
     Result,
+    TargetClient,
+    TargetInfo,
+    TargetInvocationError,
+    TargetNotAvailableError,
     TokenUsage,
     ToolCall,
     TraceEvent,
     TraceSummary,
     WireError,
     code_judge,
-    read_input,
-)
-from pytest_agentv.sdk.target_client import (
-    InvokeRequest,
-    InvokeResponse,
-    TargetClient,
-    TargetInfo,
-    TargetInvocationError,
-    TargetNotAvailableError,
     create_target_client,
+    read_input,
 )
 
 __all__ = [

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cos
     from concurrent.futures import Executor
 
     from pytest_agentv.evaluators.base import Evaluator
-    from pytest_agentv.evaluators.own import EvaluatorFactory
+    from pytest_agentv.evaluators.python import EvaluatorFactory
     from pytest_agentv.model.base import JsonObject
     from pytest_agentv.model.cases import EvalCase
     from pytest_agentv.model.results import EvalResult

@@ -14,8 +14,8 @@ import pytest
 from pytest_agentv.cases.discovery import SUFFIXES
 from pytest_agentv.errors import AgentvError, ErrorKind
 from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.figures import shown
 
 # The exceptions of eval items, and how pytest shows them.

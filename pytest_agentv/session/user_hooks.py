@@ -106,7 +106,7 @@ def _changed_response(call: Callable[..., Any], case: EvalCase, response: Provid
         return response
     if not isinstance(changed, ProviderResponse):
         raise _odd_value(_RESPONSE, changed, "a ProviderResponse (response.replace(...)) or None")
-    from pytest_agentv.providers.wire import response_fault, with_tuples  # noqa: PLC0415 - for changed responses only
+    from pytest_agentv.providers.kind import response_fault, with_tuples  # noqa: PLC0415 - for changed responses only
 
     if fault := response_fault(changed):
         raise HookError(f"{_RESPONSE} returned {fault}")

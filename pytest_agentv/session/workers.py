@@ -240,7 +240,7 @@ class CrashWatch:
             older: Results that it goes on with. They may be of older versions of their cases. Only they tell which
                 evaluations a test has.
         """
-        from pytest_agentv.session.crash_results import CrashResults, of_crash  # noqa: PLC0415 - imports the engine, only after a crash
+        from pytest_agentv.session.recording.case_files import CrashResults, of_crash  # noqa: PLC0415 - imports the engine, only after a crash
 
         results = CrashResults(self._config, self._identity, self._options)
         for node_id, message in self._crashed.items():
@@ -265,7 +265,7 @@ class CrashWatch:
         missing = sorted(self._collected - self._reported - recorded) if may_be_lost else []
         if not missing:
             return []
-        from pytest_agentv.session.crash_results import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
+        from pytest_agentv.session.recording.case_files import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
 
         results = CrashResults(self._config, self._identity, self._options)
         return [node_id for node_id in missing if results.is_case(node_id)]

@@ -14,10 +14,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pytest_agentv.model.base import Json, JsonObject, Record
+from pytest_agentv.model.base import Json, JsonObject, Record, compact_json
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import Spent
-from pytest_agentv.model.text import compact_json
 
 if TYPE_CHECKING:
     import sqlite3  # 17 ms that runs without paid answers save

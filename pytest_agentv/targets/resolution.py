@@ -16,11 +16,10 @@ from pytest_agentv.files.kind_reader import WORDING
 from pytest_agentv.files.places import misspelt_key
 from pytest_agentv.files.problems import describe_value, did_you_mean
 from pytest_agentv.files.source import KeyPath
-from pytest_agentv.model.base import Json, JsonObject, Record
+from pytest_agentv.model.base import Json, JsonObject, Record, format_number
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind import EXPECTED, field_parts, spelled, spellings
 from pytest_agentv.model.secrets import Masker, Secret, secrets_of
-from pytest_agentv.model.text import format_number
 from pytest_agentv.targets.definitions import (
     IDENTITY,
     Environment,

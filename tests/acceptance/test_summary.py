@@ -116,8 +116,8 @@ def answer(prompt):
     ("flags", "is_told"), [((), True), (("--agentv-workers=2",), False), (("--agentv-dry-run",), False)]
 )
 def test_a_run_that_waited_for_one_case_after_another_says_so(shop, monkeypatch, flags, is_told):
-    monkeypatch.setattr("pytest_agentv.reports.totals._LEAST_MS", 1)
-    monkeypatch.setattr("pytest_agentv.reports.totals._LEAST_SHARE", 0)
+    monkeypatch.setattr("pytest_agentv.reports.summary._LEAST_MS", 1)
+    monkeypatch.setattr("pytest_agentv.reports.summary._LEAST_SHARE", 0)
     shop.write("agent.py", SLOW)
     shop.write("a.eval.yaml", scored(a=1, b=1, c=1, d=1, e=1))
     told = [line for line in shop.run(*flags).lines if "one after another" in line]
@@ -139,8 +139,8 @@ FIXTURE = "import pytest\n@pytest.fixture(autouse=True, scope='{}')\ndef shop():
     ids=["hook", "fixture", "session fixture"],
 )
 def test_a_run_whose_cases_a_conftest_holds_is_told_of_it_and_of_no_workers(shop, monkeypatch, conftest, holder):
-    monkeypatch.setattr("pytest_agentv.reports.totals._LEAST_MS", 1)
-    monkeypatch.setattr("pytest_agentv.reports.totals._LEAST_SHARE", 0)
+    monkeypatch.setattr("pytest_agentv.reports.summary._LEAST_MS", 1)
+    monkeypatch.setattr("pytest_agentv.reports.summary._LEAST_SHARE", 0)
     shop.write("conftest.py", conftest)
     shop.write("targets.yaml", ECHO.replace("}", ", workers: 2}" if holder else "}"))
     shop.write("agent.py", SLOW)
@@ -153,8 +153,8 @@ def test_a_run_whose_cases_a_conftest_holds_is_told_of_it_and_of_no_workers(shop
 
 
 def test_tests_in_python_that_waited_are_told_nothing_of_workers_that_do_not_reach_them(shop, monkeypatch):
-    monkeypatch.setattr("pytest_agentv.reports.totals._LEAST_MS", 1)
-    monkeypatch.setattr("pytest_agentv.reports.totals._LEAST_SHARE", 0)
+    monkeypatch.setattr("pytest_agentv.reports.summary._LEAST_MS", 1)
+    monkeypatch.setattr("pytest_agentv.reports.summary._LEAST_SHARE", 0)
     shop.write("agent.py", SLOW)
     shop.write("a.eval.yaml", scored(a=1))
     tests = "".join(f"def test_{name}(agentv):\n    assert agentv.run('say 1')\n" for name in "bcdef")

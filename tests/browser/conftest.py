@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import report_runs
 
+from pytest_agentv.reports.html.cases import read_run
 from pytest_agentv.reports.html.page import ReportInput, write_report
-from pytest_agentv.reports.html.reading import read_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

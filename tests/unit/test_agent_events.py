@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall, candidate_answer
 from pytest_agentv.model.secrets import Masker, Secret, masking
-from pytest_agentv.providers.agents.agent import AgentAnswer, AgentCommand, CodingAgent
-from pytest_agentv.providers.agents.claude_code import ClaudeCode
-from pytest_agentv.providers.agents.codex import Codex
-from pytest_agentv.providers.agents.output import (
+from pytest_agentv.providers.agents.agent import (
+    AgentAnswer,
+    AgentCommand,
+    CodingAgent,
     as_number,
     guess_kind,
     joined_text,
@@ -24,6 +24,8 @@ from pytest_agentv.providers.agents.output import (
     shorten,
     status_kind,
 )
+from pytest_agentv.providers.agents.claude_code import ClaudeCode
+from pytest_agentv.providers.agents.codex import Codex
 from pytest_agentv.providers.agents.pi import Pi
 from pytest_agentv.providers.base import ProviderRequest
 

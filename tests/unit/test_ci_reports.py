@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from thorough import varied
 
-from pytest_agentv.cases.table_files import read_delimited
+from pytest_agentv.cases.tables import read_delimited
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
 from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent

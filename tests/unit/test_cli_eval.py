@@ -2,8 +2,7 @@
 
 import pytest
 
-from pytest_agentv.cli.arguments import UsageError
-from pytest_agentv.cli.eval import PYTEST_FLAGS_WITH_VALUE, build_pytest_call
+from pytest_agentv.cli.eval import PYTEST_FLAGS_WITH_VALUE, UsageError, build_pytest_call
 
 SUITE = "evalcases:\n  - id: a\n    expected_outcome: o\n    input_messages: [{role: user, content: q}]\n"
 

@@ -10,8 +10,9 @@ from pytest_agentv.model.base import ABSENT, JsonObject
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall, candidate_answer
 from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
-from pytest_agentv.providers.cli import Cli, CliProvider
-from pytest_agentv.providers.cli_output import (
+from pytest_agentv.providers.cli import (
+    Cli,
+    CliProvider,
     parse_batch_output,
     parse_one_of_batch,
     parse_output,

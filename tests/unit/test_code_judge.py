@@ -15,10 +15,10 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context, Services, build_payload, snake_case_keys
 from pytest_agentv.evaluators.run import build_result
 from pytest_agentv.evaluators.script import CodeJudge, ScriptFailedError, cut, is_of_mock, parse_judgement, show_script
+from pytest_agentv.model.base import pretty_json
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message, ToolCall
 from pytest_agentv.model.results import Score
-from pytest_agentv.model.text import pretty_json
 
 EXPECTED = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '

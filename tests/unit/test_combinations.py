@@ -8,7 +8,7 @@ import pytest
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
 from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.reports.runs_table import align_runs, combination_lines, disagreements, figures_of, read_runs
+from pytest_agentv.reports.compare import align_runs, combination_lines, disagreements, figures_of, read_runs
 
 
 def result(combination, number, status="pass", ms=100.0, cost=None):

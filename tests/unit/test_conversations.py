@@ -1,15 +1,15 @@
 """Conversations in results are bounded, and say what is left out."""
 
+from pytest_agentv.model.base import compact_json
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import compact_json
-from pytest_agentv.store.conversations import (
+from pytest_agentv.store.writers import (
     LONGEST_TEXT,
     MOST_CALLS,
     MOST_MESSAGES,
     MOST_TEXT,
     bounded_messages,
+    recordable,
 )
-from pytest_agentv.store.writers import recordable
 
 
 def test_short_conversations_stay_as_they_are() -> None:

@@ -25,7 +25,7 @@ from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set
 from pytest_agentv import __version__
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cases.table_files import read_delimited
+from pytest_agentv.cases.tables import read_delimited
 from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.cli.main import COMMANDS
 from pytest_agentv.evaluators.script import Proxy

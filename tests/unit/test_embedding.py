@@ -11,7 +11,7 @@ from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
 from pytest_agentv.model.cases import Target
 from pytest_agentv.providers.api.base import Embeddings
-from pytest_agentv.providers.api.failures import ContentError
+from pytest_agentv.providers.api.client import ContentError
 from pytest_agentv.store.answers import AnswerStore, Runs
 
 MISSING = "the target 'embeddings' gave no embeddings: it replied without a vector for one of the texts"

@@ -11,7 +11,7 @@ from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.composite import Composite, WeightedAverage
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.own import factory_class
+from pytest_agentv.evaluators.python import factory_class
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.script import CodeJudge
 from pytest_agentv.evaluators.table import EVALUATORS

@@ -8,9 +8,8 @@ import pytest
 
 from pytest_agentv.cases.evaluators import load_evaluators
 from pytest_agentv.cases.references import References, Scope
-from pytest_agentv.evaluators.calls import ExpectedCall
+from pytest_agentv.evaluators.calls import ExpectedCall, TokenUsageLimit
 from pytest_agentv.evaluators.composite import CodeAggregator
-from pytest_agentv.evaluators.limits import TokenUsageLimit
 from pytest_agentv.evaluators.script import CodeJudge
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place

@@ -11,8 +11,7 @@ from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.messages import Message, ToolCall
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.failure import alike, call_lines, word_diff
-from pytest_agentv.reports.reasons import reason_line
+from pytest_agentv.reports.failure import alike, call_lines, reason_line, word_diff
 
 FACTS = EvaluatorResult("facts", "heuristic", 0.5, 1.0, misses=("missing: 30 days",))
 TONE = EvaluatorResult("tone", "llm_judge", 0.5, 1.0, reasoning="too curt. It says nothing else.")

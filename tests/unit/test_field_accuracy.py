@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import read_path
 from pytest_agentv.evaluators.context import Services
-from pytest_agentv.evaluators.field_accuracy import (
+from pytest_agentv.evaluators.data import (
     FieldAccuracy,
     FieldCheck,
     expected_data,
@@ -20,10 +20,9 @@ from pytest_agentv.evaluators.field_accuracy import (
     parse_number,
     score_fields,
 )
-from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.base import ABSENT, compact_json
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.results import Score
-from pytest_agentv.model.text import compact_json
 
 
 def score_of(checks, candidate, expected, aggregation="weighted_average") -> Score:

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.cli.rubrics import WrittenRubric as Rubric
-from pytest_agentv.cli.rubrics import read_rubrics
+from pytest_agentv.cli.generate import WrittenRubric as Rubric
+from pytest_agentv.cli.generate import read_rubrics
 
 
 @pytest.mark.parametrize(

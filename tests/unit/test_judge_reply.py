@@ -11,14 +11,20 @@ from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.answer_data import json_object
+from pytest_agentv.evaluators.answer_data import (
+    NO_JUDGEMENT,
+    JudgeQuestion,
+    Quotes,
+    json_object,
+    read_judgement,
+    require_judge,
+)
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.judge import LlmJudge, Rubric
-from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, Quotes, read_judgement, require_judge
+from pytest_agentv.model.base import trim
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message
 from pytest_agentv.model.results import Score
-from pytest_agentv.model.text import trim
 
 QUESTION = JudgeQuestion("system", "user")
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.calls import Cost, Latency, TokenUsageLimit
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.limits import Cost, Latency, TokenUsageLimit
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.model.results import Score

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.model.cases import RetryPolicy
-from pytest_agentv.providers.api.failures import parse_retry_after, read_error_text
+from pytest_agentv.providers.api.client import parse_retry_after, read_error_text
 from pytest_agentv.providers.api.litellm import read_failure
 from pytest_agentv.runtime.retry import RequestFailure, is_retryable
 

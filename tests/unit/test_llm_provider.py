@@ -19,7 +19,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
 from pytest_agentv.model.secrets import Masker, Secret, masking
-from pytest_agentv.providers.api.failures import refused_parameter
+from pytest_agentv.providers.api.client import refused_parameter
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.providers.table import KINDS as TABLE
 from pytest_agentv.providers.table import create_provider

@@ -14,12 +14,12 @@ from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import junit_xml, results_csv
+from pytest_agentv.reports.compare import combination_lines, figures_of, read_runs
 from pytest_agentv.reports.failure import Look, footer
 from pytest_agentv.reports.html.opened import cost_line
 from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.reports.markdown import comment_lines
-from pytest_agentv.reports.runs_table import combination_lines, figures_of, read_runs
-from pytest_agentv.reports.totals import total_figures
+from pytest_agentv.reports.summary import total_figures
 from pytest_agentv.session.showing.item_outcomes import add_properties, forget_properties
 
 PAID = ExecutionMetrics(TokenUsage(10, 5), 0.25)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.variables import ProcessVariables
+from pytest_agentv.engine.pool import ProcessVariables
 from pytest_agentv.errors import ProviderError
 
 A = {"AGENTV_TEST_X": "a"}

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, build_preread, build_prompt, file_uri
+from pytest_agentv.model.base import trim
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import (
     ROLES,
@@ -16,7 +17,6 @@ from pytest_agentv.model.messages import (
     Role,
     TextPart,
 )
-from pytest_agentv.model.text import trim
 
 CODE = FilePart("a.py", "a.py", "/R/evals/a.py", "print(1)\n")
 SPEC = FilePart("/docs/spec.txt", "docs/spec.txt", "/R/docs/spec.txt", "DOC\n")

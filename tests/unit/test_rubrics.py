@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.answer_data import JudgeQuestion
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.judge import Rubric
 from pytest_agentv.evaluators.judge import build_rubrics_question as build_question
 from pytest_agentv.evaluators.judge import read_checks as read_checks_of
-from pytest_agentv.evaluators.judge_reply import JudgeQuestion
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import TraceSummary
 from pytest_agentv.model.results import NOTHING_COUNTS, Score

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.model.base import compact_json
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import compact_json
 from pytest_agentv.reports.ci import read_stored
 from pytest_agentv.reports.compare import read_scores
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reports.html.cases import read_run as read_report
 from pytest_agentv.reports.html.page import ReportInput, report_text
-from pytest_agentv.reports.html.reading import read_run as read_report
 from pytest_agentv.reports.judged_cases import read_cases
 from pytest_agentv.reports.merging import read_part
-from pytest_agentv.reports.totals import total_figures
+from pytest_agentv.reports.summary import total_figures
 from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
 from pytest_agentv.store.writers import ResultSink

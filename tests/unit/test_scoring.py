@@ -11,7 +11,7 @@ from pytest_agentv.engine.results import (
     decide_status,
 )
 from pytest_agentv.evaluators.composite import weighted_average
-from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck, score_fields
+from pytest_agentv.evaluators.data import FieldAccuracy, FieldCheck, score_fields
 from pytest_agentv.evaluators.judge import Rubric, score_checks
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.results import NOTHING_COUNTS, EvaluatorResult, verdict_of

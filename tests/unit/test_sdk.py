@@ -20,8 +20,7 @@ from pytest_agentv import sdk
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.context import Context, ProxiedQuestion, build_payload
-from pytest_agentv.evaluators.script import parse_judgement
-from pytest_agentv.evaluators.target_proxy import TargetProxy
+from pytest_agentv.evaluators.script import TargetProxy, parse_judgement
 from pytest_agentv.model import messages
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.providers.base import ProviderResponse

@@ -12,8 +12,7 @@ from pytest_agentv.model.messages import TokenUsage, candidate_answer
 from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.api.base import HttpReply
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.http import Http
-from pytest_agentv.providers.service_reply import MissingPathError, Paths, parse_path, read_events, read_reply
+from pytest_agentv.providers.http import Http, MissingPathError, Paths, parse_path, read_events, read_reply
 
 ANTHROPIC = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
 OUTPUT = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}]

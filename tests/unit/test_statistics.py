@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.reports.totals import (
+from pytest_agentv.reports.summary import (
     ScoreStatistics,
     judged_results,
     lowest_results,

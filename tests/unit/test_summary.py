@@ -7,8 +7,7 @@ import pytest
 
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import ErrorDetail, EvalResult, Spent
-from pytest_agentv.reports.summary import summary_lines
-from pytest_agentv.reports.totals import waiting_hint
+from pytest_agentv.reports.summary import summary_lines, waiting_hint
 
 
 def result(eval_id: str, score: float = 1.0, **changes: Any) -> EvalResult:

@@ -15,10 +15,9 @@ from thorough import tries
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError
-from pytest_agentv.evaluators import target_proxy
+from pytest_agentv.evaluators import script as target_proxy
 from pytest_agentv.evaluators.context import Context, ProxiedQuestion, Services
-from pytest_agentv.evaluators.script import CodeJudge, Proxy
-from pytest_agentv.evaluators.target_proxy import TargetProxy, raw_text
+from pytest_agentv.evaluators.script import CodeJudge, Proxy, TargetProxy, raw_text
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message, ToolCall
 from pytest_agentv.providers.base import ProviderResponse

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.model.text import compact_json, digits_apart, format_fixed, format_number, json_fault
+from pytest_agentv.model.base import compact_json, digits_apart, format_fixed, format_number, json_fault
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from pytest_agentv.engine import answers as attempts
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import candidate_answer
-from pytest_agentv.providers import vscode, vscode_folders
+from pytest_agentv.providers import vscode
+from pytest_agentv.providers import vscode as vscode_folders
 from pytest_agentv.providers import vscode as window
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.table import KINDS, create_provider

@@ -13,13 +13,13 @@ import pytest
 import warm
 from code_stand_in import until
 
-from pytest_agentv.providers import vscode_folders
-from pytest_agentv.providers.vscode_folders import Claim, SubagentRoot, SubagentTakenError
+from pytest_agentv.providers import vscode as vscode_folders
+from pytest_agentv.providers.vscode import Claim, SubagentRoot, SubagentTakenError
 
 HOLDER = """
 import asyncio, sys, time
 from pathlib import Path
-from pytest_agentv.providers.vscode_folders import SubagentRoot
+from pytest_agentv.providers.vscode import SubagentRoot
 
 async def hold():
     async with SubagentRoot(Path(sys.argv[1]), sys.argv[2]).turn(is_waiting=True) as (claim, root_lock):

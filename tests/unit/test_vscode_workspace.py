@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.providers.vscode_folders import workspace_text
+from pytest_agentv.providers.vscode import workspace_text
 
 
 def transform(folder: Path, text: str) -> Any:

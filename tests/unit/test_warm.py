@@ -86,6 +86,6 @@ def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: P
 def test_no_module_of_the_package_imports_an_optional_one() -> None:
     """A forked process has them all. pyarrow starts threads, which are not there after the fork: it would hang."""
     optional = {"litellm", "openai", "pyarrow", "rich", "rouge_score", "sacrebleu"}
-    told = "import sys; print('pytest_agentv.cases.table_files' in sys.modules, {!r} & set(sys.modules))"
+    told = "import sys; print('pytest_agentv.cases.tables' in sys.modules, {!r} & set(sys.modules))"
     done = warm.run([sys.executable, "-c", told.format(optional)], capture_output=True, text=True, timeout=30)
     assert done.stdout == "True set()\n"

@@ -93,7 +93,7 @@ def load_all(package: str) -> None:
 
 def load_prices() -> None:
     """Load the tables of prices. A run within a test takes what it has imported out of `sys.modules` at its end."""
-    importlib.import_module("pytest_agentv.providers.api.prices").load_tables()
+    importlib.import_module("pytest_agentv.providers.api.replies").load_tables()
 
 
 def forget_folder() -> None:

@@ -18,16 +18,14 @@ from pytest_agentv.providers.agents.agent import (
     CodingAgent,
     Executable,
     agent_prompt,
-    executable_key,
-    system_prompt,
-)
-from pytest_agentv.providers.agents.output import (
     as_list,
     as_number,
+    executable_key,
     joined_text,
     result_output,
     shorten,
     status_kind,
+    system_prompt,
     with_outputs,
 )
 from pytest_agentv.providers.base import ProviderRequest

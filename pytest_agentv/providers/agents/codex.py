@@ -15,9 +15,10 @@ from pytest_agentv.providers.agents.agent import (
     CodingAgent,
     Executable,
     agent_prompt,
+    as_number,
     executable_key,
+    shorten,
 )
-from pytest_agentv.providers.agents.output import as_number, shorten
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.targets.fields import reveal
 

@@ -18,9 +18,14 @@ from pytest_agentv.providers.agents.agent import (
     CodingAgent,
     Executable,
     agent_prompt,
+    as_list,
+    as_number,
     executable_key,
+    joined_text,
+    result_output,
+    shorten,
+    with_outputs,
 )
-from pytest_agentv.providers.agents.output import as_list, as_number, joined_text, result_output, shorten, with_outputs
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.targets.fields import OptionalText, SecretText
 

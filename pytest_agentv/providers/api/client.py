@@ -1,31 +1,318 @@
-"""Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called.
-
-aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md).
-"""
+"""Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called."""
 
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # typeshed lacks it
 
 import aiohttp
 
-from pytest_agentv.model.base import JsonObject
-from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url
-from pytest_agentv.providers.api.failures import (
-    describe_no_json,
-    refused,
-    refused_parameter,
-    shorten,
-    status_kind,
-    without_reply,
-)
+from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.model.base import Json, JsonObject, counted, format_number, mapping
+from pytest_agentv.model.cases import RetryPolicy
+from pytest_agentv.model.secrets import beginning
+from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url, text_of
 from pytest_agentv.runtime.files import READ_LIMIT
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
+from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries
+
+# Why a request failed, whether a retry may help, and its repeats by the policy of its target.
+
+_SHOWN: Final = 400
+"""Characters of a server's text that a message shows."""
+
+_KINDS: Final[dict[int, ErrorKind]] = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit"}
+
+_FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"')
+"""In the body with which Azure and OpenAI refuse a prompt (HTTP 400), without a completion."""
+
+_USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
+"""In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
+_STATUSES: Final[dict[str, int]] = {
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
+    "authentication_error": 401,
+    "permission_error": 403,
+    **dict.fromkeys(("api_error", "server_error"), 500),
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The statuses of errors that are told in a word."""
+_RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
+
+_REFUSED: Final = re.compile(
+    r" (unsupported|unavailable|deprecated|unrecognized|unknown (name|parameter|field)|cannot find field"
+    r"|no longer supported|only (supported|be set)|(not|t) (support|supported|accept|enabled|permitted|available)) "
+)
+"""Words for a parameter that a model does not take."""
+_SCHEMA: Final = re.compile(r"(?<! json) schema ")
+"""In words about a fault in the user's schema."""
+_SAID: Final = {
+    "JSON mode": "response_json_schema response_mime_type",
+    "Developer instruction": "system_instruction",
+}
+"""Google's words for parameters."""
+_FORM: Final = re.compile(
+    r"response.?format|json.?schema|json mode|response.?(mime.?type|schema)|text\.format|tool.?choice|tool use",
+    re.IGNORECASE,
+)
+"""The parameters that bind a reply to a schema, and words for them."""
+_KEPT: Final = frozenset({"model", "messages", "input", "contents", "system", "tools"})
+"""Parameters without which something else would be asked."""
+_GROUPS: Final = frozenset({"generationConfig", "output_config", "reasoning", "text"})
+"""Parameters that hold several others."""
+_ELSEWHERE: Final = re.compile(r"/responses\b|Responses API")
+"""In the words with which OpenAI refuses tools, or a model, in chat completions."""
+
+_HINTS: Final = {
+    401: "check the api_key of",
+    403: "check what the api_key may use, and the model, of",
+    404: "check the model and the URL of",
+}
+
+
+def refused(
+    status: int,
+    headers: Mapping[str, str],
+    body: str,
+    model: str,
+    target: str,
+    *,
+    url: str = "",
+    hints: Mapping[int, str] = _HINTS,
+) -> RequestFailure:
+    """Return the error of a reply with an error status.
+
+    Args:
+        status: The HTTP status.
+        headers: A mapping that ignores the case of names.
+        body: The reply's text.
+        model: The model's name in the message.
+        target: The target's name in the message.
+        url: What was asked.
+        hints: Advice by status.
+    """
+    said = read_error_text(body) or next((each.phrase for each in HTTPStatus if each == status), "")
+    hint = f" ({hints[status]} {target})" if status in hints else ""
+    if 300 <= status < 400 and (place := headers.get("location")):  # a request that followed it would bring the key
+        hint = f" ({shown_url(url) or 'it'} leads to {shown_url(place)}: if that is right, write it into {target})"
+    if hints is _HINTS and status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) and _ELSEWHERE.search(said):
+        hint = f" (write `api_format: responses` in {target})"
+    return RequestFailure(
+        f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
+        "no_answer" if _FILTERED.search(body) else status_kind(status),
+        status,
+        retry_after_ms=_retry_after(headers, body),
+        should_retry=_should_retry(headers, body),
+    )
+
+
+def refused_parameter(body: str, sent: JsonObject) -> str | None:
+    """Return the path of a sent parameter that the model does not take; None if the body of the refusal names none."""
+    told = [found[1] for name in ("code", "param") if (found := re.search(rf'"{name}"\s*:\s*"([^"]+)"', body))]
+    text = f"{' '.join(told)}. {read_error_text(body)}"
+    if _ELSEWHERE.search(text):
+        return None
+    for words, name in _SAID.items():
+        text = text.replace(words, name)
+    paths = [name for name in sent if name not in _KEPT | _GROUPS]
+    paths += [f"{group}.{name}" for group in _GROUPS for name in mapping(sent.get(group))]
+    for sentence in map(_words, re.split(r"[.!?;]\s", text)):
+        places = [(sentence.find(_words(path.rpartition(".")[2].removesuffix("Config"))), path) for path in paths]
+        named = [found for found in places if found[0] >= 0]
+        if named and _REFUSED.search(sentence) and not _SCHEMA.search(sentence):
+            return min(named)[1]
+    return None
+
+
+def refuses_form(failure: RequestFailure) -> bool:
+    """Whether a server refuses the form to which the reply was bound, as older servers and some models do."""
+    is_refusal = failure.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+    return is_refusal and _FORM.search(failure.message) is not None
+
+
+def _words(text: str) -> str:
+    """Return the words of a text or a name in lower case, with a space around each."""
+    return f" {' '.join(re.findall(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+', text)).lower()} "
+
+
+def without_reply(model: str, said: str) -> RequestFailure:
+    """Return the error of a connection that broke before the reply was whole. `said` is the system's reason."""
+    return RequestFailure(f"no whole reply from {model}: {said}", "network", is_network=True)
+
+
+def without_choice(reply: JsonObject, model: str) -> RequestFailure:
+    """Return the error of a reply with status 200 and without a message. Gateways send the errors of others like this.
+
+    If the error names the status of the other server, that status counts.
+    """
+    error, body = reply.get("error"), json.dumps(reply, ensure_ascii=False)
+    if not error:
+        return RequestFailure(f"{model} replied without any choice: {shorten(body)}", "crash")
+    status = _told_status(error)
+    kind = "crash" if status is None else status_kind(status)
+    message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
+    kind = "no_answer" if _FILTERED.search(body) else kind
+    return RequestFailure(message, kind, status, False, _retry_after({}, body), _should_retry({}, body))
+
+
+def _told_status(error: Json) -> int | None:
+    """Return the status in a reply's error: a number, a text, else that of a word."""
+    if not isinstance(error, dict):
+        return None
+    for told in map(error.get, ("code", "status")):
+        if isinstance(told, int | str) and re.fullmatch(r"[45]\d\d", str(told)):
+            return int(told)
+    words = map(text_of, map(error.get, ("code", "type")))
+    return next((_STATUSES[word] for word in words if word in _STATUSES), None)
+
+
+def status_kind(status: int) -> ErrorKind:
+    """Return the error kind of a status: server failures count as network errors, others as configuration errors."""
+    if status in _KINDS:
+        return _KINDS[status]
+    return "network" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "config"
+
+
+def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
+    """Return whether the server says that a retry may help. A used-up quota lasts for days."""
+    if _USED_UP.search(body):
+        return False
+    return {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
+
+
+def _retry_after(headers: Mapping[str, str], body: str) -> float | None:
+    """Return the milliseconds that a reply asks to wait. Google's APIs put them into the body."""
+    asked = parse_retry_after(headers)
+    found = _RETRY_DELAY.search(body) if asked is None else None
+    return asked if found is None else float(found[1]) * 1000
+
+
+def parse_retry_after(headers: Any, now: datetime | None = None) -> float | None:
+    """Return the milliseconds that the headers of a reply ask to wait; None if they do not, or have an invalid value.
+
+    Args:
+        headers: A mapping that ignores the case of names.
+        now: The time to compare a date with; default: the server's clock, if it tells the time.
+    """
+    for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
+        text = (headers.get(name) or "").strip()
+        if re.fullmatch(r"\d{1,300}(\.\d*)?", text):  # more digits are no float
+            return float(text) * factor
+    then = _date(headers.get("retry-after"))
+    if then is None:
+        return None
+    now = now or _date(headers.get("date")) or datetime.now(UTC)
+    return max(0.0, (then - now).total_seconds() * 1000)
+
+
+def _date(text: str | None) -> datetime | None:
+    try:
+        found = parsedate_to_datetime((text or "").strip())
+    except (ValueError, OverflowError):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def read_error_text(body: str) -> str:
+    """Return the server's message in the body of an error: the message of its JSON, or its text on one line."""
+    try:
+        said = _message_of(json.loads(body))
+    except (ValueError, RecursionError):
+        said = None
+    return shorten(said or body)
+
+
+def _message_of(data: Json) -> str | None:
+    """Return the message of an error in the shapes of known APIs."""
+    if isinstance(data, list) and data:
+        return _message_of(data[0])
+    if not isinstance(data, dict):
+        return None
+    if "error" in data:
+        return data["error"] if isinstance(data["error"], str) else _message_of(data["error"])
+    message = data.get("message") or data.get("detail")
+    return message if isinstance(message, str) else None
+
+
+def describe_no_json(error: Exception) -> str:
+    """Describe a body that is not JSON."""
+    if not isinstance(error, json.JSONDecodeError):
+        return f"what is no JSON: {'nested too deeply' if isinstance(error, RecursionError) else error}"
+    if not error.doc.strip():
+        return "an empty body"
+    return f"what is no JSON: {error.msg} (character {error.pos + 1})"
+
+
+def shorten(text: str) -> str:
+    """Return a text on one line, cut after `_SHOWN` characters. Masks secrets before it cuts."""
+    line = " ".join(text.split())
+    return beginning(line, _SHOWN)
+
+
+T = TypeVar("T")
+
+
+class ContentError(ProviderError):
+    """A server refused what was sent. It may accept a part of it."""
+
+
+class Repeater:
+    """Makes the requests of one target."""
+
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        asked: str,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Take the policy, the name of the model or service, and a `sleep` function."""
+        self._policy = policy
+        self._asked = asked
+        self._sleep = sleep
+
+    async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
+        """Ask, with repetitions by the policy. The limit, in seconds, covers all requests.
+
+        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`. It is a `ContentError`
+        if the server refused what was sent.
+        """
+        log = RequestLog()
+        try:
+            async with asyncio.timeout(limit):
+                found = await with_retries(
+                    ask,
+                    self._policy,
+                    log,
+                    deadline=None if limit is None else time.monotonic() + limit,
+                    sleep=self._sleep,
+                )
+        except RequestError as error:
+            failure = error.failure
+            attempts = f" ({_requests(log)})" if log.attempts > 1 else ""
+            if is_retryable(failure, self._policy) and log.attempts <= self._policy.max_retries:
+                attempts = f"; no time is left for another request ({_requests(log)})"
+            of_kind = ContentError if failure.is_of_content else ProviderError
+            raise of_kind(failure.message + attempts, failure.kind, log.to_raw()) from None
+        except TimeoutError:
+            before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
+            message = f"no answer from {self._asked} within {format_number(limit or 0)} s{before}"
+            raise ProviderError(message, "timeout", log.to_raw()) from None
+        return found, log
+
+
+def _requests(log: RequestLog) -> str:
+    return f"{counted(log.attempts, 'request')}, {log.waited_ms / 1000:.1f} s of waiting"
+
+
+# Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called.
+#
+# aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md).
 
 _LARGE: Final = 200_000
 """In bytes. A longer reply is parsed in a thread, because the event loop serves other cases."""

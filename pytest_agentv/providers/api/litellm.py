@@ -24,7 +24,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.messages import TokenUsage
 from pytest_agentv.providers.api.base import AskedModel, Billing, chat_content, form_of
-from pytest_agentv.providers.api.failures import describe_no_json, refused, shorten, status_kind, without_reply
+from pytest_agentv.providers.api.client import describe_no_json, refused, shorten, status_kind, without_reply
 from pytest_agentv.providers.api.replies import Asked, build_arguments, build_response, read_cost, read_litellm
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure

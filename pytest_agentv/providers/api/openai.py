@@ -208,7 +208,7 @@ def _call(call: JsonObject) -> ToolCall:
 
 
 def _read_response(reply: JsonObject) -> ModelReply | None:
-    from pytest_agentv.providers.results import read_response  # noqa: PLC0415 - files are checked without it
+    from pytest_agentv.providers.frameworks import read_response  # noqa: PLC0415 - files are checked without it
 
     answer = read_response(reply)
     if answer.error:

@@ -25,7 +25,7 @@ from pytest_agentv.providers.api.base import (
     extended,
     without,
 )
-from pytest_agentv.providers.api.failures import Repeater, refuses_form, without_choice
+from pytest_agentv.providers.api.client import Repeater, refuses_form, without_choice
 from pytest_agentv.providers.api.litellm import LitellmClient
 from pytest_agentv.providers.api.replies import Asked, build_messages, build_response
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
@@ -33,7 +33,7 @@ from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import abandon
 
 if TYPE_CHECKING:
-    from pytest_agentv.providers.api.prices import Price  # the tables are loaded after a model's reply
+    from pytest_agentv.providers.api.replies import Price  # the tables are loaded after a model's reply
 
 
 class ModelClient(Protocol):
@@ -291,7 +291,7 @@ def load_network() -> Network:
 
 
 def _load_prices() -> Any:
-    prices = importlib.import_module("pytest_agentv.providers.api.prices")
+    prices = importlib.import_module("pytest_agentv.providers.api.replies")
     prices.load_tables()
     return prices
 

@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pytest_agentv.model.base import Record
+from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import Spent
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.columns import bounds, percent
 from pytest_agentv.reports.figures import spent_in
 from pytest_agentv.reports.gates import AS_JUDGED, Ending
-from pytest_agentv.reports.html.cases import SCORED, Case, Compared, Judgement
-from pytest_agentv.reports.html.reading import (
+from pytest_agentv.reports.html.cases import (
+    SCORED,
+    Case,
+    Compared,
+    Judgement,
     dollars,
     duration,
     filter_link,

@@ -7,25 +7,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from pytest_agentv.model.base import Json, JsonObject, is_amount
+from pytest_agentv.model.base import Json, JsonObject, counted, is_amount, pretty_json
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import Spent
-from pytest_agentv.model.text import counted, pretty_json
 from pytest_agentv.reports.failure import Start, command_of
 from pytest_agentv.reports.figures import spent_in
-from pytest_agentv.reports.html.cases import SCORED, Case, Judgement, Past, judgements_of, status_of_answer
-from pytest_agentv.reports.html.reading import (
+from pytest_agentv.reports.html.cases import (
+    SCORED,
+    Case,
+    Judgement,
+    Past,
     dollars,
     duration,
     is_cached,
+    judgements_of,
     list_of,
     mapping_of,
     mappings_of,
     number_of,
+    status_of_answer,
     text_of,
     texts_of,
 )
-from pytest_agentv.store.conversations import Image, image_of, named_in, without_images
+from pytest_agentv.store.writers import Image, image_of, named_in, without_images
 
 # The commands that run the cases of a report again.
 

@@ -5,7 +5,9 @@ import gzip
 import hashlib
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -15,9 +17,9 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_agentv.model.base import Json, JsonObject, Record
+from pytest_agentv.model.base import Json, JsonObject, Record, counted
 from pytest_agentv.model.options import DEFAULT_MARGIN
-from pytest_agentv.reports.columns import percent
+from pytest_agentv.reports.columns import bounds, percent
 from pytest_agentv.reports.failure import Start
 from pytest_agentv.reports.gates import AS_JUDGED, Ending
 from pytest_agentv.reports.html import headline as overview
@@ -25,20 +27,374 @@ from pytest_agentv.reports.html.cases import (
     SCORED,
     STATUSES,
     Case,
+    Compared,
     Past,
+    PastRun,
+    Run,
     cases_of,
     compare,
+    dollars,
+    duration,
+    filter_link,
     in_order,
+    judgements_of,
+    mappings_of,
     past_of_cases,
     past_runs,
+    spelled,
     when_of,
 )
-from pytest_agentv.reports.html.headline import figures, headline, reasons, reasons_of
+from pytest_agentv.reports.html.headline import figures, headline, names_of_targets, reasons, reasons_of
 from pytest_agentv.reports.html.opened import Commands, Gallery, detail_of
-from pytest_agentv.reports.html.plots import file_plot, histograms, history_plot, tag_plot, trade_plots
-from pytest_agentv.reports.html.reading import Run, spelled
-from pytest_agentv.reports.judged_cases import measure_of
+from pytest_agentv.reports.judged_cases import groups_of, is_graded, measure_of, values_of
+from pytest_agentv.reports.verdict import PassRate, pass_rate_of
 from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.stats.intervals import mean_interval
+
+# The plots of a report.
+
+# The axes of plots: map values to positions, and choose ticks.
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Maps a share to percent of the width."""
+
+    low: float
+    ticks: tuple[tuple[float, str], ...]
+
+    @classmethod
+    def percents(cls, lowest: float) -> "Axis":
+        """Return an axis from the tenth below the lowest share to 100 %."""
+        low = min(0.9, max(0.0, math.floor((lowest - 0.02) * 10) / 10))
+        step = 1 if low >= 0.6 else 2 if low >= 0.2 else 5
+        first = math.ceil(low * 10 / step) * step
+        marks = [tenth / 10 for tenth in range(first, 11, step)]
+        return cls(low, tuple((round(100 * (m - low) / (1 - low), 2), f"{m * 100:.0f} %") for m in marks))
+
+    def at(self, share: float) -> float:
+        return round(100 * (share - self.low) / (1 - self.low), 2)
+
+
+def log_ticks(low: float, high: float, say: Callable[[float], str]) -> tuple[tuple[float, str], ...]:
+    """Return at most four ticks of a logarithmic axis, or its ends if no round number is between them."""
+    values = [m * 10.0**e for e in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5)]
+    inside = [value for value in values if low <= math.log10(value) <= high] or [10**low, 10**high]
+    inside = inside[:: max(1, math.ceil(len(inside) / 4))]
+    return tuple((round(100 * (math.log10(value) - low) / (high - low), 1), say(value)) for value in inside)
+
+
+# Compares pass rates by tag or by file.
+
+MOST_ROWS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow(Record):
+    """A pass rate with its interval, in percent of the axis."""
+
+    name: str
+    link: str
+    at: float
+    low: float | None
+    high: float | None
+    before: float | None
+    """The rate of the baseline."""
+    text: str
+    count: str
+    interval: str
+    """In percent; empty if unknown."""
+    was: str
+    """The pass rate of the baseline; empty without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RatePlot(Record):
+    """Pass rates in rows, on an axis of percent."""
+
+    rows: tuple[RateRow, ...]
+    ticks: tuple[tuple[float, str], ...]
+    overall: float
+    left_out: int
+
+
+def tag_plot(cases: Sequence[Case], compared: Compared) -> RatePlot | None:
+    """Return the pass rates by tag, lowest first; None if no case has a tag."""
+    members: dict[str, list[Case]] = {}
+    for case in cases:
+        for tag in dict.fromkeys(case.judged.tags) if case.judged.scores else ():
+            members.setdefault(tag, []).append(case)
+    return _rate_plot(members, compared, lambda tag: filter_link(tag=tag))
+
+
+def file_plot(cases: Sequence[Case], compared: Compared) -> RatePlot | None:
+    """Return the pass rates by file, lowest first; None if there is only one file."""
+    members: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.judged.scores:
+            members.setdefault(case.file, []).append(case)
+    return _rate_plot(members, compared, lambda file: filter_link(file=file)) if len(members) > 1 else None
+
+
+def _rate_plot(
+    members: Mapping[str, Sequence[Case]], compared: Compared, link: Callable[[str], str]
+) -> RatePlot | None:
+    overall = compared.statistics.rate
+    if not members or overall is None:
+        return None
+    rates = {name: rate for name, group in members.items() if (rate := pass_rate_of([c.judged for c in group]))}
+    worst = sorted(rates, key=lambda name: (rates[name].mean, name))[:MOST_ROWS]
+    before = {name: _before(members[name], compared) for name in worst}
+    shown = [rates[name] for name in worst]
+    lowest = [rate.mean if rate.low is None else rate.low for rate in shown]
+    axis = Axis.percents(min([*lowest, overall.mean, *(value for value in before.values() if value is not None)]))
+    rows = tuple(_row(name, link(name), rates[name], before[name], axis) for name in worst)
+    return RatePlot(rows, axis.ticks, axis.at(overall.mean), len(rates) - len(worst))
+
+
+def _before(cases: Sequence[Case], compared: Compared) -> float | None:
+    """Return the mean pass rate that the baseline had for some cases."""
+    if compared.comparison is None:
+        return None
+    old = {(pair.new.name, pair.new.target): pair.old for pair in compared.comparison.pairing.pairs}
+    keys = [(case.judged.name, case.judged.target) for case in cases]
+    values = values_of([old[key] for key in keys if key in old])
+    return math.fsum(values) / len(values) if values else None
+
+
+def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> RateRow:
+    is_known = rate.low is not None and rate.high is not None
+    return RateRow(
+        name=name,
+        link=link,
+        at=axis.at(rate.mean),
+        low=None if rate.low is None else axis.at(rate.low),
+        high=None if rate.high is None else axis.at(rate.high),
+        before=None if before is None else axis.at(before),
+        text=percent(rate.mean),
+        count=f"of {rate.n:,}",
+        interval=bounds(rate.low or 0.0, rate.high or 0.0) if is_known else "",
+        was="" if before is None else percent(before),
+    )
+
+
+# Plots the score against the cost or the time of a case.
+
+WIDTH: Final = 240
+HEIGHT: Final = 150
+_CELLS: Final = 24
+"""The number of cells along each side of the grid in which pale dots are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot(Record):
+    """A mark in a plot, with the number of its target."""
+
+    x: float
+    y: float
+    size: float
+    series: int
+
+
+@dataclass(frozen=True, slots=True)
+class Typical(Record):
+    """The typical case of a target."""
+
+    target: str
+    series: int
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    cost: str
+    score: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class TradePlot(Record):
+    """Score against what a case takes, on a logarithmic axis."""
+
+    title: str
+    dots: tuple[Dot, ...]
+    typical: tuple[Typical, ...]
+    ticks: tuple[tuple[float, str], ...]
+
+
+def trade_plots(cases: Sequence[Case]) -> tuple[TradePlot, ...]:
+    """Return score against cost, and score against time, if these are known."""
+    axes: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
+        ("cost of a case", lambda case: case.cost, dollars),
+        ("time of a case", lambda case: case.duration_ms, duration),
+    )
+    return tuple(plot for title, of, say in axes if (plot := _trade_plot(title, cases, of, say)) is not None)
+
+
+def _trade_plot(
+    title: str, cases: Sequence[Case], of: Callable[[Case], float | None], say: Callable[[float], str]
+) -> TradePlot | None:
+    known = [
+        (case, value) for case in cases if case.status != "error" and (value := of(case)) is not None and value > 0
+    ]
+    if len(known) < 2:
+        return None
+    logs = [math.log10(value) for _, value in known]
+    low, high = min(logs) - 0.05, max(logs) + 0.05
+    dots: list[Dot] = []
+    typical: list[Typical] = []
+    for series, target in enumerate(names_of_targets(cases)):
+        mine = [(case, (math.log10(value) - low) / (high - low)) for case, value in known if case.target == target]
+        if not mine:
+            continue
+        dots += _grid(mine, series)
+        at = math.fsum(x for _, x in mine) / len(mine)
+        judged = [case.judged for case, _ in mine]
+        estimate = mean_interval([case.score for case, _ in mine], groups_of(judged), graded=is_graded(judged))
+        interval = estimate.interval
+        typical.append(
+            Typical(
+                target=target,
+                series=series % 3,
+                x=round(at * WIDTH, 1),
+                y=_height(estimate.mean),
+                low=None if interval is None else _height(interval.low),
+                high=None if interval is None else _height(interval.high),
+                cost=say(10 ** (low + at * (high - low))),
+                score=f"{estimate.mean:.2f}",
+                interval="" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
+            )
+        )
+    return TradePlot(title, tuple(dots), tuple(typical), log_ticks(low, high, say))
+
+
+def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Dot]:
+    """Return one dot for each cell with cases, so that many cases need only some hundred dots."""
+    cells = Counter((round(x * _CELLS), round(case.score * _CELLS)) for case, x in cases)
+    most = max(cells.values())
+    return [
+        Dot(round(x / _CELLS * WIDTH, 1), _height(y / _CELLS), round(1.4 + 4 * math.sqrt(n / most), 1), series % 3)
+        for (x, y), n in sorted(cells.items())
+    ]
+
+
+def _height(score: float) -> float:
+    return round(HEIGHT * (1 - score), 1)
+
+
+# The scores of each evaluator.
+
+BINS: Final = 10
+_MOST_ROWS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram(Record):
+    """The scores of an evaluator in ten bins."""
+
+    name: str
+    kind: str
+    link: str
+    heights: tuple[float, ...]
+    """Square roots, 0 to 1. Otherwise a bin at 1 would hide all others."""
+    counts: tuple[int, ...]
+    threshold: float | None
+    text: str
+    is_partial: bool = False
+    """Whether only one answer of a repeated case is known."""
+
+
+def histograms(cases: Sequence[Case]) -> tuple[Histogram, ...]:
+    """Return the scores of each evaluator that judged, the most used first."""
+    scores: dict[tuple[str, str], list[float]] = {}
+    partial: set[tuple[str, str]] = set()
+    for case in cases:
+        answers = mappings_of(case.result.value, "answers")
+        for each in [each for answer in answers for each in judgements_of(answer)] or case.judgements:
+            if each.depth == 0 and not each.error:
+                scores.setdefault((each.name, each.type), []).append(each.score)
+                if len(case.marks) > 1 and not answers:
+                    partial.add((each.name, each.type))
+    thresholds = {case.judged.threshold for case in cases if case.judgements}
+    threshold = thresholds.pop() if len(thresholds) == 1 else None
+    ordered = sorted(scores.items(), key=lambda entry: -len(entry[1]))
+    return tuple(
+        _histogram(*key, found, threshold).replace(is_partial=key in partial) for key, found in ordered[:_MOST_ROWS]
+    )
+
+
+def _histogram(name: str, kind: str, scores: Sequence[float], threshold: float | None) -> Histogram:
+    bins = Counter(min(BINS - 1, int(min(1, max(0, score)) * BINS + 1e-9)) for score in scores)
+    counts = tuple(bins[number] for number in range(BINS))
+    top = math.sqrt(max(counts))
+    low = sum(score < threshold - 1e-9 for score in scores) if threshold is not None else 0
+    below = f", {low:,} of {len(scores):,} below" if threshold is not None else f" of {counted(len(scores), 'score')}"
+    return Histogram(
+        name=name,
+        kind=kind,
+        link=filter_link(evaluator=name),
+        heights=tuple(round(math.sqrt(count) / top, 3) for count in counts),
+        counts=counts,
+        threshold=threshold,
+        text=f"mean {math.fsum(scores) / len(scores):.2f}{below}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint(Record):
+    """A run in the plot, in percent of the axes."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    bar: float
+    """The height of its cost."""
+    when: str
+    name: str
+    rate: str
+    interval: str
+    cost: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPlot(Record):
+    """Pass rate and cost of several runs."""
+
+    points: tuple[HistoryPoint, ...]
+    ticks: tuple[tuple[float, str], ...]
+
+
+def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
+    """Return the runs in order; None if there is only one."""
+    if len(runs) < 2:
+        return None
+    lows = [run.rate.mean if run.rate.low is None else run.rate.low for run in runs]
+    axis = Axis.percents(min(lows))
+    most = max(run.cost or 0.0 for run in runs) or 1.0
+    step = 100 / len(runs)
+    points: list[HistoryPoint] = []
+    for number, run in enumerate(runs):
+        rate, low, high = run.rate.mean, run.rate.low, run.rate.high
+        cost = "cost not known" if run.calls else "from the cache"
+        if run.cost is not None:
+            part = f", known for {run.cost_known:,} of {run.calls:,} calls" if run.cost_known < run.calls else ""
+            cost = f"{dollars(run.cost)}{part}"
+        points.append(
+            HistoryPoint(
+                x=round(step * (number + 0.5), 2),
+                y=axis.at(rate),
+                low=None if low is None else axis.at(low),
+                high=None if high is None else axis.at(high),
+                bar=round(100 * (run.cost or 0.0) / most, 1),
+                when=run.when,
+                name=run.name,
+                rate=percent(rate),
+                interval="" if low is None or high is None else bounds(low, high),
+                cost=cost,
+            )
+        )
+    return HistoryPlot(tuple(points), axis.ticks)
+
 
 CHUNK: Final = 50
 """The number of cases in a block. Only the block of an opened case is unpacked."""

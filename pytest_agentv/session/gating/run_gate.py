@@ -7,11 +7,10 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.errors import AgentvError, name_below
-from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.base import JsonObject, counted
 from pytest_agentv.model.options import DEFAULT_BASELINE
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.baseline import Baseline, read_baseline
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.gates import (
@@ -28,8 +27,7 @@ from pytest_agentv.reports.gates import (
     unmatched_tags,
 )
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
-from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics
-from pytest_agentv.reports.verdict_lines import statistics_lines
+from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
 from pytest_agentv.session.gating.completeness import (
     FLAG,
     Completeness,

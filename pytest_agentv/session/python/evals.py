@@ -28,7 +28,7 @@ from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.messages import Message, candidate_answer, is_null
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.wire import WireError, parse_response, response_fault, with_tuples
+from pytest_agentv.providers.kind import WireError, parse_response, response_fault, with_tuples
 from pytest_agentv.reports.failure import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
 from pytest_agentv.session.running.case_runs import Begun

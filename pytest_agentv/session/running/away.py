@@ -32,15 +32,15 @@ from pytest_agentv.executors.worker import (
     run_job,
 )
 from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.options import is_cluster
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import counted
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.reports.dumps import CaseLog
 from pytest_agentv.reports.figures import shown
-from pytest_agentv.reports.prints import CaseLog
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 from pytest_agentv.session.user_hooks import FIXTURES, FOREIGN_FOLDERS, HOOKS, HookedKinds, is_interrupt

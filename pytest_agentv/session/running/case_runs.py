@@ -20,8 +20,8 @@ from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.reports.figures import shown
-from pytest_agentv.reports.prints import CaseLog, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.records import Recorder

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -13,6 +13,7 @@ from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Ove
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.python_calls import OwnCalls
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.junit import place_properties, result_properties
 from pytest_agentv.session.compat import allow_to_pass, fixture_functions, missing_fixture_text, uses_own_fixture
@@ -20,10 +21,6 @@ from pytest_agentv.session.outcomes import AgentvWarning, CannotRun, EvalErrored
 from pytest_agentv.session.running.session import EvalSession
 from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED, add_properties
 from pytest_agentv.store.fingerprints import source_file
-
-if TYPE_CHECKING:
-    from pytest_agentv.providers.python_calls import OwnCalls
-
 
 # The values of `agentv_provider` and `agentv_judge`: our defaults, and those of users.
 
@@ -68,8 +65,6 @@ class TargetCaller:
 
 def caller_of(item: pytest.Item, open_session: Callable[[], EvalSession], target: str) -> TargetCaller:
     """Make the value of our fixture for an item."""
-    from pytest_agentv.providers.python_calls import OwnCalls  # noqa: PLC0415 - few cases need our fixture
-
     calls = item.stash[_CALLS] = OwnCalls()
     return TargetCaller(open_session, item.path, target, calls)
 

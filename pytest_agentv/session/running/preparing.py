@@ -34,7 +34,7 @@ from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.options import MAX_REPEAT
 from pytest_agentv.model.results import EvalResult, ShardFigures
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.prints import CaseLog, current_log
+from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.compat import expected_failure
 from pytest_agentv.session.outcomes import EvalFailed

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.judging import evaluators_of
-from pytest_agentv.engine.pool import Places, TargetPool, is_first_to_warn
+from pytest_agentv.engine.pool import Places, TargetPool, ask_for_call, ask_target, is_first_to_warn
 from pytest_agentv.engine.stored import RejudgedFile
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
@@ -90,14 +90,10 @@ class RunEngine:
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something outside of any case. Raises `AgentvError`."""
-        from pytest_agentv.engine.asking import ask_target  # noqa: PLC0415 - only for user code that asks
-
         return self.loop.run(ask_target(self.pool, self._options, eval_dir, target, prompt))
 
     def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
         """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
-        from pytest_agentv.engine.asking import ask_for_call  # noqa: PLC0415 - as above
-
         return self.loop.run(ask_for_call(self.pool, call, prompt))
 
     @property

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_agentv.errors import AgentvError, locate
-from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.figures import SummaryLine, visible
-from pytest_agentv.reports.summary import Outcomes, summary_lines
-from pytest_agentv.reports.totals import waiting_hint
+from pytest_agentv.reports.summary import Outcomes, summary_lines, waiting_hint
 from pytest_agentv.session.compat import TerminalReporter, items_of
 from pytest_agentv.session.outcomes import may_be_eval, uncollected_text
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -31,7 +29,7 @@ from pytest_agentv.session.user_hooks import held_by
 
 if TYPE_CHECKING:
     from pytest_agentv.reports.gates import Ending  # these are needed by few runs
-    from pytest_agentv.reports.html.reading import Run
+    from pytest_agentv.reports.html.cases import Run
     from pytest_agentv.reports.markdown import RunVerdict, Trouble
 
 
@@ -250,8 +248,8 @@ def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None, config: 
 
     `verdict` is the JSON of the verdict on the run; None: there is none.
     """
+    from pytest_agentv.reports.html.cases import run_of  # noqa: PLC0415 - only if asked for
     from pytest_agentv.reports.html.page import ReportInput, write_report  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.html.reading import run_of  # noqa: PLC0415 - only if asked for
     from pytest_agentv.session.showing.texts import start_of  # noqa: PLC0415 - only if asked for
 
     run, options, results_path = ended.run, ended.options, ended.identity.results_path
@@ -279,7 +277,7 @@ def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None, config: 
 def _base(options: RunOptions, verdict: JsonObject | None) -> "Run | None":
     """Return the baseline that the run was compared with, if any."""
     from pytest_agentv.reports.gates import NO_VERDICT  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.html.reading import read_run  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.html.cases import read_run  # noqa: PLC0415 - only if asked for
 
     if options.baseline is None or options.update_baseline is not None:
         return None
@@ -287,8 +285,8 @@ def _base(options: RunOptions, verdict: JsonObject | None) -> "Run | None":
 
 
 def _ending(ended: EndedRun, verdict: JsonObject | None) -> "Ending":
+    from pytest_agentv.reports.failure import expected_failures  # noqa: PLC0415 - only if asked for
     from pytest_agentv.reports.gates import ending_of  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.reasons import expected_failures  # noqa: PLC0415 - only if asked for
 
     is_by_case = ended.options.gate in ("cases", "off")
     expected = frozenset(ended.outcomes.expected_failures) if is_by_case else expected_failures(ended.run.results)

@@ -12,8 +12,8 @@ from typing import TextIO
 
 import pytest
 
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.figures import format_cost, format_duration, total_cost_of, visible
 from pytest_agentv.session.compat import terminal_file, uncaptured
 

@@ -12,6 +12,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.runtime.files import InUse, remove_leftovers
 from pytest_agentv.session.choosing import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter, junit_case
@@ -168,8 +169,6 @@ class JunitPlaces:
     def renew(self, results: Iterable[EvalResult]) -> None:
         """Replace the figures of cases. The file is written later."""
         from xml.etree.ElementTree import SubElement  # noqa: PLC0415 - pytest has imported it for its file
-
-        from pytest_agentv.reports.junit import result_properties  # noqa: PLC0415 - only if cases are asked again
 
         for result in results:
             element = self._elements.get(result.node_id or "")

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.model.text import counted
 from pytest_agentv.reports.failure import TEXT_LIMIT, Start, error_text, failure_headline, failure_text
 from pytest_agentv.reports.figures import columns, escaped_size, format_duration, format_score, shown, visible
 from pytest_agentv.reports.junit import result_properties

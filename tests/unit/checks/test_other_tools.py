@@ -7,7 +7,7 @@ from docs_pages import ROOT, read_page
 
 from pytest_agentv.cases.evaluators import load_evaluators
 from pytest_agentv.cases.references import References, Scope
-from pytest_agentv.evaluators.json_checks import IsJson
+from pytest_agentv.evaluators.data import IsJson
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Hint

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pytest_agentv
-from pytest_agentv.evaluators.patterns import check_pattern, search, search_now
+from pytest_agentv.evaluators.text import check_pattern, search, search_now
 from pytest_agentv.model.secrets import Masker, masking
 
 
@@ -84,7 +84,7 @@ def test_an_end_that_every_answer_has_is_a_fault(bench, kind):
 
 
 def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.patterns.SECONDS", 0.3)
+    monkeypatch.setattr("pytest_agentv.evaluators.text.SECONDS", 0.3)
     pattern, answer = "(a|a)+$", "a" * 40 + "b"
     result = bench.judged({"regex": pattern}, answer)
     assert (result.error_kind, result.score) == ("timeout", 0.0)
@@ -116,7 +116,7 @@ def test_a_reference_finds_what_it_finds_in_python(pattern, text):
 
 
 def test_a_search_on_the_loop_is_short(monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.patterns.SECONDS_HELD_UP", 0.01)
+    monkeypatch.setattr("pytest_agentv.evaluators.text.SECONDS_HELD_UP", 0.01)
     started = time.process_time()
     with pytest.raises(TimeoutError, match="given up after"):
         search_now("(a|a)+$", "a" * 40 + "b")

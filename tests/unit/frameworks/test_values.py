@@ -11,8 +11,8 @@ from pytest_agentv.cases.prompts import ChatMessage, Prompt
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.providers import python_calls
 from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.providers.kind import plain
 from pytest_agentv.providers.python import FunctionProvider, adapt_provider
-from pytest_agentv.providers.wire import plain
 
 REQUEST = ProviderRequest(Prompt("the question"), "case")
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.reports.failure import Start
-from pytest_agentv.reports.html.cases import cases_of, compare
+from pytest_agentv.reports.html.cases import cases_of, compare, run_of
 from pytest_agentv.reports.html.opened import Commands
-from pytest_agentv.reports.html.reading import run_of
 
 
 def commands(*values: dict[str, Any], start: Start | None = None) -> list[str]:

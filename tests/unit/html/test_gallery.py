@@ -9,7 +9,7 @@ import pytest
 from pytest_agentv.model.messages import Message
 from pytest_agentv.reports.html import opened
 from pytest_agentv.reports.html.opened import Gallery
-from pytest_agentv.store.conversations import LONGEST_TEXT, Image, bounded_messages, image_of
+from pytest_agentv.store.writers import LONGEST_TEXT, Image, bounded_messages, image_of
 
 
 def png(width: int = 2, height: int = 2, padding: int = 0) -> str:

@@ -15,11 +15,9 @@ import report_runs
 
 from pytest_agentv.reports.gates import Ending
 from pytest_agentv.reports.html import headline as overview
-from pytest_agentv.reports.html.cases import Case, Compared, cases_of, compare, past_runs
+from pytest_agentv.reports.html.cases import Case, Compared, cases_of, compare, past_runs, run_of
 from pytest_agentv.reports.html.headline import figures, headline
-from pytest_agentv.reports.html.page import STATIC_ROWS, ReportInput, index_of, report_text
-from pytest_agentv.reports.html.plots import histograms, history_plot
-from pytest_agentv.reports.html.reading import run_of
+from pytest_agentv.reports.html.page import STATIC_ROWS, ReportInput, histograms, history_plot, index_of, report_text
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\x1b[31m\u202e"
 

@@ -7,9 +7,8 @@ import report_runs
 from thorough import varied
 
 from pytest_agentv.reports.baseline import baseline_of, baseline_text
-from pytest_agentv.reports.html.cases import compare
+from pytest_agentv.reports.html.cases import Run, compare, read_run, run_of
 from pytest_agentv.reports.html.page import ReportInput, report_text
-from pytest_agentv.reports.html.reading import Run, read_run, run_of
 
 
 def run_from(*values: dict[str, object]) -> Run:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.reports.html import reading
+from pytest_agentv.reports.html import cases as reading
 from pytest_agentv.reports.html.cases import judgements_of, why_of
 
 

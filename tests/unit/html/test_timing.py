@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.reports.html.cases import Case, cases_of, compare
+from pytest_agentv.reports.html.cases import Case, cases_of, compare, run_of
 from pytest_agentv.reports.html.opened import PARTS, lanes_of, parts_of
-from pytest_agentv.reports.html.reading import run_of
 
 JUDGED = {"name": "facts", "type": "llm_judge", "score": 1, "duration_ms": 300}
 

@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from pytest_agentv.stats.agreement import corrected_rate, kappa, krippendorff_alpha, ppi
 from pytest_agentv.stats.comparing import (
     LEAST_DIFFERING,
     answers_to_confirm,
@@ -13,11 +12,15 @@ from pytest_agentv.stats.comparing import (
     cases_to_see,
     chance_of_red_case,
     compare_pairs,
+    corrected_rate,
     decide_change,
     drop_seen,
     fisher_less,
+    kappa,
+    krippendorff_alpha,
     least_drop,
     most_within,
+    ppi,
     required_cases,
     sign_flip,
     t_test_below,

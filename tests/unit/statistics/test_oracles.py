@@ -10,8 +10,15 @@ import random
 
 import pytest
 
-from pytest_agentv.stats.agreement import kappa, krippendorff_alpha
-from pytest_agentv.stats.comparing import benjamini_hochberg, fisher_less, sign_flip, t_test_below, tango
+from pytest_agentv.stats.comparing import (
+    benjamini_hochberg,
+    fisher_less,
+    kappa,
+    krippendorff_alpha,
+    sign_flip,
+    t_test_below,
+    tango,
+)
 from pytest_agentv.stats.intervals import spread, t_quantile, t_upper_tail, wilson
 
 pytestmark = pytest.mark.oracle

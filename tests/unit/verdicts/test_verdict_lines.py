@@ -6,8 +6,7 @@ from verdict_cases import case, run_of
 from pytest_agentv.reports.baseline import baseline_of
 from pytest_agentv.reports.columns import interval_bar, short_list
 from pytest_agentv.reports.gates import baseline_gate, gate_lines
-from pytest_agentv.reports.verdict import compare_with_baseline, run_statistics, tool_hint
-from pytest_agentv.reports.verdict_lines import statistics_lines
+from pytest_agentv.reports.verdict import compare_with_baseline, run_statistics, statistics_lines, tool_hint
 from pytest_agentv.stats.intervals import Interval
 
 NAME = "agentv.baseline.jsonl"
