@@ -192,8 +192,6 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
         same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
         tools=tools if any(tools) else None,
         cached=sum(bool(result.cached) for result in results) or None,
-        error_numbers=tuple(number for number, each in enumerate(results) if each.status == "error") or None,
-        beyond_scores=any(each.assertion is not None or each.unmet_required for each in judged) or None,
         **_rates(passes, len(judged), plan, stopped),
     )
 

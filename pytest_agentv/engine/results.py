@@ -149,6 +149,7 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
     """Return the result of a case whose evaluators ran."""
     combined, broken, evaluations = judgement.combined, judgement.broken, judgement.evaluations
     is_dry_run, is_default_judge = job.options.dry_run, judgement.is_default_judge
+    judges = Costs.added(judge_metrics_of(evaluations))
     return EvalResult(
         **_identity_fields(job.identity),
         **request_field(asked),
@@ -166,7 +167,7 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
         threshold_source=judgement.threshold.source,
         unmet_required=judgement.unmet_required,
         judge_retries=_judge_retries(evaluations) or None,
-        spent=Spent(judge=Costs.added(judges)) if (judges := list(judge_metrics_of(evaluations))) else None,
+        spent=Spent(judge=judges) if judges.calls else None,
         trace=answered.trace if job.options.include_trace else None,
         dry_run=is_dry_run or None,
     )

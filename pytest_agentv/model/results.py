@@ -229,10 +229,6 @@ class RepeatFigures(Record):
     """The names of the tools that each judged answer called, in the order of `scores`; None: none was called."""
     cached: int | None = None
     """How many of the answers came from the cache; None: none."""
-    error_numbers: tuple[int, ...] | None = None
-    """Which of the answers that were asked the `errors` are, counted from 0; None: none of them."""
-    beyond_scores: bool | None = None
-    """True if a hook, or a required rubric that was not met, decided about an answer whatever its score; else None."""
     confirm: "RepeatFigures | None" = None
     """Fresh answers that were asked because the case looked broken; they do not count for its verdict."""
 

@@ -278,7 +278,7 @@ class AnswerStore:
         import sqlite3  # noqa: PLC0415 - as above
 
         try:
-            if self._reader is None and not self._is_broken:
+            if self._reader is None and not self._is_broken and self._runs.store.exists():
                 self._reader = self._open()
             return [] if self._reader is None else self._reader.execute(sql, values).fetchall()
         except (OSError, sqlite3.Error) as error:
@@ -363,9 +363,7 @@ def connect(path: Path) -> "sqlite3.Connection":
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with _creating:
-        with suppress(
-            FileExistsError
-        ):  # closing a file takes the locks of this process from it: others would lose rows
+        with suppress(FileExistsError):  # closing an old file takes this process's locks from it: others lose rows
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # it holds prompts and answers
         db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     (mode,) = db.execute("pragma journal_mode = wal").fetchone()

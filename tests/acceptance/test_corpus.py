@@ -62,6 +62,7 @@ CHANGES = (
     (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
     (r'"[0-9a-f]{12,64}"', '"HASH"'),
     (r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
+    (r"\b\d+\.\d s of waiting\b", "N s of waiting"),
     (r"\(\d+\.\d\d MB\)", "(N MB)"),
     (r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
 )
