@@ -232,10 +232,6 @@ class AnswerStore:
             self._reader.close()
             self._reader = None
 
-    def warm_up(self) -> None:
-        """Open the file in the thread that writes, before the first answer comes."""
-        self._put("select 1", ())
-
     def _put(self, sql: str, values: tuple[Any, ...], written: "asyncio.Future[None] | None" = None) -> None:
         if self._thread is None and not self._is_broken:
             self._thread = threading.Thread(target=self._write_all, name="agentv-store", daemon=True)
