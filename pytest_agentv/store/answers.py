@@ -376,7 +376,7 @@ def merge_stores(parts: Sequence[tuple[Path, Sequence[str]]], out: Path) -> None
     `parts` are these files, each with the ids of its runs. Answers in the stores of other folders are copied. Raises
     `OSError`, `sqlite3.Error`.
     """
-    home = store_of(out) or Path.cwd() / STORE_FILE
+    home = _root() / STORE_FILE
     stores = {path: store for path, _ in parts if (store := store_of(path)) is not None}
     if not stores:
         return
@@ -402,6 +402,13 @@ def merge_stores(parts: Sequence[tuple[Path, Sequence[str]]], out: Path) -> None
             db.executemany("insert or ignore into run values(?,?,?)", [(each, str(out), time.time()) for each in ours])
     finally:
         db.close()
+
+
+def _root() -> Path:
+    """Return the folder that pytest would take as its root directory here: the nearest with a file of its settings."""
+    here = Path.cwd()
+    names = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+    return next((each for each in (here, *here.parents) if any((each / name).is_file() for name in names)), here)
 
 
 def store_of(results_path: Path) -> Path | None:

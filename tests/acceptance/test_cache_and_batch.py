@@ -90,7 +90,7 @@ def test_a_run_warns_once_that_its_answers_cannot_be_kept(project, mode):
     (project.path / ".agentv/answers.sqlite").mkdir(parents=True)
     run = project.run(*mode)
     assert set(run.statuses.values()) == {"pass"}
-    assert run.text.count(f".agentv/answers.sqlite: {NOT_KEPT}[Errno 21] Is a directory") == 1
+    assert run.text.count(f".agentv/answers.sqlite: {NOT_KEPT}") == 1
 
 
 def test_a_project_that_makes_warnings_errors_hears_of_answers_that_cannot_be_kept(project):
@@ -435,7 +435,7 @@ def test_each_vote_of_a_panel_is_a_reply_of_its_own_and_found_again(project_in_a
     project.write("a.eval.yaml", f"evalcases: [{case}]\n")
     (first,), (second,) = (project.run("--agentv-cache").results for _ in range(2))
     assert (project.path / "asked").read_text() == "x" * calls
-    assert [each["spent"]["judge"]["calls"] for each in (first, second)] == [calls, 0]
+    assert (first["spent"]["judge"]["calls"], "judge" in second["spent"]) == (calls, False)
     assert sorted(re.findall(r"vote (\d)", first["reasoning"])) == [str(number) for number in range(calls)]
     assert (second["score"], second["reasoning"]) == (first["score"], first["reasoning"])
 

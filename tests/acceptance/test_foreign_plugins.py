@@ -127,5 +127,5 @@ def test_a_yaml_item_of_another_plugin_that_kills_its_worker_is_no_case(project)
     project.write("evals/a.check.yaml", "cases: none\n")
     run = project.run("-n1", "--dist=load", "evals", "zz.check.yaml")
     assert (run.outcomes["failed"], run.results) == (2, [])
-    assert not (project.path / ".agentv").exists()
+    assert not (project.path / ".agentv/results").exists()
     assert "EVALUATION SUMMARY" not in run.text
