@@ -362,7 +362,15 @@ def connect(path: Path) -> "sqlite3.Connection":
         with suppress(FileExistsError):  # closing an old file takes this process's locks from it: others lose rows
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # it holds prompts and answers
         db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    (mode,) = db.execute("pragma journal_mode = wal").fetchone()
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            (mode,) = db.execute("pragma journal_mode = wal").fetchone()
+            break
+        except sqlite3.OperationalError as error:  # SQLite does not wait while another process does the same
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
     # A file system without shared memory has no WAL, and each commit would wait for the disk.
     db.execute(f"pragma synchronous = {'normal' if mode == 'wal' else 'off'}")
     if not db.execute("select 1 from sqlite_master where name = 'answer'").fetchone():
