@@ -53,9 +53,12 @@ def _note(name: str, line: str) -> None:
 
 def _stored() -> set[tuple[str, int]]:
     """Return the answers that the run has in the store: all that a kill must not lose."""
-    with closing(sqlite3.connect(".agentv/answers.sqlite", timeout=20)) as db:
-        sql = "select eval_id, n from answer where response is not null and created > ?"
-        return set(db.execute(sql, (_started,)).fetchall())
+    sql = "select eval_id, n from answer where response is not null and created > ?"
+    try:
+        with closing(sqlite3.connect("file:.agentv/answers.sqlite?mode=ro", timeout=20, uri=True)) as db:
+            return set(db.execute(sql, (_started,)).fetchall())
+    except sqlite3.OperationalError:  # the run has not made it yet
+        return set()
 
 
 def _is_first() -> bool:
