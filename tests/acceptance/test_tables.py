@@ -222,31 +222,3 @@ def test_a_broken_row_is_an_error_whatever_its_reason_to_skip_would_be(project, 
     places = [result["error"].partition(": ")[0] for result in broken]
     assert places == ["evals/a.csv:4", "evals/b.jsonl:3", "evals/c.json:1"]
     assert {tuple(result["tags"]) for result in broken} == {("hours",)}
-
-
-def test_rows_of_parquet_may_differ_in_their_evaluators(project):
-    """A struct of Parquet has the fields of all rows. Those that a row lacks are null."""
-    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
-    rows = [
-        {
-            "id": "a",
-            "input": "120",
-            "vars": {"x": None, "y": "1"},
-            "evaluators": [{"type": "contains", "value": "120"}],
-        },
-        {"id": "b", "input": "{{ x }}", "vars": {"x": "tent"}, "evaluators": [{"type": "heuristic", "hits": ["tent"]}]},
-        {
-            "id": "c",
-            "input": "{{ 'missing' if y is none }}",
-            "vars": {"x": ""},
-            "evaluators": [{"type": "contains", "value": "missing"}],
-        },
-        {"id": "d", "input": "no", "evaluators": [{"type": "contains", "value": "no", "hitz": [{"deep": None}]}]},
-    ]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), project.path / "evals/data/cases.parquet")
-    project.write("evals/q.eval.yaml", "evalcases: data/cases.parquet\n")
-    run = project.run()
-    assert run.statuses == {"a": "pass", "b": "pass", "c": "pass", "d": "error"}
-    assert run.by_id["d"]["error"] == (
-        "evals/data/cases.parquet: evaluators[0].hitz: unknown key [evals/data/cases.parquet, row 4]"
-    )
