@@ -338,7 +338,8 @@ def costs_of(attempts: Attempts) -> Costs:
     response = attempts.response
     told = [*attempts.lost, *([] if response is None or response.cached else [response])]
     silent = attempts.count - len(told) - (response is not None and response.cached)
-    return Costs.added([Costs(max(0, silent)), *(Costs.of_call(each.token_usage, each.cost_usd) for each in told)])
+    unknown = [Costs(silent)] if silent > 0 else []
+    return Costs.added([*unknown, *(Costs.of_call(each.token_usage, each.cost_usd) for each in told)])
 
 
 # The answer in a response: its text, its trace and its metrics.

@@ -380,17 +380,19 @@ class Costs(Record):
     def added(cls, parts: "Iterable[Costs | None]") -> "Costs":
         """Add up costs. None counts as nothing."""
         known = [part for part in parts if part is not None]
-        if len(known) == 1:
-            return known[0]
+        if len(known) < 2:  # as of most cases
+            return known[0] if known else cls()
+        priced = [part for part in known if part.cost_known]
+        metered = [part for part in known if part.tokens_known]
         return cls(
-            sum(part.calls for part in known),
-            math.fsum(part.cost_usd for part in known),
-            sum(part.cost_known for part in known),
-            sum(part.input for part in known),
-            sum(part.output for part in known),
-            sum(part.tokens_known for part in known),
-            _sum(part.cached for part in known),
-            _sum(part.reasoning for part in known),
+            sum([part.calls for part in known]),
+            math.fsum([part.cost_usd for part in priced]),
+            sum([part.cost_known for part in priced]),
+            sum([part.input for part in metered]),
+            sum([part.output for part in metered]),
+            sum([part.tokens_known for part in metered]),
+            _sum([part.cached for part in metered]),
+            _sum([part.reasoning for part in metered]),
         )
 
     @property

@@ -70,8 +70,11 @@ def cost_of(result: EvalResult) -> float | None:
 
 def spent_of(result: EvalResult) -> Spent:
     """Return what was paid for a case, in this run and in those that it goes on with."""
-    if result.spent is not None or result.cached or (result.status == "error" and not result.attempts):
-        return _amounts(result.spent or Spent())
+    spent = result.spent
+    if spent is not None and spent.judge is None and spent.answer.cost_usd == spent.answer.input == 0:
+        return spent  # as of most cases
+    if spent is not None or result.cached or (result.status == "error" and not result.attempts):
+        return _amounts(spent or Spent())
     return Spent(Costs.of_call(tokens_of(result), cost_of(result)))  # a result of another tool
 
 
