@@ -235,7 +235,8 @@ class RejudgedFile:
         if asked.is_agent and job.case.file_paths:
             raise self._fault("it does not tell what the files of this case held: run it again")
         messages = result.output_messages
-        if messages is not None and "more characters)" in json.dumps([each.to_plain() for each in messages]):
+        text = json.dumps([each.to_plain() for each in messages or ()])
+        if "more characters)" in text or " are left out " in text:  # as store/writers.py cuts long conversations
             raise self._fault("it holds the messages of this answer only in part: run it again")
         metrics = result.execution_metrics or ExecutionMetrics()
         response = ProviderResponse(

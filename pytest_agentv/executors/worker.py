@@ -319,9 +319,9 @@ class _Engine:
             job, sent = unpack(data, self._root)
         except JobRefused as error:
             return Reply(refused=self._masker.mask(str(error))).to_text()
-        case = (job.identity.node_id, job.identity.eval_id)
+        answer = (job.identity.node_id, job.identity.eval_id, job.answer)
         if sent is not None:
-            self._store.take(*case, sent)
+            self._store.take(*answer, sent)
         record = await self._record(job)
         printed = {name: self._masker.mask(log.take(name)) for name in STREAMS}
         return Reply(
@@ -329,7 +329,7 @@ class _Engine:
             tuple(map(self._masker.mask, log.lines)),
             {name: text for name, text in printed.items() if text},
             tuple(self._masker.mask_plain(problem.to_plain()) for problem in self._pool.take_warnings()),
-            tuple(self._store.give(*case, job.answer)),
+            tuple(self._store.give(*answer)),
             None if self._pool.stop_reason is None else self._masker.mask(self._pool.stop_reason),
         ).to_text()
 

@@ -186,7 +186,7 @@ class AnswerStore:
         """
         self._count += 1
         id_ = f"{self._writer}-{self._count}"
-        grading, judgement = (None, None) if judged is None else (judged[0], compact_json(judged[1]))
+        grading, judgement = (None, None) if judged is None else (judged[0], json.dumps(judged[1]))
         asked = (question.key, question.n, question.rerun, self._runs.run_id, question.item, question.eval_id)
         values = (
             id_,
@@ -205,7 +205,7 @@ class AnswerStore:
 
     def judge(self, id_: str, grading: str, judgement: Json) -> None:
         """Add the judgement of an answer. Nobody waits for it: without it, the answer is judged again."""
-        self._put("update answer set grading = ?, judgement = ? where id = ?", (grading, compact_json(judgement), id_))
+        self._put("update answer set grading = ?, judgement = ? where id = ?", (grading, json.dumps(judgement), id_))
 
     def drop(self, id_: str) -> None:
         """Let nobody take an answer again. Its row stays, because it was paid for."""
@@ -264,7 +264,7 @@ class AnswerStore:
                         db.execute("begin immediate")
                         for sql, values, _ in statements:
                             db.execute(sql, values)
-            except (OSError, sqlite3.Error) as error:
+            except (OSError, ValueError, sqlite3.Error) as error:  # a text that is no UTF-8 must not end the thread
                 self._give_up(error)
             _tell([written for _, _, written in statements if written is not None])
         if db is not None:
@@ -320,12 +320,12 @@ class JobStore(AnswerStore):
 
     def __init__(self) -> None:
         super().__init__(Runs(Path(), "", Path()), lambda _: None)
-        self._known: dict[tuple[str, str], SentRows] = {}
+        self._known: dict[tuple[str, str, int], SentRows] = {}
         self._new: dict[str, list[Any]] = {}
 
-    def take(self, item: str, eval_id: str, sent: "SentRows") -> None:
+    def take(self, item: str, eval_id: str, n: int, sent: "SentRows") -> None:
         """Take the rows of a job for an answer of a case."""
-        self._known[item, eval_id] = sent
+        self._known[item, eval_id, n] = sent
         self._runs = self._runs.replace(run_id=sent.run_id, any_run=sent.any_run)
         self._ours = sent.ours
 
@@ -335,7 +335,7 @@ class JobStore(AnswerStore):
         return [self._new.pop(id_) for id_ in made]
 
     def _rows(self, question: Question) -> Iterable[tuple[Any, ...]]:
-        sent = self._known.get((question.item, question.eval_id))
+        sent = self._known.get((question.item, question.eval_id, question.n))
         for row in reversed(sent.rows) if sent is not None else ():
             id_, writer, key, n, rerun, run_id, item, *_, role, _, _, response, grading, judgement, origin = row
             if (key, n, role) == (question.key, question.n, question.role):

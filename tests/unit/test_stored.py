@@ -1,6 +1,7 @@
 """Which answers the store keeps, and which questions get them."""
 
 import asyncio
+import dataclasses
 import json
 import stat
 import time
@@ -19,7 +20,7 @@ from pytest_agentv.providers.api.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli import Cli
 from pytest_agentv.providers.kind import Provider
-from pytest_agentv.store.answers import AnswerStore, Question, Runs
+from pytest_agentv.store.answers import AnswerStore, Question, Runs, Stored
 from pytest_agentv.store.fingerprints import Fingerprints
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
@@ -279,3 +280,19 @@ def test_a_file_that_cannot_be_used_is_told_once_and_nothing_is_kept(tmp_path: P
     asyncio.run(use())
     store.close()
     assert len(told) == 1
+
+
+def test_a_judgement_with_half_a_character_holds_up_no_answer(tmp_path: Path) -> None:
+    async def ask() -> object:
+        first = await store.add(question, "{}", Costs(1))
+        store.judge(first, "grading", [{"hits": ["\ud800"]}])
+        await asyncio.wait_for(store.add(dataclasses.replace(question, key="other"), "{}", Costs(1)), 30)
+        return AnswerStore(runs, pytest.fail).find(question)
+
+    question = Question("item", "id", "key")
+    runs = Runs(tmp_path / "answers.sqlite", "run", Path("own.jsonl"))
+    store = AnswerStore(runs, pytest.fail)
+    found = asyncio.run(ask())
+    store.close()
+    assert isinstance(found, Stored)
+    assert found.judgement == [{"hits": ["\ud800"]}]
