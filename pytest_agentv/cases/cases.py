@@ -22,6 +22,7 @@ from pytest_agentv.cases.written import (
     choose_evaluators,
     fill_case,
     note_twins,
+    note_unfilled,
     read_header,
     wants_outcome,
     written_evaluators,
@@ -103,6 +104,8 @@ def _load(
         known = context.shared.setdefault("evaluators", {})
         share = written_evaluators(entry, tuple(variables or ()), known, is_template=is_template).load
     written = WrittenCase(suite, value, place, references, context, variables, share)
+    if suite.has_braces and variables is None:
+        note_unfilled(written, entry)
     return _case(written, entry.line), value
 
 

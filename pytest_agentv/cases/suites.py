@@ -37,7 +37,6 @@ from pytest_agentv.files.places import (
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value, did_you_mean, with_problems
 from pytest_agentv.files.source import Source, read_jsonl, read_yaml
 from pytest_agentv.model.base import Json, JsonObject, mapping
-from pytest_agentv.model.kind_table import KindTable
 
 # The keys of an eval file that apply to all its cases.
 
@@ -65,7 +64,6 @@ _TAGS: Final = ("{{", "{%", "{#")
 """The beginnings of what a template fills, runs and leaves out."""
 _OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
 """Keys of a file that are merged into its entries."""
-_NO_KINDS: Final = KindTable()
 
 
 class _Run(NamedTuple):
@@ -73,14 +71,12 @@ class _Run(NamedTuple):
 
     call: CallFunction
     targets: Sequence[str]
-    kinds: KindTable
 
 
 def read_suite(
     path: Path,
     call: CallFunction = no_functions,
     targets: Sequence[str] = (),
-    kinds: KindTable = _NO_KINDS,
 ) -> SuiteSource:
     """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar.
 
@@ -92,9 +88,9 @@ def read_suite(
     """
     path = Path(os.path.normpath(path.absolute()))
     if path.suffix == ".jsonl":
-        return _read_jsonl_suite(path, _Run(no_functions, targets, kinds))
+        return _read_jsonl_suite(path, _Run(no_functions, targets))
     if path.suffix in {".yaml", ".yml"}:
-        return _read_yaml_suite(path, _Run(call, targets, kinds))
+        return _read_yaml_suite(path, _Run(call, targets))
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
 
 
@@ -169,7 +165,7 @@ def _create_suite(
         return suite
     from pytest_agentv.cases.matrix import with_braces  # noqa: PLC0415 - few files have braces
 
-    return with_braces(suite, run.kinds)
+    return with_braces(suite)
 
 
 def _foreign(header: JsonObject, place: Place) -> UnreadKey | None:
