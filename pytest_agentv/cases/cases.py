@@ -109,12 +109,13 @@ def _load(
         place.at("id").error("uses a variable of the matrix", "the names of the matrix follow each id by themselves")
     execution = mapping_at(value, "execution", place)
     share: LoadShared | None = None
-    is_template = entry.row is not None and suite.has_template
-    if is_template or entry.origins:
+    header = suite.header_of(entry)
+    if variables is not None or entry.origins:
         known = context.shared.setdefault("evaluators", {})
-        share = written_evaluators(entry, tuple(variables or ()), known, is_template=is_template).load
+        is_template = entry.row is not None and suite.has_template
+        share = written_evaluators(entry, header, tuple(variables or ()), known, is_template=is_template).load
     written = WrittenCase(suite, value, execution, place, references, context, variables, share)
-    check_keys(written, suite.header_of(entry))
+    check_keys(written, header)
     return _case(written, entry.line), value
 
 
