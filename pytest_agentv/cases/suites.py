@@ -57,7 +57,6 @@ def _template(header: JsonObject, place: Place) -> Layer | None:
     return Layer(template, place.source, ("case",))
 
 
-_FOREIGN: Final = "this is a file of promptfoo or AgentV 5, which is not read"
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
 _TAGS: Final = ("{{", "{%", "{#")
@@ -175,7 +174,20 @@ def _foreign(header: JsonObject, place: Place) -> UnreadKey | None:
         return None
     hints = "; ".join(f"{each}: {INSTEAD[each]}" for each in header if each in REFUSED)
     where = place.at(key)
-    return UnreadKey(where.path, where.line, where.key, _FOREIGN, hints)
+    return UnreadKey(where.path, where.line, where.key, _of_other_tool(header), hints)
+
+
+def _of_other_tool(header: JsonObject) -> str:
+    """Return which tool a file with some of `FOREIGN_KEYS` belongs to, and which page shows the same here.
+
+    promptfoo writes keys such as `defaultTest`, and the ids of providers with colons: `openai:gpt-6-luna`.
+    """
+    providers = header.get("providers")
+    listed = providers if isinstance(providers, list) else [providers]
+    ids = [each.get("id", each) if isinstance(each, dict) else each for each in listed]
+    is_promptfoo = any(key != key.lower() for key in header) or any(":" in str(each) for each in ids)
+    tool, section = ("promptfoo", "from-promptfoo") if is_promptfoo else ("AgentV 5", "from-agentv-5")
+    return f"this is a file of {tool}, which is not read: docs/coming-from.md#{section} shows the same here"
 
 
 def _target(header: JsonObject) -> str | None:
@@ -284,7 +296,7 @@ def _near_list_key(header: JsonObject) -> str:
     if isinstance(header.get("targets"), list):
         return " (with the key targets, this is a targets file: --agentv-targets names one)"
     if not header.keys().isdisjoint(FOREIGN_KEYS):
-        return f" ({_FOREIGN})"
+        return f" ({_of_other_tool(header)})"
     from pytest_agentv.cases.keys import Suite  # noqa: PLC0415 - imports pydantic
     from pytest_agentv.files.kind_reader import known_keys  # noqa: PLC0415 - imports pydantic
 

@@ -326,24 +326,22 @@ Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
 
 
 def written_evaluators(
-    entry: CaseEntry, variables: tuple[str, ...], known: Known, *, is_template: bool
+    entry: CaseEntry, header: JsonObject, variables: tuple[str, ...], known: Known, *, is_template: bool
 ) -> "WrittenEvaluators":
-    """Return the written evaluators that a case shares with others: those of a template or of `defaults`.
+    """Return the written evaluators that a case shares with others: those of a template, of `defaults` or of the file.
 
     Args:
         entry: The case.
+        header: The keys of its file.
         variables: The names of its variables.
         known: The evaluators of earlier cases.
         is_template: Whether the whole case comes from the template of a table.
     """
-    execution = entry.value.get("execution")
-    within = execution if isinstance(execution, dict) else {}
-    lists: list[tuple[tuple[str, ...], Json]] = []
-    for key in EVALUATOR_LIST_KEYS:
-        lists += ((key,), entry.value.get(key)), (("execution", key), within.get(key))
-    written = ((keys, each) for keys, each in lists if isinstance(each, list))
-    shared = (each for keys, each in written if is_template or keys in entry.origins or keys[:1] in entry.origins)
-    return WrittenEvaluators(frozenset(id(item) for each in shared for item in each), variables, known)
+    of_case = evaluator_lists(entry.value)
+    shared = [each for keys, each in of_case if is_template or keys in entry.origins or keys[:1] in entry.origins]
+    shared += [each for _, each in evaluator_lists(header)]
+    ids = frozenset(id(item) for each in shared if isinstance(each, list) for item in each)
+    return WrittenEvaluators(ids, variables, known)
 
 
 @dataclass(frozen=True, slots=True)
