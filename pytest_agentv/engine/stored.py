@@ -233,7 +233,8 @@ class RejudgedFile:
         requests = {name: plain[name] for name in ("lm_provider_request", "agent_provider_request") if name in plain}
         if requests != request_field(asked):
             raise self._fault("what the case asks has changed since its answer: run it again")
-        if asked.is_agent and job.case.file_paths:
+        # Prompts of commands, and pictures, only name files: see `render_part`.
+        if (asked.is_agent and job.case.file_paths) or "<file: path=" in json.dumps(requests):
             raise self._fault("it does not tell what the files of this case held: run it again")
         messages = result.output_messages
         text = json.dumps([each.to_plain() for each in messages or ()])
