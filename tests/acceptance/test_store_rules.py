@@ -1,7 +1,9 @@
 """The rules of the store of answers, each seen through a run: what the agent was asked against what the run says."""
 
+import csv
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +15,8 @@ import warm
 from fake_llm import FakeLlm, Reply
 from kills import LONGEST_RUN
 from pooled import TWO
+
+from pytest_agentv.cli.main import main
 
 AGENT = """
 import json
@@ -32,7 +36,8 @@ def note(line):
 
 def answer(prompt, request):
     note(f"answer {request.eval_id} {request.answer}")
-    if prompt == "break once" and Path("calls.txt").read_text().count(f"answer {request.eval_id} ") == 1:
+    if prompt == "break once" and not Path("broken").exists():
+        Path("broken").touch()
         raise ConnectionError("the line is dead")
     if prompt == "meet":
         meet()
@@ -100,12 +105,16 @@ def delete_store(project):
         path.unlink()
 
 
+JUNIT = "junit.xml"
+TWICE = ("judge", "judge")
+ALL_ANSWERS = ("--agentv-stop=never", "--agentv-include-answers")
+
+
 def sums_of_results(results):
     """Return calls, dollars, and tokens in and out of the answers, and the same of judges."""
-    last = {(each["node_id"], each["eval_id"]): each for each in results}
-    costs = [[each["spent"].get(role, {}) for each in last.values()] for role in ("answer", "judge")]
+    last = {each["eval_id"]: each["spent"] for each in results}.values()
     keys = ("calls", "cost_usd", "input", "output")
-    return tuple(sum(each.get(key, 0) for each in some) for some in costs for key in keys)
+    return tuple(sum(each.get(role, {}).get(key, 0) for each in last) for role in ("answer", "judge") for key in keys)
 
 
 # A store that cannot be written.
@@ -128,7 +137,7 @@ def test_a_disk_that_is_full_for_the_store_is_one_warning_and_the_results_are_ri
     cases = {f"case-{number:02}": {**JUDGED, "repeat": 2} for number in range(12)}
     write_project(project, cases)
     project.write("conftest.py", FULL_DISK)
-    run = project.run(*mode, "--agentv-stop=never", "--agentv-include-answers", subprocess=True)
+    run = project.run(*mode, *ALL_ANSWERS, subprocess=True)
     assert (run.exit_code, run.outcomes["passed"], run.internals) == (0, 12, [])
     assert run.text.count(CANNOT_BE_KEPT) == 1
     assert calls(project) == [*(f"answer {eval_id} {n}" for eval_id in cases for n in (0, 1)), *["judge"] * 24]
@@ -197,7 +206,7 @@ def test_the_answers_of_a_case_that_an_executor_asked_for_are_rows_of_their_own(
             "from concurrent.futures import ThreadPoolExecutor\n\n"
             "def pytest_agentv_executor(config):\n    return ThreadPoolExecutor(2)\n",
         )
-    flags = (*(TWO if kind == "Process" else ()), "--agentv-stop=never", "--agentv-include-answers")
+    flags = (*(TWO if kind == "Process" else ()), *ALL_ANSWERS)
     first = project.run(*flags)
     assert f"agentv: executor {kind}PoolExecutor: 4 answers" in first.lines
     wanted = [(eval_id, n) for eval_id in cases for n in (0, 1)]
@@ -270,48 +279,68 @@ def test_judging_anew_asks_no_target_whatever_else_the_run_does(project, mode):
     assert rejudge("-k", "case-0 or case-4").statuses == {"case-0": "pass", "case-4": "fail"}
     compared = rejudge("--agentv-baseline")
     assert compared.statuses == whole.statuses
-    assert [line for line in compared.lines if line.startswith("BROKEN")] == ["BROKEN         case-4   5/5 -> 0/5    q 0.02"]
+    assert "BROKEN         case-4   5/5 -> 0/5    q 0.02" in compared.lines
     assert "to confirm" not in compared.text
     assert not (project.path / "connected.txt").exists()
 
 
 # Money.
 
+NAMES = ("cost_usd", "tokens_input", "tokens_output", "judge_cost_usd")
 
-def check_sums(project, run, name, asked, **counts):
-    """Check what a run says of money against the agent's log, in the summary, the results file, JUnit and CSV."""
-    answers, judges = (sum(line.startswith(word) for line in asked) for word in ("answer", "judge"))
-    known = answers - counts.get("unknown", 0)
-    paid = (known * 0.25, known * 10, known * 5, judges * 0.125, judges * 2, judges)
-    results = [json.loads(line) for line in (project.path / name).read_text().splitlines()]
-    sums = sums_of_results(results)
-    assert (sums[0], *sums[1:4], sums[4], *sums[5:]) == (answers, *paid[:3], judges, *paid[3:])
-    (cost,) = [line for line in run.lines if line.startswith("Cost:")] or ["Cost: $0"]
-    assert sum(map(float, re.findall(r"\$([\d.]+)", cost))) == paid[0] + paid[3]
-    (tokens,) = [line for line in run.lines if line.startswith("Tokens:")] or ["Tokens: 0"]
-    assert sum(map(int, re.findall(r"(\d+) (?:in|out)\b", tokens))) == sum((*paid[1:3], *paid[4:]))
-    names = ("cost_usd", "tokens_input", "tokens_output", "judge_cost_usd")
-    properties = list(ElementTree.parse(project.path / "junit.xml").iter("property"))
-    junit = [[each.get("value") for each in properties if each.get("name") == f"agentv_{key}"] for key in names]
+
+def check_sums(project, run, name, log):
+    """Check what a run says was paid against the log of the agent: summary, results file, JUnit and CSV."""
+    answers, judges = (sum(line.startswith(word) for line in log) for word in ("answer", "judge"))
+    known = answers - ("answer breaks 0" in log)  # its first call broke
+    paid = (answers, 0.25 * known, 10 * known, 5 * known, judges, 0.125 * judges, 2 * judges, judges)
+    assert sums_of_results(map(json.loads, (project.path / name).read_text().splitlines())) == paid
+    told = {line.partition(":")[0]: line for line in run.lines}
+    assert sum(map(float, re.findall(r"\$([\d.]+)", told.get("Cost", "")))) == paid[1] + paid[5]
+    tokens = re.findall(r"(\d+) in, (\d+) out", told.get("Tokens", ""))
+    assert sum(int(number) for pair in tokens for number in pair) == sum((*paid[2:4], *paid[6:8]))
+    properties = [each.attrib for each in ElementTree.parse(project.path / JUNIT).iter("property")]
+    junit = [sum(float(each["value"]) for each in properties if each["name"] == f"agentv_{key}") for key in NAMES]
     assert main(["convert", str(project.path / name), "-o", str(project.path / "sums.csv"), "--force"]) == 0
-    with (project.path / "sums.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))
-    rows_ = [[row.get(key) or 0 for row in table] for key in names]
-    assert [sum(map(float, values)) for values in junit] == list(paid[:4])
-    assert [sum(map(float, values)) for values in rows_] == list(paid[:4])
+    table = list(csv.DictReader((project.path / "sums.csv").read_text().splitlines()))
+    assert junit == [sum(float(row.get(key) or 0) for row in table) for key in NAMES] == [*paid[1:4], paid[5]]
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
 def test_the_sums_are_those_of_the_log_of_the_agent(project, mode):
+    """The second run is on another machine: it has the results file, and no store."""
     cases = {
         "checked": CHECK,
         "judged": JUDGED,
         "often": {**JUDGED, "repeat": 2},
-        "breaks": {**JUDGED, "input": "break once"},
+        "breaks": {**JUDGED, "input": "break once", "assert": [{"contains": "hello"}, {"type": "llm_judge"}]},
     }
     write_project(project, cases)
-    own = ("--agentv-out=own.jsonl", "--junitxml=junit.xml", "--agentv-stop=never", *mode)
-    resumed = (*own, "--agentv-resume=own.jsonl")
-    run = project.run(*own, "-k", "often or breaks")
-    log = calls(project)
-    assert (run.statuses_in("own.jsonl"), log) == ({"often": "pass", "breaks": "error"}, SOME)
+    log = []
+
+    def run(name, *flags):
+        """Run, and return what was asked."""
+        finished = project.run(f"--agentv-out={name}", f"--junitxml={JUNIT}", *ALL_ANSWERS, *flags, *mode)
+        asked = calls(project)
+        if name == "own.jsonl":
+            log.extend(asked)
+        check_sums(project, finished, name, log if name == "own.jsonl" else asked)
+        return asked
+
+    resume, often = "--agentv-resume=own.jsonl", ["answer often 0", "answer often 1"]
+    assert run("own.jsonl", "-k", "often or breaks") == ["answer breaks 0", *often, *TWICE]
+    delete_store(project)
+    others = [f"answer {eval_id} 0" for eval_id in ("breaks", "checked", "judged")]
+    assert run("own.jsonl", resume, "--agentv-retry-errors") == [*others, *TWICE]
+    own = project.path / "own.jsonl"
+    own.write_text("".join(line for line in own.read_text().splitlines(True) if '"eval_id":"judged"' not in line))
+    assert run("own.jsonl", resume) == [], "the store has the answer and the judge's reply"
+    cases["breaks"]["assert"][0]["weight"] = 2
+    write_cases(project, cases)
+    assert run("own.jsonl", resume) == [], "another weight costs nothing"
+    cases["judged"] = {**JUDGED, "repeat": 2}
+    write_cases(project, cases)
+    assert run("own.jsonl", resume) == ["answer judged 1", "judge"]
+    assert run("anew.jsonl", "--agentv-rejudge=own.jsonl") == ["judge"] * 5
+    assert run("cached.jsonl", "--agentv-cache") == often, "the replies of the judge are in the store"
+    assert run("own.jsonl", resume) == []
