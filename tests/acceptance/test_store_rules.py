@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_for_the_store_is_one_warning_and_the_results_are_ri
     write_project(project, cases)
     project.write("conftest.py", FULL_DISK)
     run = project.run(*mode, *ALL_ANSWERS, subprocess=True)
-    assert (run.exit_code, run.outcomes["passed"], run.internals) == (0, 12, [])
+    assert (run.exit_code, run.outcomes, run.internals) == (0, {"passed": 12, "warnings": 1}, [])
     assert run.text.count(CANNOT_BE_KEPT) == 1
     assert calls(project) == [*(f"answer {eval_id} {n}" for eval_id in cases for n in (0, 1)), *["judge"] * 24]
     for eval_id, result in run.by_id.items():
@@ -157,10 +157,11 @@ def test_a_store_that_is_read_only_is_one_warning_and_the_run_goes_on(project):
         file.write(b"\x03")
     before = path.read_bytes()
     calls(project)
+    green = {"passed": 2, "warnings": 1}
     rejudged = project.run("--agentv-rejudge=out-1.jsonl", "-n2")
-    assert (rejudged.outcomes["passed"], calls(project)) == (2, ["judge"])
+    assert (rejudged.outcomes, calls(project)) == (green, ["judge"])
     cached = project.run("--agentv-cache")
-    assert (cached.outcomes["passed"], calls(project)) == (2, ["answer a 0", "answer b 0", "judge"])
+    assert (cached.outcomes, calls(project)) == (green, ["answer a 0", "answer b 0", "judge"])
     for run in (rejudged, cached):
         assert (run.exit_code, run.text.count(CANNOT_BE_KEPT), run.internals) == (0, 1, [])
         assert "readonly" in run.text
@@ -260,7 +261,7 @@ def test_judging_anew_asks_no_target_whatever_else_the_run_does(project, mode):
         project.write("targets.yaml", f"targets: [{target}]\n")
         assert project.run("--agentv-update-baseline").exit_code == 0
         server.script("model", *[Reply("It is red.", when="tent 4")] * 5, Reply("It is green."))
-        assert project.run("--agentv-stop=never").outcomes == {"passed": 5, "failed": 1}
+        assert project.run(*ALL_ANSWERS).outcomes == {"passed": 5, "failed": 1}
         assert len(server.asked("model")) == 20
     project.write("conftest.py", CLOSED)
     write_cases(project, {**cases, "case-1": {"input": "tent 1", "assert": [{"contains": "blue"}]}})
@@ -281,6 +282,8 @@ def test_judging_anew_asks_no_target_whatever_else_the_run_does(project, mode):
     assert compared.statuses == whole.statuses
     assert "BROKEN         case-4   5/5 -> 0/5    q 0.02" in compared.lines
     assert "to confirm" not in compared.text
+    delete_store(project)
+    assert rejudge().statuses == whole.statuses, "the file has the answers, too"
     assert not (project.path / "connected.txt").exists()
 
 
