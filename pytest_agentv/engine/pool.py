@@ -559,7 +559,7 @@ class TargetPool:
             leaves_files=getattr(target.settings, "leaves_files", False),
         )
 
-    async def pace(self, eval_dir: Path, name: str) -> Pace:
+    def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
         file = self._folders.file(eval_dir)
         definition = file.find(name)
