@@ -51,7 +51,7 @@ def test_a_stream_is_cut_at_newlines_wherever_its_pieces_end(pieces: list[bytes]
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_line_that_is_longer_than_what_is_kept_ends_the_reading(stream: Literal["stdout", "stderr"]) -> None:
     output = AgentOutput(log_to(None), most_kept=20)
-    for piece in (b'{"a": 1}\n', b"12345", b"678901", b"23"):
+    for piece in (b'{"a": 1}\n', b"12345", b"678901", b"2345678901"):
         assert not output.overflowed
         output.listen(stream, piece)
     assert output.overflowed

@@ -239,7 +239,6 @@ def test_the_last_line_with_a_word_comes_first_where_several_have_one(said: str,
     [
         ('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n', "one"),
         ('{"id": "a", "text": "one"}', "one"),
-        ('{\n "id": "a",\n "text": "one"\n}', "one"),
         ('{"id": "chat-1", "text": "hello"}', "hello"),
         ('{"text": "hello"}', "hello"),
         ("hello\nyou", "hello\nyou"),
@@ -247,7 +246,6 @@ def test_the_last_line_with_a_word_comes_first_where_several_have_one(said: str,
         ('["a"]\n5', '["a"]\n5'),
         ('{"id": "b", "text": "two"}\n{"id": "c", "text": "three"}', "Error: Batch output missing id 'a'"),
         ('{"id": "b", "text": "two"}', "Error: Batch output missing id 'a'"),
-        ('{\n "id": "b",\n "text": "two"\n}', "Error: Batch output missing id 'a'"),
     ],
 )
 def test_a_command_for_batches_that_is_run_for_one_case_may_answer_all(content: str, answer: str) -> None:
