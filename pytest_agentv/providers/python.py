@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
@@ -44,6 +44,7 @@ from pytest_agentv.providers.kind import (
     WireError,
     answer_message,
     parse_response,
+    plain,
     response_fault,
     with_tuples,
 )
@@ -308,10 +309,7 @@ def importable_names(folder: Path) -> Iterator[str]:
             yield name
 
 
-_MESSAGES: Final = ("output_messages", "outputMessages")
-_CALLS: Final = ("tool_calls", "toolCalls")
-_DURATIONS: Final = ("duration_ms", "durationMs")
-_OWN_KEYS: Final = ("text", *_MESSAGES)
+_OWN_KEYS: Final = ("text", "output_messages", "outputMessages")
 
 _METRICS: Final = {
     spelling: name
@@ -370,8 +368,7 @@ class PythonProvider:
         self._settings = settings
         self._folder = folder
         self._lock = asyncio.Lock()
-        self._imported: ImportedCallable | None = None
-        self._provider: FunctionProvider | None = None
+        self._loaded: tuple[ImportedCallable, FunctionProvider] | None = None
 
     async def check(self) -> None:
         """Import the function, so that a fault shows before the first case."""
@@ -387,19 +384,21 @@ class PythonProvider:
         """Import once, in a thread, because importing an agent's libraries may take seconds."""
         settings = self._settings
         async with self._lock:
-            if self._imported is None or self._provider is None:
-                self._imported = imported = await run_in_thread(
+            if self._loaded is None:
+                imported = await run_in_thread(
                     lambda: import_callable(settings.callable, self._folder, self._import_label), "agentv-import"
                 )
-                self._provider = FunctionProvider(
+                provider = FunctionProvider(
                     self._label,
                     imported.function,
                     settings.arguments,
                     settings.timeout_seconds,
                     as_messages=settings.messages,
                 )
-        self._imported.check()
-        return self._provider
+                self._loaded = imported, provider
+        imported, provider = self._loaded
+        imported.check()
+        return provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -676,11 +675,11 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
     """Read a mapping. Native messages may come with tokens, cost and so on under our own keys."""
     if native is not None:
         value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
-    try:
-        text = json.dumps({key: _plain_entry(key, item) for key, item in value.items()}, allow_nan=False)
+    try:  # a metric of any type is left out with a warning if it is no number
+        text = json.dumps({key: plain(item) if key in _METRICS else item for key, item in value.items()})
         if len(text) > SIZE_LIMIT:
             raise WireError(TOO_LARGE)
-        response = parse_response(json.loads(text))
+        response = parse_response(json.loads(text, parse_constant=lambda _: None))  # NaN and infinity are not reported
     except WireError as error:
         return _without_answer(_figures(value), f"{label} returned a mapping that cannot be read: {error}")
     except (TypeError, ValueError, RecursionError) as error:
@@ -701,45 +700,11 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
     return response
 
 
-def _plain_entry(key: str, value: Any) -> Any:
-    """Return an entry of an answer, with its metrics passed through `_plain_metric`."""
-    if key in _METRICS:
-        return _plain_metric(value)
-    return _in_mappings(value, _plain_message) if key in _MESSAGES else value
-
-
-def _plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _in_mappings(value, _plain_call) if key in _CALLS else value for key, value in message.items()}
-
-
-def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _plain_metric(value) if key in _DURATIONS else value for key, value in call.items()}
-
-
-def _in_mappings(items: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
-    """Return a list with its mappings changed; any other value unchanged."""
-    if not isinstance(items, list | tuple):
-        return items
-    return [change(item) if isinstance(item, Mapping) else item for item in items]
-
-
-def _plain_metric(value: Any) -> Any:
-    """Return a metric that is not JSON (NaN, a number of another package) as a text: it is left out with a warning."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        try:
-            return repr(value)
-        except Exception:  # noqa: BLE001 - a number with too many digits, or an object of the user's
-            return f"a value of type {type(value).__name__}"
-    return value
-
-
 def _figures(value: Mapping[str, Any]) -> ProviderResponse:
-    """Return what a mapping costs that cannot be read otherwise, without figures that are nested too deeply."""
-    figures = {key: _plain_metric(item) for key, item in value.items() if _METRICS.get(key) in _COSTS}
-    plain = {key: item for key, item in figures.items() if json_fault(item, with_texts=True) is None}
-    return parse_response(json.loads(json.dumps(plain)))
+    """Return what a mapping costs that cannot be read otherwise, without figures that cannot be read either."""
+    figures = {key: item for key, item in value.items() if _METRICS.get(key) in _COSTS}
+    usable = {key: plain(item) for key, item in figures.items() if json_fault(item, with_texts=True) is None}
+    return parse_response(usable)
 
 
 def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "crash") -> ProviderResponse:
