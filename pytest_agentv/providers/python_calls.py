@@ -96,21 +96,35 @@ def is_unfinished(value: object) -> bool:
 
 
 async def _finished(value: Any) -> object:
-    """Await a value, and read a stream to its end."""
+    """Await a value, and read a stream to its end. Raises `ValueError` if it is too large."""
     while isinstance(value, Awaitable):
         value = await value
     if is_streamed_run(value):
         async for _ in value.stream_events():
             pass
-        return value
-    if isinstance(value, AsyncIterator):
-        return await gather(value)
+    elif isinstance(value, AsyncIterator):
+        budget = _Budget()
+        return Chunks(tuple([budget.take(part) async for part in value]))
     return _gathered(value)
 
 
 def _gathered(value: object) -> object:
-    """Read a generator to its end. Blocks."""
-    return gather_sync(value) if isinstance(value, Iterator) else value
+    """Read a generator to its end. Blocks.
+
+    Raises `ValueError` if it is too large, and `ProviderError` if it returns a value.
+    """
+    if not isinstance(value, Iterator):
+        return value
+    budget, parts, chunks = _Budget(), list[Any](), iter(value)
+    while True:
+        try:
+            part = next(chunks)
+        except StopIteration as end:
+            if end.value is not None:
+                message = f"the generator ends with `return` and a {type(end.value).__name__}: yield it, or it is lost"
+                raise ProviderError(message, "config") from None
+            return Chunks(tuple(parts))
+        parts.append(budget.take(part))
 
 
 def _value_of(outcome: Outcome[T], label: str) -> T:
@@ -133,29 +147,6 @@ class Chunks(Record):
     """All values of a generator, in order."""
 
     parts: tuple[Any, ...]
-
-
-async def gather(stream: AsyncIterator[Any]) -> Chunks:
-    """Read an asynchronous generator to its end. Raises `ValueError` if it is too large."""
-    budget = _Budget()
-    return Chunks(tuple([budget.take(part) async for part in stream]))
-
-
-def gather_sync(stream: Iterator[Any]) -> Chunks:
-    """Read a generator to its end. Blocks.
-
-    Raises `ValueError` if it is too large, and `ProviderError` if it returns a value.
-    """
-    budget, parts, chunks = _Budget(), list[Any](), iter(stream)
-    while True:
-        try:
-            part = next(chunks)
-        except StopIteration as end:
-            if end.value is not None:
-                message = f"the generator ends with `return` and a {type(end.value).__name__}: yield it, or it is lost"
-                raise ProviderError(message, "config") from None
-            return Chunks(tuple(parts))
-        parts.append(budget.take(part))
 
 
 class _Budget:
