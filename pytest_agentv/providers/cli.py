@@ -203,28 +203,28 @@ def _long_argument_hint(used: Mapping[str, str]) -> str:
 
 def read_output(result: ProcessResult, path: Path | None) -> str:
     """Return what a successful command printed, or wrote to its output file. Raises `OutputError`."""
-    text, fault = (result.stdout.rstrip("\n"), result.stdout_fault) if path is None else _read_file(path, result)
-    what = "output" if path is None else "output file"
+    what, text, fault = "output", result.stdout.rstrip("\n"), result.stdout_fault
+    if path is not None:
+        try:
+            content = read_regular_file(path)
+        except OSError as error:
+            reason = error.strerror
+            if isinstance(error, FileNotFoundError):
+                reason = f"the command ended with exit code 0 but did not write it{_it_said(result)}"
+            raise OutputError(f"Failed to read output file '{path}': {reason}", "process") from error
+        what, fault = "output file", utf8_fault(content)
+        text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     if fault:
         raise OutputError(f"The {what} of the command is {fault}", "process")
     if not text.strip():
-        said = report_output(result)
-        reason = f"The command ended with exit code 0, but its {what} is empty"
-        raise OutputError(f"{reason}; it said: {said}" if said else reason, "no_answer")
+        reason = f"The command ended with exit code 0, but its {what} is empty{_it_said(result)}"
+        raise OutputError(reason, "no_answer")
     return text
 
 
-def _read_file(path: Path, result: ProcessResult) -> tuple[str, str | None]:
-    try:
-        content = read_regular_file(path)
-    except FileNotFoundError:
-        reason = "the command ended with exit code 0 but did not write it"
-        said = report_output(result)
-        text = f"Failed to read output file '{path}': {reason}"
-        raise OutputError(f"{text}; it said: {said}" if said else text, "process") from None
-    except OSError as error:
-        raise OutputError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
-    return content.decode("utf-8-sig", "replace").replace("\r\n", "\n"), utf8_fault(content)
+def _it_said(result: ProcessResult) -> str:
+    said = report_output(result)
+    return f"; it said: {said}" if said else ""
 
 
 def report_output(result: ProcessResult) -> str:

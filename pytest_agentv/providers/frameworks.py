@@ -34,6 +34,12 @@ from pytest_agentv.providers.python_calls import USER, Chunks, Function, Questio
 
 # What all results have in common.
 
+_PROVIDERS: Final = {
+    **dict.fromkeys(("google_genai", "google_vertexai", "google-gla", "google-vertex", "google-cloud"), "google"),
+    "azure_openai": "azure",
+}
+"""Providers in the words of LangChain and pydantic-ai, and their names in the price tables."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spent(Record):
@@ -153,6 +159,11 @@ def _single(reply: ModelReply, provider: str, context: Sequence[str] = ()) -> Na
         refusal=reply.refusal,
         is_single_reply=True,
     )
+
+
+def _texts(values: object, name: str) -> list[str]:
+    """Return the texts that some objects have under a name."""
+    return [found for value in items(values) if (found := text(get(value, name)))]
 
 
 # OpenAI's chat completions, also of other servers and packages, and lists of such messages.
@@ -303,10 +314,9 @@ def item_messages(item: object, name: str | None = None, output: object = None) 
         yield {"role": "tool", "tool_call_id": call_id, "content": result}
 
 
-def retrieved(item: object) -> Iterator[str]:
-    """Yield the texts that a file search found."""
-    if get(item, "type") == "file_search_call":
-        yield from (found for part in items(get(item, "results")) if (found := text(get(part, "text"))))
+def retrieved(item: object) -> Sequence[str]:
+    """Return the texts that a file search found."""
+    return _texts(get(item, "results"), "text") if get(item, "type") == "file_search_call" else ()
 
 
 def read_usage(usage: object) -> TokenUsage | None:
@@ -351,8 +361,7 @@ def read_claude(value: object) -> NativeAnswer | None:
 
 def _quoted(parts: Sequence[Any]) -> list[str]:
     """Return the citations of an answer."""
-    quotes = (text(get(citation, "cited_text")) for part in parts for citation in items(get(part, "citations")))
-    return list(dict.fromkeys(filter(None, quotes)))
+    return list(dict.fromkeys(quote for part in parts for quote in _texts(get(part, "citations"), "cited_text")))
 
 
 # google-genai: replies, and lists of contents.
@@ -369,8 +378,7 @@ def read_gemini(value: object) -> NativeAnswer | None:
         return None
     candidate = next(iter(entries(data.get("candidates"))), {})
     chunks = entries(mapping(candidate.get("groundingMetadata")).get("groundingChunks"))
-    context = [found for chunk in chunks if (found := text(mapping(chunk.get("retrievedContext")).get("text")))]
-    answer = _single(reply, "google", context)
+    answer = _single(reply, "google", _texts([chunk.get("retrievedContext") for chunk in chunks], "text"))
     history = entries(data.get("automaticFunctionCallingHistory"))
     if history:
         messages = read_contents([*history, candidate.get("content")]).messages
@@ -457,7 +465,6 @@ _ANSWERS: Final = ("structured_response", "answer", "output", "result", "respons
 _QUESTIONS: Final = ("question", "input", "query", "prompt", "user_input", "task")
 """Keys for the question, if chains and graphs take several."""
 _CONTEXTS: Final = ("context", "source_documents", "documents", "docs")
-_LANGCHAIN_PROVIDERS: Final = {"google_genai": "google", "google_vertexai": "google", "azure_openai": "azure"}
 
 
 def _kind(message: object) -> str:
@@ -473,7 +480,7 @@ def read_langchain(messages: Sequence[Any]) -> NativeAnswer:
     start = max((at for at, each in enumerate(messages) if _kind(each) == "human" and not get(each, "name")), default=0)
     messages = messages[start:]
     replies = [message for message in messages if _kind(message) == "ai"]
-    context = [page for message in messages for page in _pages(get(message, "artifact"))]
+    context = [page for message in messages for page in _texts(get(message, "artifact"), "page_content")]
     last = replies[-1] if replies else None
     return read_messages([_as_message(message) for message in messages]).replace(
         spent=tuple(found for reply in replies if (found := _spent_of_langchain(reply)) is not None),
@@ -515,7 +522,7 @@ def _spent_of_langchain(message: object) -> Spent | None:
     )
     provider = text(get(metadata, "model_provider")) or ""
     name = text(get(metadata, "model_name", "model"))
-    return Spent(found, name, _LANGCHAIN_PROVIDERS.get(provider, provider) or None, billing)
+    return Spent(found, name, _PROVIDERS.get(provider, provider) or None, billing)
 
 
 def read_state(state: object) -> NativeAnswer:
@@ -538,11 +545,7 @@ def read_state(state: object) -> NativeAnswer:
 
 
 def _documents(state: object) -> list[str]:
-    return [page for key in _CONTEXTS for page in _pages(get(state, key))]
-
-
-def _pages(documents: object) -> Iterator[str]:
-    yield from (found for document in items(documents) if (found := text(get(document, "page_content"))))
+    return [page for key in _CONTEXTS for page in _texts(get(state, key), "page_content")]
 
 
 async def run_runnable(runnable: Any, question: Question, **arguments: Any) -> NativeAnswer:
@@ -588,8 +591,6 @@ def _input_keys(runnable: Any) -> Sequence[str]:
 
 
 # pydantic-ai: results of runs, and lists of its messages.
-
-_PYDANTIC_PROVIDERS: Final = {"google-gla": "google", "google-vertex": "google", "google-cloud": "google"}
 
 
 def read_pydantic_run(run: Any) -> NativeAnswer:
@@ -637,7 +638,7 @@ def _spent_of_pydantic(reply: object) -> Spent | None:
     audio = count(get(usage, "input_audio_tokens")) + count(get(usage, "output_audio_tokens"))
     billing = Billing(written=count(get(usage, "cache_write_tokens")), is_unknown=bool(audio))
     name = text(get(reply, "model_name"))
-    return None if found is None else Spent(found, name, _PYDANTIC_PROVIDERS.get(provider, provider) or None, billing)
+    return None if found is None else Spent(found, name, _PROVIDERS.get(provider, provider) or None, billing)
 
 
 def _pydantic_tokens(usage: object) -> TokenUsage | None:

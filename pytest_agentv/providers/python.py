@@ -96,7 +96,6 @@ class FolderModules:
             return importlib.import_module(name)
         name = name.replace(".", "_")
         self._files[name] = path
-        _install_finder()
         with _plain_names():
             return importlib.import_module(self._prefix + name)
 
@@ -147,7 +146,6 @@ class FolderModules:
 
         The standard library keeps its names: a file `types.py` must not break imports of Python's `types`.
         """
-        _install_finder()
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names or is_stand_in(top):
             return False
@@ -190,6 +188,8 @@ _FOLDERS: Final[dict[str, FolderModules]] = {}
 
 def modules_of(folder: Path) -> FolderModules:
     """Return the modules of a folder: the same object for every caller."""
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
     prefix = f"agentv_{hashlib.sha256(str(folder).encode('utf-8', 'surrogateescape')).hexdigest()[:12]}_"
     return _FOLDERS.setdefault(prefix, FolderModules(folder, prefix))
 
@@ -203,11 +203,6 @@ class _Finder(MetaPathFinder):
 
 
 _FINDER: Final = _Finder()
-
-
-def _install_finder() -> None:
-    if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)
 
 
 class _Loader(SourceFileLoader):
@@ -355,52 +350,6 @@ class Python(Provider):
         return Sources(callable=self.callable)
 
 
-class PythonProvider:
-    """Imports the function of a target, and calls it like `FunctionProvider`."""
-
-    mode: PromptMode = "lm"
-    reads_environ = True
-
-    def __init__(self, name: str, settings: Python, folder: Path, where: str | None = None) -> None:
-        """Take a target. `where` names it in messages about its definition; None: its name does."""
-        self._label = f"target '{name}': {settings.callable}"
-        self._import_label = f"{where}: {settings.callable}" if where else self._label
-        self._settings = settings
-        self._folder = folder
-        self._lock = asyncio.Lock()
-        self._loaded: tuple[ImportedCallable, FunctionProvider] | None = None
-
-    async def check(self) -> None:
-        """Import the function, so that a fault shows before the first case."""
-        await self._load()
-
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        return await (await self._load()).invoke(request)
-
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
-
-    async def _load(self) -> "FunctionProvider":
-        """Import once, in a thread, because importing an agent's libraries may take seconds."""
-        settings = self._settings
-        async with self._lock:
-            if self._loaded is None:
-                imported = await run_in_thread(
-                    lambda: import_callable(settings.callable, self._folder, self._import_label), "agentv-import"
-                )
-                provider = FunctionProvider(
-                    self._label,
-                    imported.function,
-                    settings.arguments,
-                    settings.timeout_seconds,
-                    as_messages=settings.messages,
-                )
-                self._loaded = imported, provider
-        imported, provider = self._loaded
-        imported.check()
-        return provider
-
-
 @dataclass(frozen=True, slots=True)
 class ImportedCallable:
     """A function or an agent, its module, and the modules of its folder."""
@@ -538,6 +487,37 @@ class FunctionProvider:
                 f"{self._label} cannot be called as function(prompt{names}): {error}", "config"
             ) from None
         return arguments
+
+
+class PythonProvider(FunctionProvider):
+    """Imports the function of a target before it calls it."""
+
+    reads_environ = True
+
+    def __init__(self, name: str, settings: Python, folder: Path, where: str | None = None) -> None:
+        """Take a target. `where` names it in messages about its definition; None: its name does."""
+        label = f"target '{name}': {settings.callable}"
+        super().__init__(label, None, settings.arguments, settings.timeout_seconds, as_messages=settings.messages)
+        self._import_label = f"{where}: {settings.callable}" if where else label
+        self._name = settings.callable
+        self._folder = folder
+        self._lock = asyncio.Lock()
+        self._imported: ImportedCallable | None = None
+
+    async def check(self) -> None:
+        """Import the function, so that a fault shows before the first case."""
+        async with self._lock:
+            if self._imported is None:  # in a thread, because importing an agent's libraries may take seconds
+                self._imported = await run_in_thread(
+                    lambda: import_callable(self._name, self._folder, self._import_label), "agentv-import"
+                )
+                self._function = self._imported.function
+                self._runner = runner_of(self._function)
+        self._imported.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        await self.check()
+        return await super().invoke(request)
 
 
 def complete(value: Any, label: str, timeout_seconds: float | None) -> Adapter:

@@ -282,7 +282,7 @@ class OwnCalls:
         If several are, it does not matter for first answers of one target. Raises `ProviderError` if it does.
         """
         call = _CALL.get()
-        if call is not None and call.belongs_to(self):
+        if call is not None and call.calls is self:
             return call
         running = tuple(self._running)
         if len(running) > 1 and all(each.is_first(eval_dir, target) for each in running):
@@ -310,7 +310,7 @@ class OwnCall:
     def __init__(self, calls: OwnCalls, eval_dir: Path, target: str, request: ProviderRequest) -> None:
         self.eval_dir = eval_dir
         self.target = target
-        self._calls = calls
+        self.calls = calls
         self._request = request
         self._asked: Counter[str] = Counter()
         self._asking: set[asyncio.Task[Any]] = set()
@@ -320,9 +320,6 @@ class OwnCall:
         """Whether it is the first answer of its case, of this target."""
         request = self._request
         return (self.eval_dir, self.target) == (eval_dir, target) and not (request.answer or request.reruns)
-
-    def belongs_to(self, calls: OwnCalls) -> bool:
-        return self._calls is calls
 
     @contextmanager
     def asking(self, prompt: str) -> Iterator[ProviderRequest]:

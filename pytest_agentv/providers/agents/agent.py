@@ -444,6 +444,12 @@ class AgentProvider:
         """Do nothing: no resource is open."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        """Run the program. A failed call that reports its cost gives a response with an error.
+
+        Raises `ProviderError` for any other failure.
+
+        Source: evaluation-2026-01, "Claude Code error handling" and "Codex CLI provider".
+        """
         argv = self._locate()
         command = self._settings.command(request)
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
@@ -469,7 +475,19 @@ class AgentProvider:
             finish_reason=answer.finish_reason,
             raw=raw,
         )
-        return check_failure(response, self._settings.title, result, output, answer, limit=limit)
+        fault = find_fault(result, output, answer)
+        if fault is None:
+            return response
+        what, kind = fault
+        said = _said(output, answer)
+        after = f" after {math.ceil(limit or 0)}s" if result.timed_out else ""
+        where = "" if log.path is None else f"\nlog: {log.path}"
+        error = f"{self._settings.title} {what}{after}{': ' if said else ''}{said}{where}"
+        raw["stdout"] = output.stdout
+        kind = kind or guess_kind(answer.failure or said)
+        if not (answer.token_usage or answer.cost_usd):
+            raise ProviderError(error, kind, raw)
+        return response.replace(error=error, error_kind=kind)
 
     async def _run(
         self, argv: Sequence[str], command: AgentCommand, limit: float | None, output: AgentOutput
@@ -550,57 +568,31 @@ def find_program(command: str, search_path: str | None) -> tuple[str, ...] | Non
     return None if found is None else (str(Path(found).absolute()), *words[1:])
 
 
-_NO_ANSWER: Final = "ended without a word and without a call of a tool"
-
 _LONGEST_HEADLINE: Final = 1000
 """The most characters of each text of a program."""
 
 
-def check_failure(
-    response: ProviderResponse,
-    title: str,
-    result: ProcessResult,
-    output: AgentOutput,
-    answer: AgentAnswer,
-    *,
-    limit: float | None,
-) -> ProviderResponse:
-    """Return the response of a call. It has an error if the call failed, or timed out, and reports its cost.
+def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) -> tuple[str, ErrorKind | None] | None:
+    """Return why a call failed, and the kind of the failure: None if only the program's words may tell it.
 
-    The exit code alone does not tell. Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude
-    Code error handling" and "Codex CLI provider".
+    None: it did not fail. The exit code alone does not tell.
     """
-    fault = _fault(result, output, answer, limit)
-    if fault is None:
-        return response
-    if fault == _NO_ANSWER:
-        answer = answer.replace(failure_kind="no_answer")
-    said = _said(output, answer)
-    kind: ErrorKind = "timeout" if result.timed_out else answer.failure_kind or guess_kind(answer.failure or said)
-    where = f"\nlog: {response.raw['log_file']}" if "log_file" in response.raw else ""
-    error = f"{title} {fault}{': ' if said else ''}{said}{where}"
-    raw = {**response.raw, "stdout": output.stdout}
-    if not (answer.token_usage or answer.cost_usd):
-        raise ProviderError(error, kind, raw)
-    return response.replace(error=error, error_kind=kind, raw=raw)
-
-
-def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limit: float | None) -> str | None:
     if result.timed_out:
-        return f"timed out after {math.ceil(limit or 0)}s"
+        return "timed out", "timeout"
+    kind = answer.failure_kind
     if output.overflowed:
-        return f"wrote more than {MOST_KEPT // 2**20} MiB of events"
+        return f"wrote more than {MOST_KEPT // 2**20} MiB of events", kind
     if result.exit_code < 0:
-        return f"was ended by signal {-result.exit_code}"
+        return f"was ended by signal {-result.exit_code}", kind
     if result.exit_code > 0:
-        return f"exited with code {result.exit_code}"
+        return f"exited with code {result.exit_code}", kind
     if answer.failure:
-        return "failed"
+        return "failed", kind
     if not output.events:
-        return "wrote no events"
+        return "wrote no events", kind
     if not answer.is_complete:
-        return "ended without a result"
-    return None if answer.messages else _NO_ANSWER
+        return "ended without a result", kind
+    return None if answer.messages else ("ended without a word and without a call of a tool", "no_answer")
 
 
 def _said(output: AgentOutput, answer: AgentAnswer) -> str:
@@ -614,10 +606,14 @@ def _said(output: AgentOutput, answer: AgentAnswer) -> str:
     return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)
 
 
-def agent_prompt(settings: CodingAgent, request: ProviderRequest, *, with_system_prompt: bool = True) -> str:
-    """Return the text for an agent: its instructions, the files it must read first, and the question."""
-    document = build_preread(request.prompt.question, request.guideline_paths, request.input_paths)
-    return f"{system_prompt(settings, request)}\n\n{document}" if with_system_prompt else document
+def agent_document(request: ProviderRequest) -> str:
+    """Return the files that an agent must read first, and the question."""
+    return build_preread(request.prompt.question, request.guideline_paths, request.input_paths)
+
+
+def agent_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
+    """Return the text for an agent: its instructions and the document."""
+    return f"{system_prompt(settings, request)}\n\n{agent_document(request)}"
 
 
 def system_prompt(settings: CodingAgent, request: ProviderRequest) -> str:

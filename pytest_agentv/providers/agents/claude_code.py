@@ -17,7 +17,7 @@ from pytest_agentv.providers.agents.agent import (
     AgentCommand,
     CodingAgent,
     Executable,
-    agent_prompt,
+    agent_document,
     as_list,
     as_number,
     executable_key,
@@ -62,7 +62,7 @@ class ClaudeCode(CodingAgent):
             arguments += ["--add-dir", folder]  # otherwise it refuses to read outside of the working directory
         return AgentCommand(
             (*arguments, *self.args),
-            agent_prompt(self, request, with_system_prompt=False),
+            agent_document(request),
             environment=dict.fromkeys(_NESTING_MARKS),
             defaults=_DEFAULTS,
         )
