@@ -9,16 +9,15 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import JsonObject, NoJsonConstantError, Record, format_number, strict_json
+from pytest_agentv.model.base import JsonObject, NoJsonConstantError, format_number, strict_json
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import Secret, masked
 from pytest_agentv.providers.api.base import HttpRequest, is_success, open_client, shown_url
@@ -79,9 +78,6 @@ _LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessag
 class OutputError(ProviderError):
     """A command ended with exit code 0, but its output is no answer. Another call is not likely to give one."""
 
-    answers: Mapping[str, ProviderResponse] = {}
-    """What could be read of a batch, by the ids of its cases."""
-
 
 def parse_output(content: str) -> ProviderResponse:
     """Read the answer to one request. Output of any other shape is the text of the answer.
@@ -108,49 +104,42 @@ def _plain_text(content: str, *warnings: str) -> ProviderResponse:
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
     """Read the JSONL answers to many requests, in the order of `eval_ids`. Skips other ids.
 
-    A missing id gives a response with an `error`. Raises `OutputError` for an unusable line.
+    A missing id gives a response with an `error`. With an unusable line, all have one.
     """
     answers: dict[str, ProviderResponse] = {}
-    fault: OutputError | None = None
+    fault = None
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             try:
-                eval_id, response = _parse_record(line, number)
-            except OutputError as error:
-                fault = fault or error
-                continue
-            if eval_id in answers:
-                fault = fault or _batch_error(number, f"the id {eval_id!r} was there before")
-            answers[eval_id] = response
+                eval_id, response = _parse_record(line)
+                is_again = eval_id in answers
+                answers[eval_id] = response
+                if is_again:
+                    raise WireError(f"the id {eval_id!r} was there before")
+            except WireError as error:
+                fault = fault or f"CLI batch output, line {number}: {error}"
     if fault is not None:
-        fault.answers = answers
-        raise fault
+        found = [answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
+        return [response.replace(error=fault, error_kind="process") for response in found]
     return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
 
 
-def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
+def _parse_record(line: str) -> tuple[str, ProviderResponse]:
     try:
         data = strict_json(line)
     except ValueError as error:
-        raise _batch_error(number, f"not JSON: {error}") from None
+        raise WireError(f"not JSON: {error}") from None
     if not isinstance(data, dict):
-        raise _batch_error(number, "expected a JSON object")
+        raise WireError("expected a JSON object")
     eval_id = data.get("id")
     if not isinstance(eval_id, str) or not eval_id:
-        raise _batch_error(number, "expected a string 'id', the eval id it answers")
-    try:
-        response = parse_response(data)
-    except WireError as error:
-        raise _batch_error(number, str(error)) from None
+        raise WireError("expected a string 'id', the eval id it answers")
+    response = parse_response(data)
     if response.output_messages is not None:
         return eval_id, response
     said = f": {read_error_text(json.dumps({'error': data['error']}))}" if data.get("error") else ""
     reason = f"Batch output has neither 'text' nor 'output_messages' for id '{eval_id}'{said}"
     return eval_id, response.replace(error=reason, error_kind="no_answer")
-
-
-def _batch_error(number: int, reason: str) -> OutputError:
-    return OutputError(f"CLI batch output, line {number}: {reason}", "process")
 
 
 def _missing(eval_id: str) -> ProviderResponse:
@@ -162,7 +151,7 @@ def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -
     """Read the answer to one request from a command that may have answered the whole batch again.
 
     `batch_ids` are the ids of that batch. If the output names one of them, it is read as the answers to a batch: all
-    answers together must not count as the answer to one. Raises `OutputError` for an unusable line then.
+    answers together must not count as the answer to one.
     """
     if {eval_id, *batch_ids}.isdisjoint(re.findall(r'"id"\s*:\s*"([^"]*)"', content)):
         return parse_output(content)
@@ -255,11 +244,6 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_SECONDS: Final = 60.0
 """The default limit. Without one, a check that hangs would block the whole run."""
-
-_LONG_ANSWER: Final = 256 * 1024
-"""Characters; shorter answers are parsed on the event loop."""
-
-T = TypeVar("T")
 
 
 class HttpHealthcheck(Settings):
@@ -405,15 +389,15 @@ class CliProvider:
             )
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        def parse(content: str) -> list[ProviderResponse]:
+            if self._batch_ids is None:
+                return [parse_output(content)]
+            return [parse_one_of_batch(content, request.eval_id, self._batch_ids)]
+
         with self._folder(request.eval_id) as folder:
             values = request_values(request, self._settings.files_format, folder / "output.json")
-            run = await self._run(values, request.timeout_seconds)
-            content, ids = run.content, self._batch_ids
-            response = await _beside_the_loop(
-                content,
-                lambda: parse_output(content) if ids is None else parse_one_of_batch(content, request.eval_id, ids),
-            )
-            return await self._complete(response, run, run.duration_ms)
+            (response,) = await self._run(values, request.timeout_seconds, parse)
+            return response
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Run the command once for all requests. It writes a JSON line with an `id` for each."""
@@ -424,13 +408,11 @@ class CliProvider:
             output_file = folder / "output.jsonl"
             values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
             try:
-                run = await self._run(values, total_seconds(requests))
-                responses = await _beside_the_loop(run.content, lambda: parse_batch_output(run.content, eval_ids))
+                return await self._run(
+                    values, total_seconds(requests), lambda content: parse_batch_output(content, eval_ids)
+                )
             except OutputError as error:
-                found = [error.answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
-                return [each.replace(error=str(error), error_kind=error.kind) for each in found]
-            share = round(run.duration_ms / max(1, len(requests)))
-            return [await self._complete(response, run, share) for response in responses]
+                return [ProviderResponse(error=str(error), error_kind=error.kind) for _ in requests]
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""
@@ -441,8 +423,10 @@ class CliProvider:
         keep = self._settings.keep_temp_files and (self._has_output_file or self._has_prompt_file)
         return temporary_folder(f"agentv-{name}-", keep=keep)
 
-    async def _run(self, values: CallValues, limit: float | None) -> "CommandRun":
-        """Run the command once, for at most `limit` seconds. Raises `ProviderError`."""
+    async def _run(
+        self, values: CallValues, limit: float | None, parse: Callable[[str], list[ProviderResponse]]
+    ) -> list[ProviderResponse]:
+        """Run the command once, for at most `limit` seconds, and read its output. Raises `ProviderError`."""
         settings, words, limit = self._settings, values.for_shell(), shortest(self._settings.timeout_seconds, limit)
         command = render_command(settings.command_template, words)
         if self._has_prompt_file:
@@ -470,41 +454,26 @@ class CliProvider:
             result, limit, {name: words[name] for name in KNOWN_PLACEHOLDER.findall(settings.command_template)}
         )
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
-        if not self._has_output_file:
-            return CommandRun(read_output(result, None), raw, duration_ms)
-        if settings.keep_temp_files:
+        if self._has_output_file and settings.keep_temp_files:
             raw["output_file"] = str(values.output_file)
-        # in a thread: a file on a network may block, and other cases must not wait
-        content = await run_in_thread(lambda: read_output(result, values.output_file), "agentv-read")
-        return CommandRun(content, raw, duration_ms)
 
-    async def _complete(self, response: ProviderResponse, run: "CommandRun", duration_ms: float) -> ProviderResponse:
+        def read() -> list[ProviderResponse]:
+            responses = parse(read_output(result, values.output_file if self._has_output_file else None))
+            return [self._complete(response, raw, round(duration_ms / len(responses))) for response in responses]
+
+        # in a thread: a file on a network may block and a long answer takes time, and other cases must not wait
+        return await run_in_thread(read, "agentv-read")
+
+    def _complete(self, response: ProviderResponse, raw: JsonObject, duration_ms: float) -> ProviderResponse:
         """Add what the run knows. Reads the trace now, because the command may have written it into its own folder."""
         took = duration_ms if response.duration_ms is None else response.duration_ms
-        response = response.replace(duration_ms=took, raw=run.raw)
-        if response.trace_ref is None:
-            return response
-        found = response.replace(trace_ref=str(Path(self._cwd, response.trace_ref)))
-        return await run_in_thread(lambda: with_trace(found), "agentv-trace")
+        place = None if response.trace_ref is None else str(Path(self._cwd, response.trace_ref))
+        return with_trace(response.replace(duration_ms=took, raw=raw, trace_ref=place))
 
     def _log(self, message: str, *values: object) -> None:
         level = logging.INFO if self._settings.verbose else logging.DEBUG
         if _LOGGER.isEnabledFor(level):
             _LOGGER.log(level, message, *(masked(value) if isinstance(value, str) else value for value in values))
-
-
-async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:
-    """Parse a long answer in a thread, so that other cases go on meanwhile."""
-    return parse() if len(content) <= _LONG_ANSWER else await run_in_thread(parse, "agentv-parse")
-
-
-@dataclass(frozen=True, slots=True)
-class CommandRun(Record):
-    """A command that ended well, and its answer."""
-
-    content: str
-    raw: JsonObject
-    duration_ms: float
 
 
 async def run_healthcheck(

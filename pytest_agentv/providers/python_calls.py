@@ -58,7 +58,7 @@ async def call_user(
         note = "; a sync function cannot be stopped: its thread runs on until it returns"
         raise _timeout_error(label, limit, note) from error
     value: object = _value_of(outcome, label)
-    if not is_unfinished(value):
+    if not (isinstance(value, Awaitable | AsyncIterator) or is_streamed_run(value)):
         return value
     rest = None if limit is None else max(0, limit - (time.monotonic() - started))
     return await call_async(lambda: _finished(value), label, rest, whole_limit=limit)
@@ -88,11 +88,6 @@ def _is_async(function: object) -> bool:
 def is_streamed_run(value: object) -> bool:
     """Whether a value is a run of openai-agents that may go on."""
     return package_of(value) == "agents" and hasattr(value, "stream_events")
-
-
-def is_unfinished(value: object) -> bool:
-    """Whether a value must be awaited, or read to its end on a loop."""
-    return isinstance(value, Awaitable | AsyncIterator) or is_streamed_run(value)
 
 
 async def _finished(value: Any) -> object:

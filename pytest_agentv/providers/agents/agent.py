@@ -350,7 +350,6 @@ def _log_format(value: object) -> str:
 ShieldedWord: TypeAlias = Annotated[
     ShieldedText, BeforeValidator(lambda word: word if isinstance(word, Secret) else filled_text(word))
 ]
-LogFormat: TypeAlias = Annotated[Literal["summary", "json"], BeforeValidator(_log_format)]
 Executable: TypeAlias = Annotated[DefaultText, program_in("cwd")]
 
 
@@ -397,7 +396,7 @@ class CodingAgent(Provider):
         default=None,
         description="where the log of each call goes (default: `.agentv/logs/<provider>`)",
     )
-    log_format: LogFormat = spelled(
+    log_format: Annotated[Literal["summary", "json"], BeforeValidator(_log_format)] = spelled(
         *("log_format", "logFormat", "log_output_format", "logOutputFormat"),
         default="summary",
         description="`summary`, a line for each event (default), or `json`, the events",

@@ -4,7 +4,6 @@ Source: agentv-formats 5.5; decisions 30.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from pytest_agentv.model.base import ABSENT, JsonObject, mapping, text_or_none
@@ -38,8 +37,6 @@ _KEY_VARIABLES: Final = {
     "xai": "XAI_API_KEY",
     "openrouter": "OPENROUTER_API_KEY",
 }
-_LATEST_MS: Final = 253_402_300_799_000
-"""The last second of a date, at the end of the year 9999."""
 _METADATA: Final = ("api", "provider", "model", "usage", "stopReason")
 _FAILED: Final = frozenset({"error", "aborted"})
 """Reasons to stop without an answer. The program ends with exit code 0 even then."""
@@ -132,14 +129,5 @@ def _read_message(message: JsonObject) -> Message:
         for block in blocks
         if block.get("type") == "toolCall"
     )
-    timestamp = None
-    if 0 < (sent := as_number(message.get("timestamp"))) < _LATEST_MS:
-        moment = datetime.fromtimestamp(sent / 1000, UTC)
-        timestamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Message(
-        "assistant",
-        ABSENT if text is None else text,
-        calls,
-        timestamp=timestamp,
-        metadata={key: message[key] for key in _METADATA if key in message},
-    )
+    metadata = {key: message[key] for key in _METADATA if key in message}
+    return Message("assistant", ABSENT if text is None else text, calls, metadata=metadata)
