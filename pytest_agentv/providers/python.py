@@ -11,7 +11,6 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence, ValuesView
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -60,7 +59,7 @@ from pytest_agentv.providers.python_calls import (
     require_no_media,
     runner_of,
 )
-from pytest_agentv.runtime.user_code import run_in_thread, user_traceback, without_prefixes
+from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 from pytest_agentv.targets.fields import Flag, Seconds, filled_text
 
 # Gives each folder modules of its own, so that two folders may both have an `agent.py` or a `pricing.py`.
@@ -96,14 +95,12 @@ class FolderModules:
             return importlib.import_module(name)
         name = name.replace(".", "_")
         self._files[name] = path
-        with _plain_names():
-            return importlib.import_module(self._prefix + name)
+        return importlib.import_module(self._prefix + name)
 
     def import_module(self, name: str, package: str | None = None) -> ModuleType:
         """Work like `importlib.import_module`, for code of the folder."""
         own = not name.startswith(".") and self._is_own(name)
-        with _plain_names():
-            return importlib.import_module(self._prefix + name if own else name, package)
+        return importlib.import_module(self._prefix + name if own else name, package)
 
     def ambiguity(self, module: ModuleType) -> str | None:
         """Return why an ordinary module may import another folder's modules; None: it does not.
@@ -137,8 +134,7 @@ class FolderModules:
     ) -> ModuleType:
         """Import the module of an import statement in the folder's code."""
         own = level == 0 and self._is_own(name)
-        with _plain_names():
-            module = builtins.__import__(self._prefix + name if own else name, globals, locals, fromlist or (), level)
+        module = builtins.__import__(self._prefix + name if own else name, globals, locals, fromlist or (), level)
         return self._importlib if module is importlib else module
 
     def _is_own(self, name: str) -> bool:
@@ -236,18 +232,6 @@ class _Importlib(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(importlib, name)
-
-
-@contextmanager
-def _plain_names() -> Iterator[None]:
-    """Remove the prefix from the name of a missing module in an error, because code may check that name."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is not None and _PREFIX.match(error.name):
-            error.name, error.msg = without_prefixes(error.name), without_prefixes(error.msg)
-            error.args = (error.msg,)
-        raise
 
 
 def find_in(folder: Path, name: str) -> ModuleSpec | None:

@@ -224,7 +224,6 @@ def _root_path(settings: Vscode, environment: Mapping[str, str]) -> Path:
 
 _NAME: Final = re.compile(r"subagent-(\d+)")
 _OWNER: Final = f"pytest-agentv on {socket.gethostname()}"
-_KEPT_AGENTS: Final = frozenset({"wakeup.md", "subagent.md"})
 _WAKEUP: Final = """---
 description: Tells whoever opened this folder that it is ready
 ---
@@ -261,18 +260,15 @@ class Subagent:
             raise SubagentTakenError(f"another program took {self.folder.name}")
 
     def prepare(self, workspace: str) -> None:
-        """Take the folder, write its workspace file if it differs, and remove the chat modes of earlier requests."""
-        agents = self.folder / ".github" / "agents"
-        agents.mkdir(parents=True, exist_ok=True)
+        """Take the folder, and write its workspace file if it differs: VS Code would load it again."""
+        wakeup = self.folder / ".github" / "agents" / "wakeup.md"
+        wakeup.parent.mkdir(parents=True, exist_ok=True)
         self.keep()
         workspace_file = _workspace_file(self.folder)
         if not workspace_file.exists() or workspace_file.read_text("utf-8") != workspace:
             write_atomically(workspace_file, workspace)
-        if not (agents / "wakeup.md").exists():
-            write_atomically(agents / "wakeup.md", _WAKEUP)
-        for path in agents.glob("*.md"):
-            if path.name not in _KEPT_AGENTS:
-                path.unlink(missing_ok=True)
+        if not wakeup.exists():
+            write_atomically(wakeup, _WAKEUP)
 
     def hand_over(self) -> None:
         """Leave the lock file to the agent."""

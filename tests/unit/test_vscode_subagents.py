@@ -61,16 +61,8 @@ def test_a_folder_that_another_program_takes_is_left_to_it(tmp_path: Path) -> No
     assert subagent.lock_file.read_text() == "", "the lock of another program was removed"
 
 
-def test_chat_modes_of_earlier_requests_are_removed_and_the_workspace_is_written_when_it_differs(
-    tmp_path: Path,
-) -> None:
+def test_the_workspace_is_written_when_it_differs(tmp_path: Path) -> None:
     subagent = take(tmp_path)
-    agents = subagent.folder / ".github/agents"
-    for name in ("wakeup.md", "subagent.md", "0a1b2c3d.md", "notes.txt"):
-        (agents / name).write_text("x")
-    subagent.prepare("{}")
-    assert sorted(path.name for path in agents.iterdir()) == ["notes.txt", "subagent.md", "wakeup.md"]
-    assert (agents / "wakeup.md").read_text() == "x"
     workspace_file = subagent.folder / "subagent-1.code-workspace"
     written = workspace_file.stat().st_mtime_ns
     subagent.prepare("{}")
