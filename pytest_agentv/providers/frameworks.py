@@ -34,7 +34,7 @@ from pytest_agentv.providers.python_calls import USER, Chunks, Function, Questio
 
 # What all results have in common.
 
-_PROVIDERS: Final = {
+_PROVIDERS: Final[Mapping[str | None, str]] = {
     **dict.fromkeys(("google_genai", "google_vertexai", "google-gla", "google-vertex", "google-cloud"), "google"),
     "azure_openai": "azure",
 }
@@ -520,17 +520,14 @@ def _spent_of_langchain(message: object) -> Spent | None:
         written_for_hour=for_hour,
         is_unknown=bool(read.get("audio") or said.get("audio")),
     )
-    provider = text(get(metadata, "model_provider")) or ""
-    name = text(get(metadata, "model_name", "model"))
-    return Spent(found, name, _PROVIDERS.get(provider, provider) or None, billing)
+    provider = text(get(metadata, "model_provider"))
+    return Spent(found, text(get(metadata, "model_name", "model")), _PROVIDERS.get(provider, provider), billing)
 
 
 def read_state(state: object) -> NativeAnswer:
     """Read the state of a graph, or what a chain returns."""
     messages = items(get(state, "messages"))
-    answer = (
-        read_langchain(messages) if any(_is("langchain", message) for message in messages) else read_messages(messages)
-    )
+    answer = read_langchain(messages) if any(_is("langchain", each) for each in messages) else read_messages(messages)
     said = get(state, "structured_response") if answer.messages else get(state, *_ANSWERS)
     if said is not None:
         content = text_content(get(said, "content")) if _is("langchain", said) else plain(said)
@@ -606,21 +603,18 @@ def read_pydantic(history: Sequence[Any], output_tool: str | None = None) -> Nat
     history = history[max(starts, default=0) :]
     messages: list[JsonObject] = []
     for message in history:
-        if texts := [get(part, "content") for part in _parts(message, "text")]:
+        if texts := _parts(message, "text"):
             messages.append({"role": "assistant", "content": "".join(texts)})
-        for part in _parts(
-            message, "tool-call", "builtin-tool-call", "tool-return", "builtin-tool-return", "retry-prompt"
-        ):
-            name, call_id = get(part, "tool_name"), get(part, "tool_call_id")
-            if name in (None, output_tool):
+        for part in items(get(message, "parts")):
+            kind, name, call_id = (get(part, key) for key in ("part_kind", "tool_name", "tool_call_id"))
+            if name is None or name == output_tool:
                 continue
-            if str(get(part, "part_kind")).endswith("call"):
+            if kind in ("tool-call", "builtin-tool-call"):
                 call = {"id": call_id, "name": name, "arguments": get(part, "args") or {}}
                 messages.append({"role": "assistant", "tool_calls": [call]})
-            else:
-                messages.append(
-                    {"role": "tool", "tool_call_id": call_id, "name": name, "content": get(part, "content")}
-                )
+            elif kind in ("tool-return", "builtin-tool-return", "retry-prompt"):
+                result = {"tool_call_id": call_id, "name": name, "content": get(part, "content")}
+                messages.append({"role": "tool", **result})
     replies = [message for message in history if get(message, "kind") == "response"]
     return read_messages(messages).replace(
         spent=tuple(found for reply in replies if (found := _spent_of_pydantic(reply)) is not None),
@@ -628,17 +622,19 @@ def read_pydantic(history: Sequence[Any], output_tool: str | None = None) -> Nat
     )
 
 
-def _parts(message: object, *kinds: str) -> list[Any]:
-    return [part for part in items(get(message, "parts")) if get(part, "part_kind") in kinds]
+def _parts(message: object, kind: str) -> list[Any]:
+    """Return the contents of the parts of a kind."""
+    return [get(part, "content") for part in items(get(message, "parts")) if get(part, "part_kind") == kind]
 
 
 def _spent_of_pydantic(reply: object) -> Spent | None:
-    usage, provider = get(reply, "usage"), text(get(reply, "provider_name")) or ""
+    usage, provider = get(reply, "usage"), text(get(reply, "provider_name"))
     found = _pydantic_tokens(usage)
     audio = count(get(usage, "input_audio_tokens")) + count(get(usage, "output_audio_tokens"))
     billing = Billing(written=count(get(usage, "cache_write_tokens")), is_unknown=bool(audio))
-    name = text(get(reply, "model_name"))
-    return None if found is None else Spent(found, name, _PROVIDERS.get(provider, provider) or None, billing)
+    if found is None:
+        return None
+    return Spent(found, text(get(reply, "model_name")), _PROVIDERS.get(provider, provider), billing)
 
 
 def _pydantic_tokens(usage: object) -> TokenUsage | None:
