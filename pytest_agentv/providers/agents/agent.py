@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import IO, Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
@@ -350,18 +350,6 @@ def _log_format(value: object) -> str:
 ShieldedWord: TypeAlias = Annotated[
     ShieldedText, BeforeValidator(lambda word: word if isinstance(word, Secret) else filled_text(word))
 ]
-Executable: TypeAlias = Annotated[DefaultText, program_in("cwd")]
-
-
-def executable_key(program: str) -> Any:
-    """Return the key of the program, with its usual name as the default."""
-    return spelled(
-        "executable",
-        "command",
-        "binary",
-        default=program,
-        description="the program, a name or a path (default: `codex`, `claude`, `pi`)",
-    )
 
 
 class CodingAgent(Provider):
@@ -372,10 +360,16 @@ class CodingAgent(Provider):
     costs_money = True
     title: ClassVar[str]
     """The name in messages."""
+    program: ClassVar[str]
+    """The usual name of the program."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()
     """Event types to skip, because they repeat the whole text with each new word."""
 
-    executable: Executable = executable_key("")
+    executable: Annotated[DefaultText, program_in("cwd")] = spelled(
+        *("executable", "command", "binary"),
+        default="",
+        description="the program, a name or a path (default: `codex`, `claude`, `pi`)",
+    )
     args: Items[ShieldedWord] = spelled(*("args", "arguments"), default=(), description="further arguments")
     cwd: Annotated[OptionalText, path_in("cwd")] = Field(
         default=None, description="the folder it works in (default: a new, empty one for each call)"
@@ -419,7 +413,7 @@ class CodingAgent(Provider):
 
     @property
     def sources(self) -> Sources:
-        words = (self.executable, *(word for word in self.args if isinstance(word, str)))
+        words = (self.executable or self.program, *(word for word in self.args if isinstance(word, str)))
         return Sources(words, folder=self.cwd)
 
 
@@ -509,7 +503,7 @@ class AgentProvider:
 
     def _locate(self) -> tuple[str, ...]:
         """Find the program. Raises `ProviderError`."""
-        executable = self._settings.executable
+        executable = self._settings.executable or self._settings.program
         found = self._argv or find_program(executable, self._environment.get("PATH"))
         if found is None:
             what = "is no program that can be run" if "/" in executable else "was not found on PATH"

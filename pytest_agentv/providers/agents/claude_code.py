@@ -16,11 +16,9 @@ from pytest_agentv.providers.agents.agent import (
     AgentAnswer,
     AgentCommand,
     CodingAgent,
-    Executable,
     agent_document,
     as_list,
     as_number,
-    executable_key,
     joined_text,
     result_output,
     shorten,
@@ -46,10 +44,9 @@ class ClaudeCode(CodingAgent):
 
     kind = "claude-code"
     title = "Claude Code CLI"
+    program = "claude"
     skipped_types = frozenset({"stream_event"})
     stand_ins: ClassVar = {"log_format": "AGENTV_CLAUDE_CODE_LOG_FORMAT"}
-
-    executable: Executable = executable_key("claude")
 
     def command(self, request: ProviderRequest) -> AgentCommand:
         arguments: list[str | Secret] = ["-p", "--output-format", "stream-json", "--verbose"]

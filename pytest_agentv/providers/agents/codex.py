@@ -12,10 +12,8 @@ from pytest_agentv.providers.agents.agent import (
     AgentAnswer,
     AgentCommand,
     CodingAgent,
-    Executable,
     agent_prompt,
     as_number,
-    executable_key,
     shorten,
 )
 from pytest_agentv.providers.base import ProviderRequest
@@ -35,9 +33,8 @@ class Codex(CodingAgent):
 
     kind = "codex"
     title = "Codex CLI"
+    program = "codex"
     stand_ins: ClassVar = {"log_format": "AGENTV_CODEX_LOG_FORMAT"}
-
-    executable: Executable = executable_key("codex")
 
     def command(self, request: ProviderRequest) -> AgentCommand:
         model = () if self.model is None else ("--model", self.model)

@@ -14,11 +14,9 @@ from pytest_agentv.providers.agents.agent import (
     AgentAnswer,
     AgentCommand,
     CodingAgent,
-    Executable,
     agent_prompt,
     as_list,
     as_number,
-    executable_key,
     joined_text,
     result_output,
     shorten,
@@ -47,9 +45,8 @@ class Pi(CodingAgent):
 
     kind = "pi-coding-agent"
     title = "pi"
+    program = "pi"
     skipped_types = frozenset({"message_update", "tool_execution_update"})
-
-    executable: Executable = executable_key("pi")
 
     model: OptionalText = spelled("model", "pi_model", "piModel", default=None, description="passed on to pi")
     llm_provider: OptionalText = spelled(
