@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -26,7 +25,7 @@ from pytest_agentv.model.base import (
     is_amount,
 )
 from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Part, Text, expected, spelled
-from pytest_agentv.model.messages import UNNAMED, ExecutionMetrics, TokenUsage, ToolCall, TraceSummary, traced_calls
+from pytest_agentv.model.messages import UNNAMED, ExecutionMetrics, ToolCall, TraceSummary, traced_calls
 from pytest_agentv.model.results import Score
 
 # `tool-called` and `tool_trajectory`: which tools were called, how often and in what order, as the target reports.
@@ -129,12 +128,18 @@ class ToolCalled(Evaluator):
         fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
         count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
-        times = counted(count, "time")
-        what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
-        found = verdict(count > 0 if self.times is None else count == self.times, what, what)
-        if self.times is None:
-            return with_silent_calls(found, [self.args], same)
-        return with_silent_count(found, count, self.times, silent_calls([self.args], same))
+        arguments = "" if self.args is ABSENT else " with these arguments"
+        what = f"{self.value} called {counted(count, 'time')}{arguments} ({wanted})"
+        found = verdict(self._is_enough(count), what, what)
+        silent = silent_calls([self.args], same)
+        if all(self._is_enough(count + more) == bool(found.value) for more in range(len(silent) + 1)):
+            return found
+        if found.value:
+            raise EvaluatorError(f"{_silence(silent[0])}: nobody knows whether it counts", kind="config")
+        return found.replace(unknown=_silence(silent[0]))
+
+    def _is_enough(self, count: int) -> bool:
+        return count > 0 if self.times is None else count == self.times
 
 
 _LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
@@ -346,14 +351,6 @@ def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall]
     return score
 
 
-def args_match(expected: ExpectedCall, call: ToolCall) -> bool:
-    """Return whether each expected argument is in the call's input with an equal value.
-
-    Further arguments are allowed.
-    """
-    return call_fits(expected.args, call) and call_fits(expected.input, call)
-
-
 def call_fits(wanted: Json, call: ToolCall) -> bool:
     """Return whether a call has the expected arguments."""
     if wanted is ABSENT or wanted is None or wanted == "any":
@@ -408,7 +405,7 @@ def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | Non
 
     Raises `EvaluatorError` if the call does not report the values to compare.
     """
-    if not args_match(expected, call):
+    if not (call_fits(expected.args, call) and call_fits(expected.input, call)):
         return "args mismatch"
     if expected.output is not ABSENT:
         _require_reported(call.output is not ABSENT, "output", "output", call, target)
@@ -454,18 +451,6 @@ def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[Tool
     return score.replace(unknown=_silence(silent[0])) if silent and not score.value else score
 
 
-def with_silent_count(score: Score, count: int, times: int, silent: Sequence[ToolCall]) -> Score:
-    """Return the score of a number of calls, of which some do not report the tool or the arguments to count by.
-
-    Raises `EvaluatorError` if the score would pass only because these calls are not counted.
-    """
-    if not silent or not count <= times <= count + len(silent):
-        return score
-    if score.value:
-        raise EvaluatorError(f"{_silence(silent[0])}: nobody knows whether it counts", kind="config")
-    return score.replace(unknown=_silence(silent[0]))
-
-
 def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
     """Return the calls that do not report their tool or the expected arguments, or these in a text that is cut."""
     unread = [call for call in calls if call.tool in NAMELESS or call.input is ABSENT or _is_cut(call)]
@@ -499,49 +484,32 @@ def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
 def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
     """Return the reported calls, and after them those that only the trace reports; None when there is neither.
 
-    A traced call with the id of a reported one is that call. Of the others, there are as many calls of each tool as the
-    source reports that has more of them. A call must not escape a limit because the messages leave it out.
+    A traced call is that of the messages with the same id, else one with the same arguments, else one of the same tool.
+    A call must not escape a limit because the messages leave it out.
     """
     told = reported_calls(context)
     if not told:
         return told
-    traced = tuple(traced_calls(context.trace or ()))
-    shared = Counter(_ids(told)) & Counter(_ids(traced))
-    others, unmatched = tuple(_without(told, shared)), tuple(_without(traced, shared))
-    more = Counter(call.tool for call in unmatched) - Counter(call.tool or UNNAMED for call in others)
-    return (*told, *_missing_calls(others, unmatched, more)) if more else told
+    rest, traced = list(told), list(traced_calls(context.trace or ()))
+    for is_same in (_has_same_id, _is_equal, _is_of_same_tool):
+        for call in tuple(traced):
+            twin = next((each for each in rest if is_same(each, call)), None)
+            if twin is not None:
+                rest.remove(twin)
+                traced.remove(call)
+    return (*told, *traced)
 
 
-def _ids(calls: Sequence[ToolCall]) -> Iterator[str]:
-    return (call.id for call in calls if call.id)
+def _has_same_id(told: ToolCall, traced: ToolCall) -> bool:
+    return bool(told.id) and told.id == traced.id
 
 
-def _without(calls: Sequence[ToolCall], ids: Mapping[str, int]) -> Iterator[ToolCall]:
-    """Yield the calls, but leave out the first ones of each id: as many as `ids` says."""
-    seen: Counter[str] = Counter()
-    for call in calls:
-        if call.id:
-            seen[call.id] += 1
-        if not call.id or seen[call.id] > ids.get(call.id, 0):
-            yield call
+def _is_equal(told: ToolCall, traced: ToolCall) -> bool:
+    return _is_of_same_tool(told, traced) and json_equal(arguments_of(told), arguments_of(traced))
 
 
-def _missing_calls(told: Sequence[ToolCall], traced: Sequence[ToolCall], more: Mapping[str, int]) -> Iterator[ToolCall]:
-    """Yield, by tool, the number of traced calls in `more`: those first that equal none of the messages."""
-    seen = Counter(map(_call_key, told))
-    unseen: list[ToolCall] = []
-    for call in traced:
-        key = _call_key(call)
-        unseen += [] if seen[key] > 0 else [call]
-        seen[key] -= 1
-    for tool, count in more.items():
-        yield from [call for call in unseen if call.tool == tool][-count:]
-
-
-def _call_key(call: ToolCall) -> tuple[str, str]:
-    """Return what equal calls share. Their arguments may be JSON in a text."""
-    arguments = arguments_of(call)
-    return call.tool or UNNAMED, repr(call.input if arguments is None else arguments)
+def _is_of_same_tool(told: ToolCall, traced: ToolCall) -> bool:
+    return (told.tool or UNNAMED) == traced.tool
 
 
 def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:
@@ -561,49 +529,11 @@ def call_counts(context: Context, calls: Sequence[ToolCall] | None) -> Mapping[s
     return None if calls is None else Counter(call.tool for call in calls)
 
 
-class UnknownCalls:
-    """Raises `EvaluatorError` when code looks at it. An empty tuple would say that no tool was called.
-
-    Code that takes all values, and does not look at this one, can judge.
-    """
-
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise EvaluatorError(self._reason, "config")
-
-
-def _refuse(calls: UnknownCalls, *_: Any) -> NoReturn:
-    raise EvaluatorError(calls._reason, "config")
-
-
-for _name in (  # the special methods by which code uses a tuple
-    *("bool", "contains", "getitem", "iter", "len", "reversed", "add", "radd", "mul", "rmul", "hash"),
-    *("eq", "ne", "lt", "le", "gt", "ge"),
-):
-    setattr(UnknownCalls, f"__{_name}__", _refuse)
-
-
 # `latency`, `cost` and `token_usage`: amounts that are compared with limits (agentv-formats 6.9).
 
 
-@dataclass(frozen=True, slots=True)
-class LimitCheck:
-    """One amount and the most it may be, as text and as numbers."""
-
-    amount: float
-    limit: float
-    text: str
-    """With `{}` where the sign of the comparison goes."""
-
-    @property
-    def is_met(self) -> bool:
-        return self.amount <= self.limit + SLACK  # as floats, 0.1 + 0.2 is more than 0.3
-
-
 class Limit(Evaluator):
-    """A limit on a figure that the target reports."""
+    """A limit on figures that the target reports."""
 
     is_graded = False
     reads_answer = False
@@ -619,74 +549,61 @@ class Limit(Evaluator):
         """Judge the reported metrics."""
         raise NotImplementedError
 
-    def unknown(self, miss: str, reasoning: str) -> Score:
-        """Score 0: the target reported nothing."""
-        return Score(0.0, misses=(miss,), reasoning=reasoning, unknown=reasoning)
+
+def score_limits(checks: Iterable[tuple[float, float, str]], reasoning: str) -> Score:
+    """Score 1 within all limits, else 0.
+
+    Args:
+        checks: Amounts, each with the most it may be, and with a text that has `{}` where the sign goes.
+        reasoning: The reasoning of the score.
+    """
+    hits: list[str] = []
+    misses: list[str] = []
+    for amount, limit, text in checks:
+        if amount <= limit + SLACK:  # as floats, 0.1 + 0.2 is more than 0.3
+            hits.append(text.format("<="))
+        else:
+            misses.append(text.format(">"))
+    return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses), reasoning=reasoning)
 
 
-class AmountLimit(Limit):
-    """A limit of one amount. Its `short_key` is the key of the limit."""
-
-    amount_name: ClassVar[str]
-    """What is limited: `cost`."""
-    spent: ClassVar[str]
-    """How a sentence says that it was spent: `Execution cost`."""
-
-    def show(self, amount: float, other: float) -> str:
-        """Return an amount with its unit, so that it differs from another one."""
-        raise NotImplementedError
-
-    def check_amount(self, amount: float | None) -> Score:
-        """Judge an amount; None: it is not reported."""
-        name, key = self.amount_name, str(self.short_key)
-        if amount is None:
-            return self.unknown(f"No {name} data available in trace", f"Execution {name} not reported by provider")
-        limit: float = getattr(self, key)
-        shown, most = self.show(amount, limit), self.show(limit, amount)
-        check = LimitCheck(amount, limit, f"{name.capitalize()} {shown} {{}} {most} {key}")
-        return score_limits([check], f"{self.spent} {shown} ({key}: {most})")
+def _unreported(data: str, figure: str) -> Score:
+    reasoning = f"{figure} not reported by provider"
+    return Score(0.0, misses=(f"No {data} data available in trace",), reasoning=reasoning, unknown=reasoning)
 
 
-def score_limits(checks: Sequence[LimitCheck], reasoning: str) -> Score:
-    """Score 1 within all limits, else 0."""
-    hits = tuple(check.text.format("<=") for check in checks if check.is_met)
-    misses = tuple(check.text.format(">") for check in checks if not check.is_met)
-    return Score(0.0 if misses else 1.0, hits=hits, misses=misses, reasoning=reasoning)
-
-
-class Latency(AmountLimit):
+class Latency(Limit):
     """The longest an answer may take."""
 
     kind = "latency"
     short_key = "threshold"
-    amount_name = "duration"
-    spent = "Execution took"
 
     threshold: Amount = Field(description="milliseconds")
 
-    def show(self, amount: float, other: float) -> str:  # noqa: ARG002 - it is shown in full
-        return f"{format_number(amount)}ms"
-
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
-        return self.check_amount(metrics.duration_ms)
+        if metrics.duration_ms is None:
+            return _unreported("duration", "Execution duration")
+        took, most = f"{format_number(metrics.duration_ms)}ms", f"{format_number(self.threshold)}ms"
+        limit = (metrics.duration_ms, self.threshold, f"Duration {took} {{}} {most} threshold")
+        return score_limits([limit], f"Execution took {took} (threshold: {most})")
 
 
-class Cost(AmountLimit):
+class Cost(Limit):
     """The most an answer may cost."""
 
     kind = "cost"
     short_key = "budget"
-    amount_name = "cost"
-    spent = "Execution cost"
     hints: ClassVar[Mapping[str, str]] = {"threshold": "did you mean 'budget'?"}
 
     budget: Amount = Field(description="US dollars")
 
-    def show(self, amount: float, other: float) -> str:
-        return f"${format_fixed(amount, digits_apart(amount, other, 4))}"
-
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
-        return self.check_amount(metrics.cost_usd)
+        if metrics.cost_usd is None:
+            return _unreported("cost", "Execution cost")
+        digits = digits_apart(metrics.cost_usd, self.budget, 4)
+        spent, most = f"${format_fixed(metrics.cost_usd, digits)}", f"${format_fixed(self.budget, digits)}"
+        limit = (metrics.cost_usd, self.budget, f"Cost {spent} {{}} {most} budget")
+        return score_limits([limit], f"Execution cost {spent} (budget: {most})")
 
 
 class TokenUsageLimit(Limit):
@@ -710,22 +627,21 @@ class TokenUsageLimit(Limit):
         return self
 
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
-        return self.check_usage(metrics.token_usage)
-
-    def check_usage(self, usage: TokenUsage | None) -> Score:
-        """Judge numbers of tokens; the total counts cached ones too. None: they are not reported."""
+        usage = metrics.token_usage
         if usage is None:
-            return self.unknown("No token usage data available in trace", "Token usage not reported by provider")
-        amounts = (
+            return _unreported("token usage", "Token usage")
+        limits = (
             ("Input", usage.input, self.max_input),
             ("Output", usage.output, self.max_output),
             ("Total", usage.total, self.max_total),
         )
-        checks = [
-            LimitCheck(amount, limit, f"{name} tokens {format_number(amount)} {{}} {format_number(limit)}")
-            for name, amount, limit in amounts
-            if limit is not None
-        ]
         shown = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
         numbers = ", ".join(f"{name}={format_number(amount)}" for name, amount in shown.items())
-        return score_limits(checks, f"token_usage {numbers}")
+        return score_limits(
+            (
+                (amount, most, f"{name} tokens {format_number(amount)} {{}} {format_number(most)}")
+                for name, amount, most in limits
+                if most is not None
+            ),
+            f"token_usage {numbers}",
+        )

@@ -17,7 +17,7 @@ from pytest_agentv import Score
 def number(answer): return 0.5
 def mapping(data): return {"score": data["x"], "hits": ["h"], "misses": ["m"], "reasoning": "r", "details": {"k": 1}}
 limit = 3
-def everything(**given): return sorted(given) == ["answer", "case", "data", "metrics", "tool_calls", "vars"]
+def everything(**given): return sorted(given) == ["answer", "case", "data", "metrics", "vars"]
 def calls_or_none(answer, tool_calls=None): return tool_calls is None
 def deletes(tool_calls): return any(call.tool == "delete" for call in tool_calls)
 def nothing(answer): return None
@@ -232,9 +232,7 @@ def test_code_that_looks_at_unknown_calls_cannot_judge(bench, check):
     assert result.error.startswith("No trace available for evaluation: target ")
 
 
-@pytest.mark.parametrize(
-    "value", ["answer == 'x' or answer.tool_calls", "answer == 'x' or tool_calls", "checks.py:calls_or_none"]
-)
+@pytest.mark.parametrize("value", ["answer == 'x' or answer.tool_calls", "checks.py:calls_or_none"])
 def test_other_code_judges_without_calls(bench, value):
     assert bench.judged({"python": value}, "x", reports_calls=False).score == 1
     assert bench.judged({"python": "checks.py:everything"}, "x", reports_calls=False).score == 1
