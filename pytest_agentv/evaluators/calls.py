@@ -380,7 +380,7 @@ def _argument_fits(wanted: Json, given: Json) -> bool:
     if not isinstance(pattern, str):
         return json_equal(wanted, given)
     try:
-        return search_now(pattern, given if isinstance(given, str) else compact_json(given))
+        return search_now(pattern, given if isinstance(given, str) else compact_json(given)) is not None
     except TimeoutError as error:
         raise EvaluatorError(str(error), kind="timeout") from None
 

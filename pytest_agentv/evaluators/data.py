@@ -56,15 +56,10 @@ from pytest_agentv.model.secrets import masked
 
 def _of_json(value: Json) -> Json:
     """Return a value that JSON has. Raises `ValueError` for infinity and NaN, which no answer equals."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, float) and not math.isfinite(item):
-            raise ValueError("JSON has neither infinity nor NaN, so no answer equals this")
-        if isinstance(item, Mapping):
-            waiting += item.values()
-        elif isinstance(item, list | tuple):
-            waiting += item
+    try:
+        json.dumps(value, allow_nan=False, default=str)
+    except ValueError:
+        raise ValueError("JSON has neither infinity nor NaN, so no answer equals this") from None
     return value
 
 
@@ -99,7 +94,7 @@ class Equals(Evaluator):
         is_text = part is ABSENT or isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
         if isinstance(self.value, str) and is_text:
             answer, wanted = trim(context.candidate_answer), trim(self.value)
-            form = other_form(wanted, answer, operator.eq) or _of_same_value(wanted, part, answer)
+            form = other_form(wanted, answer, operator.eq)
             held = shown(answer) if part is ABSENT or isinstance(part, str) else shown(answer)[1:-1]
             return verdict(answer == wanted, f"is {shown(wanted)}", f"is {held}, not {shown(wanted)}{form}")
         text = context.candidate_answer
@@ -108,19 +103,6 @@ class Equals(Evaluator):
         if data is ABSENT:
             return Score(0.0, misses=(f"holds no JSON, and so is not {wanted}",))
         return verdict(json_equal(data, self.value), f"is {wanted}", f"is {_brief(data)}, not {wanted}")
-
-
-def _of_same_value(wanted: str, part: Json | Absent, answer: str) -> str:
-    """Return a note if a check misses only because a number or a flag is written in another way: 120.50 or True."""
-    if isinstance(part, bool):
-        return f" (the same flag, but its text is {shown(answer)})" if wanted.casefold() == answer else ""
-    if not isinstance(part, int | float):
-        return ""
-    try:
-        is_same = float(wanted) == part
-    except ValueError:
-        return ""
-    return f" (the same number, but its text is {shown(answer)})" if is_same else ""
 
 
 def _data(answer: str) -> Json | Absent:
@@ -268,19 +250,16 @@ def _yaml_fault(text: str) -> str | None:
     """
     import yaml  # noqa: PLC0415 - only for this check
 
+    if isinstance(parse_json(text), dict | list):
+        return None
     try:
         return _fault_of_syntax(yaml, text)
     except UnicodeEncodeError:
         return "it has half a character, which YAML cannot have"
-    except EvaluatorError:
-        if not _is_json(text):
-            raise
     except yaml.YAMLError as error:
-        if not _is_json(text):
-            mark = getattr(error, "problem_mark", None)
-            where = f" at line {mark.line + 1}" if mark is not None else ""
-            return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
-    return None
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark is not None else ""
+        return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
 
 
 def _fault_of_syntax(yaml: Any, text: str) -> str | None:
@@ -304,14 +283,6 @@ def _fault_of_syntax(yaml: Any, text: str) -> str | None:
     return None if has_data else "it is a text, and no mapping or list"
 
 
-def _is_json(text: str) -> bool:
-    return isinstance(parse_json(text), dict | list)
-
-
-_ENCODING: Final = "utf-8"
-"""What expat is given. It ignores the encoding that the answer declares, because an answer is a text, not bytes."""
-
-
 class IsXml(Evaluator):
     """The whole answer is well-formed XML, and declares its prefixes.
 
@@ -333,7 +304,8 @@ class IsXml(Evaluator):
 def _xml_fault(text: str) -> str | None:
     """Return why a text is not XML. Raises `EvaluatorError` for declarations: without them, no entities can grow."""
     # With a separator, expat checks prefixes: other readers refuse one that is not declared. No name has a line break.
-    parser = expat.ParserCreate(_ENCODING, "\n")
+    # The answer is a text: the encoding that it declares does not matter.
+    parser = expat.ParserCreate("utf-8", "\n")
 
     def refuse(name: str, system_id: str | None, public_id: str | None, has_declarations: int) -> None:  # noqa: ARG001
         if has_declarations:
@@ -341,7 +313,7 @@ def _xml_fault(text: str) -> str | None:
 
     parser.StartDoctypeDeclHandler = refuse
     try:
-        parser.Parse(text.encode(_ENCODING, "surrogatepass"), True)
+        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except (expat.ExpatError, ValueError) as error:
         return str(error)
     return None
@@ -365,22 +337,20 @@ _SLIPPED: Final = {
 def _schema(value: Json, info: ValidationInfo) -> Json:
     """Return a schema. Reads it from a file if a text names one. Raises `ValueError` for an invalid one."""
     scope = scope_of(info)
-    slipped = next((key for key in _SLIPPED if key in value), None) if isinstance(value, Mapping) else None
-    if slipped is not None:
-        fault = f"is a key of the check, and checks nothing in a schema ({_SLIPPED[slipped]})"
-        if scope is None:
-            raise ValueError(f"{slipped!r} {fault}")
-        scope.place.at("value", slipped).error(fault)
-        return None
-    where = f"{value}: " if isinstance(value, str) else ""
-    if isinstance(value, str):
-        value = value if scope is None else _read_schema(value, scope)
-    if value is None or (isinstance(value, str) and scope is None):
+    where = ""
+    if isinstance(value, str) and scope is not None:
+        where, value = f"{value}: ", _read_schema(value, scope)
+    if value is None or isinstance(value, str):
         return value
     if not isinstance(value, Mapping | bool):
         raise expected("a JSON Schema (a mapping) or the path of its file")
-    invalid = schema_fault(value)
-    if invalid:
+    for key in value.keys() & _SLIPPED.keys() if isinstance(value, Mapping) else ():
+        fault = f"is a key of the check, and checks nothing in a schema ({_SLIPPED[key]})"
+        if scope is None or where:
+            raise ValueError(f"{where}{key!r} {fault}")
+        scope.place.at("value", key).error(fault)
+        return None
+    if invalid := schema_fault(value):
         raise ValueError(f"{where}{invalid}")
     return value
 
@@ -623,9 +593,10 @@ class FieldAccuracy(Evaluator):
 
         These fields count as met, as in AgentV.
         """
-        expected = self._expected_data(case.expected_messages)
-        yield from expected_faults(self._deciding(), expected, case.expected_messages)
-        if expected is ABSENT and not has_parts(case.expected_messages):
+        expected = expected_data(case.expected_messages)
+        faults = self._faults(case.expected_messages)
+        yield from faults
+        if expected is ABSENT and not faults:
             yield (
                 "there is no expected data, so no answer can pass: write it into expected_messages, as a mapping or "
                 "as JSON"
@@ -638,19 +609,26 @@ class FieldAccuracy(Evaluator):
 
     def comparable_data(self, messages: Sequence[JsonObject]) -> Json | Absent:
         """Return the expected data. Raises `EvaluatorError` if it cannot be compared with any answer."""
-        data = self._expected_data(messages)
-        faults = list(expected_faults(self._deciding(), data, messages))
-        if faults:
+        if faults := self._faults(messages):
             raise EvaluatorError("; ".join(faults), "config")
-        return data
+        return expected_data(messages)
 
-    def _expected_data(self, messages: Sequence[JsonObject]) -> Json | Absent:
-        return expected_data(messages, [check.path for check in self.fields])
-
-    def _deciding(self) -> Sequence[FieldCheck]:
-        """Return the fields that the score depends on. In a mean, one of weight 0 is only shown."""
-        is_mean = self.aggregation == "weighted_average"
-        return [check for check in self.fields if check.weight or not is_mean]
+    def _faults(self, messages: Sequence[JsonObject]) -> list[str]:
+        """Return why no answer can be compared with the expected data. The author of the eval has to mend it."""
+        data = expected_data(messages)
+        if data is ABSENT:
+            fault = "the text and file parts of the expected message hold no JSON to compare the answer with"
+            said = (message.get("content") for message in messages if message["role"] == "assistant")
+            return [fault] if any(map(_is_of_parts, said)) else []
+        faults: list[str] = []
+        for check in self.fields:
+            wanted = read_path(data, check.path)
+            is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
+            counts = check.weight or self.aggregation != "weighted_average"
+            what = unreadable_as(check, wanted) if counts and wanted is not ABSENT and not is_left_out else None
+            if what is not None:
+                faults.append(f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}")
+        return faults
 
 
 def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
@@ -754,18 +732,6 @@ def _read_date(check: FieldCheck, value: Json) -> date | None:
     return parse_date(value, check.formats or ()) if isinstance(value, str) else None
 
 
-def expected_faults(checks: Sequence[FieldCheck], data: Json | Absent, messages: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield why no answer can be compared with the expected data of messages. The author of the eval has to mend it."""
-    if data is ABSENT and has_parts(messages):
-        yield "the text and file parts of the expected message hold no JSON to compare the answer with"
-    for check in checks:
-        wanted = ABSENT if data is ABSENT else read_path(data, check.path)
-        is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
-        what = None if wanted is ABSENT or is_left_out else unreadable_as(check, wanted)
-        if what is not None:
-            yield f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}"
-
-
 def unreadable_as(check: FieldCheck, wanted: Json) -> str | None:
     """Return what an expected value should be, but cannot be read as; None if it can."""
     if check.match == "numeric_tolerance":
@@ -776,56 +742,45 @@ def unreadable_as(check: FieldCheck, wanted: Json) -> str | None:
     return None
 
 
-def expected_data(messages: Sequence[JsonObject], paths: Sequence[str] = ()) -> Json | Absent:
-    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has.
-
-    `paths` are those that are compared. Parts without JSON are data themselves if they have all of these paths.
-    """
+def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
+    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has."""
     for message in reversed(messages):
-        data = _data_of(message.get("content", ABSENT), paths) if message["role"] == "assistant" else ABSENT
+        data = _data_of(message.get("content", ABSENT)) if message["role"] == "assistant" else ABSENT
         if isinstance(data, Mapping | list | tuple):
             return data
     return ABSENT
 
 
-def _data_of(content: Json, paths: Sequence[str]) -> Json | Absent:
-    """Return the data of a content: that in its text, in its parts together, or the content itself."""
+def _data_of(content: Json) -> Json | Absent:
+    """Return the data of a content: that in its text, in its texts and parts together, or the content itself."""
     if isinstance(content, str):
         return parse_answer(content)
-    texts = content if isinstance(content, list | tuple) and all(isinstance(item, str) for item in content) else ()
-    if _is_of_parts(content):
-        found = parse_answer("\n".join(map(_text_of, content)))
-        is_data = bool(paths) and all(read_path(content, path) is not ABSENT for path in paths)
-        return content if found is ABSENT and is_data else found
-    found = parse_answer("\n".join(texts)) if texts else ABSENT
-    return content if found is ABSENT else found  # a list of texts is data, unless they hold JSON
-
-
-def _text_of(item: Json) -> str:
-    """Return the text of an item; that of a picture, or of another file that is no text, is empty."""
-    if isinstance(item, str):
-        return item
-    text = {"text": item.get("value"), "file": item.get("text")}.get(item["type"])
-    return text if isinstance(text, str) else ""
-
-
-def has_parts(messages: Sequence[JsonObject]) -> bool:
-    """Whether the content of an assistant message is a list of text and file parts."""
-    return any(message["role"] == "assistant" and _is_of_parts(message.get("content")) for message in messages)
+    texts = [_text_of(item) for item in content] if isinstance(content, list | tuple) else []
+    if not texts or None in texts:
+        return content
+    found = parse_answer("\n".join(filter(None, texts)))
+    return content if found is ABSENT and not _is_of_parts(content) else found
 
 
 def _is_of_parts(content: Json) -> bool:
     """Whether a content is a list of texts and parts, with a part at least. Other lists are data."""
     items = content if isinstance(content, list | tuple) else ()
-    return any(map(_is_part, items)) and all(isinstance(item, str) or _is_part(item) for item in items)
+    return all(_text_of(item) is not None for item in items) and not all(isinstance(item, str) for item in items)
 
 
-def _is_part(item: Json) -> bool:
-    """Whether an item is a part. Those of files have the keys under which the loader puts what it has read."""
-    if not isinstance(item, Mapping):
-        return False
-    key = {"text": "value", "image": "value", "file": "resolvedPath"}.get(str(item.get("type")))
-    return key is not None and isinstance(item.get(key), str)
+def _text_of(item: Json) -> str | None:
+    """Return the text of an item of a message; empty for a picture, or another file that is no text; None for data."""
+    match item:
+        case str():
+            return item
+        case {"type": "text", "value": str(text)}:
+            return text
+        case {"type": "file", "resolvedPath": str()}:  # the loader has put it there
+            text = item.get("text")
+            return text if isinstance(text, str) else ""
+        case {"type": "image", "value": str()}:
+            return ""
+    return None
 
 
 # The dates and numbers of fields.
@@ -869,8 +824,6 @@ _CURRENCY: Final = r"(?:[A-Z]{3}|[$\xa2-\xa5\u20a0-\u20cf])"
 _BESIDE: Final = re.compile(rf"^([+-]?){_CURRENCY}\s*|\s*(?:{_CURRENCY}|%)$")
 """The sign or the code of a currency, or a percent sign, beside a number."""
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_LARGEST: Final = 1e300
-"""Beyond it, the difference of two whole numbers may be none that a float can hold."""
 
 
 def parse_number(value: Json) -> float | None:
@@ -885,6 +838,7 @@ def parse_number(value: Json) -> float | None:
     if not is_number(value):
         return None
     try:
-        return value if abs(value) < _LARGEST else float(value)
+        float(value)
     except OverflowError:
         return math.inf
+    return value

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
-from pytest_agentv.model.base import ABSENT, Json, compact_json, format_number
+from pytest_agentv.model.base import ABSENT, Json, compact_json, format_number, json_fault
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_thread, told, user_traceback
@@ -254,6 +254,8 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
     """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
     if not isinstance(score, Score):
         raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
+    if score.details is not None and (fault := json_fault(score.details)):
+        raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
     if not is_score(score.value):
         raise EvaluatorError(f"evaluate() returned the score {score.value!r}, expected a number from 0 to 1")
     value = clamp_score(score.value)

@@ -5,6 +5,7 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
@@ -91,11 +92,6 @@ def is_in_folded(word: str, folded: str) -> bool:
     return word.casefold() in folded
 
 
-def presence(word: str, answer: str, found: Found) -> Score:
-    """Score 1 if a text is in the answer."""
-    return any_of([word], answer, found)
-
-
 def _contained(word: str) -> str:
     """Say that a text is in the answer."""
     return f"contains {shown(word)}"
@@ -172,7 +168,7 @@ class Contains(TextCheck):
     value: Text = Field(description="what must be there (case-sensitive)", examples=["30 days"])
 
     def check(self, answer: str) -> Score:
-        return presence(self.value, answer, is_in)
+        return any_of([self.value], answer, is_in)
 
 
 class ContainsAll(TextsCheck):
@@ -212,7 +208,7 @@ class IContains(TextCheck):
     value: Text = Field(description="what must be there, in upper or lower case", examples=["free shipping"])
 
     def check(self, answer: str) -> Score:
-        return presence(self.value, answer.casefold(), is_in_folded)
+        return any_of([self.value], answer.casefold(), is_in_folded)
 
 
 class IContainsAll(TextsCheck):
@@ -293,7 +289,7 @@ class Word(TextCheck):
     value: Text = Field(description="a word, or several in a row (case-insensitive)", examples=["30 euros"])
 
     def check(self, answer: str) -> Score:
-        return presence(self.value, answer.casefold(), has_word)
+        return any_of([self.value], answer.casefold(), has_word)
 
 
 def has_word(word: str, folded: str) -> bool:
@@ -358,42 +354,35 @@ class Length(TextCheck):
 
     @model_validator(mode="after")
     def _needs_a_limit(self) -> Self:
-        if not list(self._limits(0, 0, 0)):
+        if not list(self._limits()):
             raise ValueError("length needs a limit: min_words, max_words, min_chars, max_chars or max_lines")
-        for least, most, what in (
-            (self.min_words, self.max_words, "words"),
-            (self.min_chars, self.max_chars, "chars"),
-        ):
+        for what in ("words", "chars"):
+            least, most = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
             if least is not None and most is not None and least > most:
                 raise ValueError(f"no answer can have min_{what}: {least} and max_{what}: {most}")
         return self
 
     def summary(self) -> str:
-        return ", ".join(f"{name} {limit}" for name, _, limit, _ in self._limits(0, 0, 0))
+        return ", ".join(f"{name} {limit}" for name, limit in self._limits())
 
     def check(self, answer: str) -> Score:
         text = answer.strip()
+        counts = {"words": len(text.split()), "chars": len(text), "lines": len(text.splitlines())}
         hits: list[str] = []
         misses: list[str] = []
-        for name, amount, limit, what in self._limits(len(text.split()), len(text), len(text.splitlines())):
-            is_met = amount >= limit if name.startswith("min") else amount <= limit
-            bound = "at least" if name.startswith("min") else "at most"
-            (hits if is_met else misses).append(f"has {amount} {what[:-1] if amount == 1 else what} ({bound} {limit})")
+        for name, limit in self._limits():
+            bound, what = name.split("_")
+            amount, noun = counts[what], "characters" if what == "chars" else what
+            is_met, sign = (amount >= limit, "at least") if bound == "min" else (amount <= limit, "at most")
+            (hits if is_met else misses).append(f"has {amount} {noun[:-1] if amount == 1 else noun} ({sign} {limit})")
         return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
 
-    def _limits(self, words: int, chars: int, lines: int) -> Iterator[tuple[str, int, int, str]]:
-        """Yield each limit that is set: its name, the amount that it limits, itself, and what is counted."""
-        amounts = (
-            ("min_words", words, "words"),
-            ("max_words", words, "words"),
-            ("min_chars", chars, "characters"),
-            ("max_chars", chars, "characters"),
-            ("max_lines", lines, "lines"),
-        )
-        for name, amount, what in amounts:
+    def _limits(self) -> Iterator[tuple[str, int]]:
+        """Yield each limit that is set, by its name."""
+        for name in ("min_words", "max_words", "min_chars", "max_chars", "max_lines"):
             limit = getattr(self, name)
             if limit is not None:
-                yield name, amount, limit, what
+                yield name, limit
 
 
 ERROR_SIGN: Final = re.compile(
@@ -450,23 +439,19 @@ def score_keywords(config: Heuristic, answer: str) -> Score:
     hit_ratio = len(hits) / len(config.hits) if config.hits else 1.0
     miss_ratio = len(misses) / len(config.misses) if config.misses else 0.0
     sign = error_sign(answer)
-    details = {"hit_ratio": hit_ratio, "miss_ratio": miss_ratio, "has_error": sign is not None}
     lacking = [keyword for keyword in config.hits if keyword not in hits]
-    said: list[str] = []
-    if config.hits:
-        said.append(f"{len(hits)}/{len(config.hits)} expected keywords found")
-    if lacking:
-        said.append("missing: " + ", ".join(lacking))
-    if config.misses:
-        said.append(f"{len(misses)}/{len(config.misses)} forbidden keywords found")
-    if sign is not None:
-        said.append(f"the answer looks like an error: {sign}")
+    said = (
+        f"{len(hits)}/{len(config.hits)} expected keywords found" if config.hits else "",
+        "missing: " + ", ".join(lacking) if lacking else "",
+        f"{len(misses)}/{len(config.misses)} forbidden keywords found" if config.misses else "",
+        f"the answer looks like an error: {sign}" if sign is not None else "",
+    )
     return Score(
         hit_ratio * (1 - miss_ratio),
         hits=hits,
         misses=(*misses, *(f"missing: {keyword}{other_form(keyword, folded, is_in_folded)}" for keyword in lacking)),
-        reasoning="; ".join(said) or "no keywords to look for",
-        details=details,
+        reasoning="; ".join(filter(None, said)),
+        details={"hit_ratio": hit_ratio, "miss_ratio": miss_ratio, "has_error": sign is not None},
     )
 
 
@@ -478,8 +463,6 @@ def error_sign(answer: str) -> str | None:
     line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
     return beginning(line, SHOWN_SIGN)
 
-
-# `regex`: patterns of authors, searched for with a time limit.
 
 # Searches texts for the patterns of authors, with a time limit, so that a bad pattern cannot stop the run.
 #
@@ -527,36 +510,19 @@ def check_pattern(pattern: str, flags: str = "") -> str | None:
 
 async def search(pattern: str, flags: str, text: str, timeout_seconds: float | None) -> str | None:
     """Return the first match in a text; None: there is none. Raises `TimeoutError` with a message."""
-    compiled = _compiled(pattern, flags)
-    try:
-        return _search(compiled, text, AT_ONCE)
-    except TimeoutError:
-        pass
+    with suppress(TimeoutError):
+        return search_now(pattern, text, flags, AT_ONCE)
     limit = SECONDS if timeout_seconds is None else min(SECONDS, timeout_seconds)
+    return await asyncio.to_thread(search_now, pattern, text, flags, limit)
+
+
+def search_now(pattern: str, text: str, flags: str = "", seconds: float = SECONDS_HELD_UP) -> str | None:
+    """Return the first match, for checks that search many texts; blocks. Raises `TimeoutError` with a message."""
     try:
-        return await asyncio.to_thread(_search, compiled, text, limit)
+        found = _compiled(pattern, flags).search(text, timeout=seconds, concurrent=True)
     except TimeoutError:
-        raise TimeoutError(too_slow(pattern, limit)) from None
-
-
-def search_now(pattern: str, text: str) -> bool:
-    """Whether a pattern is found, for checks that search many texts. Raises `TimeoutError` with a message."""
-    try:
-        return _search(_compiled(pattern, ""), text, SECONDS_HELD_UP) is not None
-    except TimeoutError:
-        raise TimeoutError(too_slow(pattern, SECONDS_HELD_UP)) from None
-
-
-def too_slow(pattern: str, seconds: float) -> str:
-    """Return the message for a search that was given up."""
-    return (
-        f"the pattern {pattern!r} was given up after {seconds:g} s: it tries too many ways to match. "
-        "Nested repetitions such as (a+)+ do that"
-    )
-
-
-def _search(compiled: Any, text: str, seconds: float) -> str | None:
-    found = compiled.search(text, timeout=seconds, concurrent=True)
+        message = f"the pattern {pattern!r} was given up after {seconds:g} s: it tries too many ways to match"
+        raise TimeoutError(f"{message}. Nested repetitions such as (a+)+ do that") from None
     return None if found is None else str(found[0])
 
 
@@ -584,11 +550,8 @@ def _limited(found: re.Match[str]) -> str:
     return f"{{{least},{_MOST}}}{found['way']}"
 
 
-def _flags(module: Any, letters: str) -> Any:
-    total = module.V0 if hasattr(module, "V0") else module.NOFLAG
-    for letter in letters:
-        total |= getattr(module, letter.upper())
-    return total
+def _flags(module: Any, letters: str) -> int:
+    return sum(int(getattr(module, letter.upper())) for letter in set(letters))
 
 
 # `regex`: the answer matches a pattern.

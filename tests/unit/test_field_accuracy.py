@@ -180,17 +180,6 @@ def test_the_expected_data_are_those_of_the_last_message_that_has_some(messages,
         assert expected_data(messages) == data
 
 
-def test_parts_without_json_are_data_if_they_have_all_fields():
-    blocks = [{"type": "text", "value": "Hello"}, {"type": "image", "value": "a.png"}]
-    checks = [exact("[0].type"), exact("[1].type")]
-    assert score_of(checks, blocks, blocks).value == 1
-    assert score_of(checks, list(reversed(blocks)), blocks).value == 0
-    with pytest.raises(EvaluatorError, match="hold no JSON"):
-        score_of([*checks, exact("[2].type")], blocks, blocks)
-    of_json = [{"type": "text", "value": '[{"type": "table"}]'}]
-    assert score_of([exact("[0].type")], [{"type": "table"}], of_json).value == 1
-
-
 @pytest.mark.parametrize("content", [[A_PICTURE], [{"type": "text", "value": "120 euros"}], [{**A_FILE, "text": "{"}]])
 def test_expected_parts_without_json_are_an_error(content):
     with pytest.raises(EvaluatorError, match="the text and file parts of the expected message hold no JSON"):

@@ -32,7 +32,7 @@ from pytest_agentv.model.secrets import Masker, masking
             '{"n": 30}',
             0,
             (),
-            ('is 30, not "30.0" (the same number, but its text is "30")',),
+            ('is 30, not "30.0"',),
         ),
         ({"equals": "30.0"}, "30", 0, (), ('is "30", not "30.0"',)),
         ({"equals": "9" * 400, "path": "n"}, f'{{"n": {"9" * 400}}}', 1, (), ()),
@@ -112,14 +112,13 @@ def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypa
 )
 def test_a_reference_finds_what_it_finds_in_python(pattern, text):
     assert re.search(pattern, text)
-    assert search_now(pattern, text)
+    assert search_now(pattern, text) is not None
 
 
-def test_a_search_on_the_loop_is_short(monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.text.SECONDS_HELD_UP", 0.01)
+def test_a_search_on_the_loop_is_short():
     started = time.process_time()
     with pytest.raises(TimeoutError, match="given up after"):
-        search_now("(a|a)+$", "a" * 40 + "b")
+        search_now("(a|a)+$", "a" * 40 + "b", seconds=0.01)
     assert time.process_time() - started < 5
 
 
@@ -142,7 +141,7 @@ def test_patterns_are_those_of_re(pattern, fault):
 @given(st.text(alphabet="ab {}1,[]()|\\.", max_size=12), st.text(alphabet="ab {}1,", max_size=12))
 def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
     if check_pattern(pattern) is None:
-        assert search_now(pattern, text) is (re.search(pattern, text) is not None)
+        assert (search_now(pattern, text) is not None) is (re.search(pattern, text) is not None)
 
 
 @pytest.mark.parametrize("edge", ["starts", "ends"])
