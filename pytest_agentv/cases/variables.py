@@ -142,37 +142,23 @@ def render(text: str, variables: JsonObject) -> Json:
 
 @lru_cache(maxsize=512)
 def _compiled(text: str) -> Render:
-    names = _NAME.findall(text)
-    if _TAG.search(_NAME.sub("", text)) or not _JINJA_CONSTANTS.isdisjoint(names):
+    pieces = _NAME.split(text)  # texts and names alternate
+    literals, names = pieces[::2], pieces[1::2]
+    if any(map(_TAG.search, literals)) or not _JINJA_CONSTANTS.isdisjoint(names):
         from pytest_agentv.cases.jinja import compile_template  # noqa: PLC0415 - 0.1 s, only for a few files
 
         return compile_template(text)
-    only = _NAME.fullmatch(text)
-    return _whole(only[1]) if only else _mixed(text)
+    is_whole = literals == ["", ""]
 
-
-def _whole(name: str) -> Render:
-    def render_whole(variables: JsonObject) -> Json:
-        if name not in variables:
-            raise unknown_name(name, variables)
-        return variables[name]
-
-    return render_whole
-
-
-def _mixed(text: str) -> Render:
-    pieces = _NAME.split(text)  # texts and names alternate
-    literals, names = pieces[::2], pieces[1::2]
-
-    def render_mixed(variables: JsonObject) -> str:
-        shown = [literals[0]]
+    def fill_names(variables: JsonObject) -> Json:
+        shown = literals[:1]
         for name, literal in zip(names, literals[1:], strict=True):
             if name not in variables:
                 raise unknown_name(name, variables, "".join(shown).count("\n") + 1)
             shown += as_text(variables[name]), literal
-        return "".join(shown)
+        return variables[names[0]] if is_whole else "".join(shown)
 
-    return render_mixed
+    return fill_names
 
 
 def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:

@@ -17,16 +17,9 @@ from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning, masked
 
-EvaluationContext = Context
-"""The former name of `Context`."""
-EvaluatorServices = Services
-"""The former name of `Services`."""
-
 __all__ = [
     "Context",
-    "EvaluationContext",
     "Evaluator",
-    "EvaluatorServices",
     "Judge",
     "ProxiedQuestion",
     "ProxiedTargets",
@@ -155,10 +148,9 @@ class Evaluator(Kind):
         """
         if self.name is not None:
             return self
-        where = f" ({self.path})" if self.path else ""
-        name = f"{self.describe()}{where}"
-        numbered = (f"{name} ({number})" for number in itertools.count(2))
-        name = name if name not in taken else next(each for each in numbered if each not in taken)
+        base = self.describe() + (f" ({self.path})" if self.path else "")
+        names = itertools.chain([base], (f"{base} ({number})" for number in itertools.count(2)))
+        name = next(each for each in names if each not in taken)
         if self._derived_name == name:
             return self
         named = self if self._derived_name is None else self.model_copy()

@@ -19,7 +19,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
     json_equal,
     json_values,
-    locate_part,
+    locate_in_answer,
     no_data,
     off_loop,
     parse_answer,
@@ -203,8 +203,7 @@ class AnswerField(Evaluator):
     @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the check cannot judge."""
-        answer = context.candidate_answer if context.part is ABSENT else context.part
-        part, miss = await off_loop(len(context.candidate_answer), locate_part, answer, self.path)
+        part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, self.path)
         if self.check is None:
             if part is not ABSENT:
                 return Score(1.0, hits=(f"{self.path} is there",))

@@ -162,19 +162,14 @@ class Rouge(Likeness):
         examples=["rouge1"],
     )
 
-    @field_validator("value")
-    @classmethod
-    def _has_words(cls, value: str) -> str:
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> Self:
         """Refuse a text that would score 0 even for an equal answer: the package sees no other letters."""
-        if not re.search("[a-z0-9]", value.lower()):
+        words = re.findall("[a-z0-9]+", self.value.lower())
+        if not words:
             message = "rouge counts words of the letters a to z and of digits only, and the text has none"
             raise ValueError(f"{message} (write bleu, levenshtein or similar)")
-        return value
-
-    @model_validator(mode="after")
-    def _has_pairs(self) -> Self:
-        """Refuse a text without a pair of words for the same reason."""
-        if self.variant == "rouge2" and len(re.findall("[a-z0-9]+", self.value.lower())) == 1:
+        if self.variant == "rouge2" and len(words) == 1:
             raise ValueError(f"rouge2 counts pairs of words, and {self.value!r} has one word (write variant: rouge1)")
         return self
 
@@ -191,15 +186,11 @@ class Rouge(Likeness):
 
 
 def _f1(variant: str, reference: str, answer: str) -> float:
-    if variant == "rougeL":
-        return _f1_of_sequences(reference, answer)
-    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
+    """Return the F1 of rouge-score, whose table of all pairs of words for `rougeL` takes gigabytes for long answers."""
+    if variant != "rougeL":
+        from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
 
-    return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)
-
-
-def _f1_of_sequences(reference: str, answer: str) -> float:
-    """Return what rouge-score does for `rougeL`, whose table of all pairs of words takes gigabytes for long answers."""
+        return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)
     from rapidfuzz.distance import LCSseq  # noqa: PLC0415 - only for this check
     from rouge_score.scoring import fmeasure  # noqa: PLC0415 - as above
     from rouge_score.tokenizers import DefaultTokenizer  # noqa: PLC0415 - as above
