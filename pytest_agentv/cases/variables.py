@@ -71,17 +71,14 @@ class Unfilled(NamedTuple):
     """Keys of mappings that are not templates."""
 
     keys: Collection[str] = ()
-    """Keys that stay unchanged, at every depth."""
-    by_type: tuple[tuple[str, str], ...] = ()
-    """Pairs of a type and a key. In a mapping with that `type`, the key stays unchanged."""
+    """Keys that stay unchanged, at every depth. So does the `value` of a mapping whose `type` is one of them."""
     marks_data: bool = False
     """Whether mappings from variables become `Data`."""
 
 
 NOTHING: Final = Unfilled()
 UNFILLED: Final = Unfilled(
-    ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python"),
-    (("python", "value"), ("not-python", "value"), ("not_python", "value")),
+    ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python")
 )
 """Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
 IN_CHECKS: Final = UNFILLED._replace(marks_data=True)
@@ -163,5 +160,5 @@ def _compiled(text: str) -> Render:
 
 def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
     """Return the keys of a mapping that are not templates."""
-    typed = [key for kind, key in unfilled.by_type if value.get("type") == kind]
-    return (*unfilled.keys, *typed) if typed else unfilled.keys
+    is_code = "python" in unfilled.keys and value.get("type") in ("python", "not-python", "not_python")
+    return (*unfilled.keys, "value") if is_code else unfilled.keys

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge, Services
+from pytest_agentv.evaluators.context import Context, Judge, Services
 from pytest_agentv.model.base import (
     ABSENT,
     Absent,
@@ -280,7 +280,7 @@ async def ask_judge(
         )
     if score.error is not None:
         # Cached, these replies would cause the same error in each run. Replies with a judgement stay cached.
-        if isinstance(judge, ForgetfulJudge):
+        if hasattr(judge, "forget"):  # its replies may be kept for later runs
             for user_prompt in asked:
                 judge.forget(question.system_prompt, user_prompt, context)
         error = f"the judge {judge.name!r} gave no judgement in {len(asked)} replies: {score.error}"
@@ -407,18 +407,16 @@ def question_of(context: Context) -> str:
     return context.prompt.question if trim(context.prompt.question) else context.case.question
 
 
-def context_texts(context: Context) -> dict[str, str]:
-    """Return what the target looked up as a section of a prompt, by name; empty if it reported nothing."""
-    text = "\n\n".join(context.retrieved_context or ())
-    return {"retrieved_context": text} if trim(text) else {}
-
-
-def trace_texts(context: Context) -> dict[str, str]:
-    """Return the steps to the answer as sections of a prompt, by name. Leaves out unknown ones.
+def texts_of_steps(context: Context, *, looked_up: bool = True, include_trace: bool = False) -> dict[str, str]:
+    """Return what the target looked up, and its steps, as sections of a prompt by name. Leaves out unknown ones.
 
     Source: scenario "LLM judge may consume trace (opt-in)".
     """
-    summary = context.trace_summary
-    steps = [event.to_plain() for event in context.trace or ()]
-    shown = {"trace_summary": summary.to_plain() if summary else None, "trace": steps}
-    return {name: pretty_json(value) for name, value in shown.items() if value}
+    text = "\n\n".join(context.retrieved_context or ())
+    found = {"retrieved_context": text} if looked_up and trim(text) else {}
+    if include_trace:
+        summary = context.trace_summary
+        steps = [event.to_plain() for event in context.trace or ()]
+        shown = {"trace_summary": summary.to_plain() if summary else None, "trace": steps}
+        found |= {name: pretty_json(value) for name, value in shown.items() if value}
+    return found

@@ -171,9 +171,14 @@ class Evaluator(Kind):
         return {key: value}
 
     @property
+    def held_evaluators(self) -> "Sequence[Evaluator]":
+        """The evaluators that it calls."""
+        return ()
+
+    @property
     def asks_judge(self) -> bool:
         """Whether it asks a model, so that the target needs a judge."""
-        return False
+        return any(each.asks_judge for each in self.held_evaluators)
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
@@ -191,13 +196,15 @@ class Evaluator(Kind):
         return None
 
     def walk(self) -> "Iterator[Evaluator]":
-        """Yield the evaluator and its members."""
+        """Yield the evaluator and those that it calls, at every depth."""
         yield self
+        for each in self.held_evaluators:
+            yield from each.walk()
 
     @property
     def calls_targets(self) -> bool:
         """Whether one of its scripts may call targets."""
-        return False
+        return any(each.calls_targets for each in self.held_evaluators)
 
 
 def scope_of(info: ValidationInfo) -> Scope | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
@@ -12,7 +13,7 @@ from pytest_agentv.evaluators.answer_data import json_equal, parse_json
 from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import SLACK
-from pytest_agentv.evaluators.text import check_pattern, search_now, verdict
+from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, verdict
 from pytest_agentv.model.base import (
     ABSENT,
     Json,
@@ -219,47 +220,48 @@ def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
     by_order = config.mode in ("in_order", "exact")
     if counts is None or limited_counts is None or (by_order and calls is None):
         return no_trace(context)
-    kept, broken = _score_limits(config, limited_counts)
-    if (config.forbidden or config.maximums) and not broken and any(map(limited_counts.get, NAMELESS)):
+    limits = all_or_nothing(_limit_findings(config, limited_counts))
+    if (config.forbidden or config.maximums) and limits.value and any(map(limited_counts.get, NAMELESS)):
         raise EvaluatorError("A call does not report the name of its tool: nobody knows whether it counts", "config")
-    if not by_order and config.minimums is None and (kept or broken):
+    if not by_order and config.minimums is None and (limits.hits or limits.misses):
         score = Score(1.0)
     else:
         score = _score_mode(config, calls or (), counts, context.target)
         if len(limited or ()) > len(calls or ()):
             score = _with_trace(score, config, tuple(traced_calls(context.trace or ())), context.target)
-    found = score.replace(hits=(*score.hits, *kept), misses=(*score.misses, *broken))
-    return found.replace(value=0.0, unknown=None, unchecked=None) if broken else found
+    found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
+    return found if limits.value else found.replace(value=0.0, unknown=None, unchecked=None)
 
 
-def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """Return the limits that are met, and those that are not."""
-    kept: list[str] = []
-    broken: list[str] = []
+def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
+    """Yield for each limit whether it is met, and what was counted."""
     for tool in config.forbidden or ():
         count = counts.get(tool, 0)
-        (broken if count else kept).append(f"{tool} called {counted(count, 'time')} (forbidden)")
+        yield not count, f"{tool} called {counted(count, 'time')} (forbidden)"
     for tool, most in (config.maximums or {}).items():
         count = counts.get(tool, 0)
-        text = f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
-        (kept if count <= most else broken).append(text)
+        yield count <= most, f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
     total = sum(counts.values())
     if config.max_calls is not None:
-        found = kept if total <= config.max_calls else broken
-        found.append(f"{counted(total, 'tool call')} (maximum: {config.max_calls})")
+        yield total <= config.max_calls, f"{counted(total, 'tool call')} (maximum: {config.max_calls})"
     if config.no_tools:
         names = f": {', '.join(counts)}" if counts else ""
-        (broken if total else kept).append(f"{counted(total, 'tool call')} (none is allowed){names}")
-    return kept, broken
+        yield not total, f"{counted(total, 'tool call')} (none is allowed){names}"
 
 
 def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
     """Score the calls by the mode, without the limits."""
     if config.mode not in ("in_order", "exact"):
         return with_silent_calls(_score_counts(config.minimums or {}, counts), [], calls)
+    expected = config.expected or ()
+    if not expected and (config.mode == "in_order" or not calls):
+        return Score(1.0, hits=("No tool sequence specified",))
     compare = _compare_exactly if config.mode == "exact" else _find_in_order
-    score = compare(config.expected or (), calls, target)
-    for item in config.expected or ():
+    score = all_or_nothing(compare(expected, calls, target))
+    if config.mode == "in_order" and not score.value and _came(expected, calls, target):
+        # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
+        score = score.replace(unchecked="The calls came in this order, after one with other arguments")
+    for item in expected:
         same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
         score = with_silent_calls(score, [item.args, item.input], same)
     return score
@@ -268,38 +270,34 @@ def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mappi
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
     if not minimums:
         return Score(1.0, hits=("No tool requirements specified",))
-    hits: list[str] = []
-    misses: list[str] = []
-    for tool, minimum in minimums.items():
-        count = counts.get(tool, 0)
-        found = hits if count >= minimum else misses
-        found.append(f"{tool} called {counted(count, 'time')} (minimum: {format_number(minimum)})")
-    return Score(len(hits) / len(minimums), hits=tuple(hits), misses=tuple(misses))
+    found = all_or_nothing(
+        (
+            counts.get(tool, 0) >= minimum,
+            f"{tool} called {counted(counts.get(tool, 0), 'time')} (minimum: {format_number(minimum)})",
+        )
+        for tool, minimum in minimums.items()
+    )
+    return found.replace(value=len(found.hits) / len(minimums))
 
 
-def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
+def _find_in_order(
+    expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
+) -> Iterator[tuple[bool, str]]:
     """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
-    hits: list[str] = []
-    misses: list[str] = []
     used: set[int] = set()
     for position, item in enumerate(expected):
         after = max(used, default=-1) + 1
-        found = next((index for index in range(after, len(calls)) if calls[index].tool == item.tool), None)
+        same = [index for index, call in enumerate(calls) if call.tool == item.tool and index not in used]
+        found = next((index for index in same if index >= after), None)
         if found is None:
-            unused = (index for index, call in enumerate(calls) if call.tool == item.tool and index not in used)
-            early = next(unused, None)
-            hint = "" if early is None else f"; it was called too early, at position {early}"
-            misses.append(f"Expected {item.tool} at position {position}, not found in remaining trace{hint}")
+            hint = f"; it was called too early, at position {same[0]}" if same else ""
+            yield False, f"Expected {item.tool} at position {position}, not found in remaining trace{hint}"
             continue
         used.add(found)
-        fault = call_fault(item, calls[found], target)
-        if fault is None:
-            hits.append(f"Found {item.tool} at position {found}")
+        if fault := call_fault(item, calls[found], target):
+            yield False, f"Expected {item.tool} at position {position}: tool found at {found} but {fault}"
         else:
-            misses.append(f"Expected {item.tool} at position {position}: tool found at {found} but {fault}")
-    # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
-    hidden = "The calls came in this order, after one with other arguments" if misses else None
-    return _all_or_nothing(hits, misses).replace(unchecked=hidden if _came(expected, calls, target) else None)
+            yield True, f"Found {item.tool} at position {found}"
 
 
 def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
@@ -310,36 +308,25 @@ def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: s
     return False
 
 
-def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
-    hits: list[str] = []
-    misses: list[str] = []
+def _compare_exactly(
+    expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
+) -> Iterator[tuple[bool, str]]:
     if len(expected) != len(calls):
-        misses.append(f"Expected {len(expected)} tool calls, got {len(calls)}")
-    for position, item in enumerate(expected):
-        fault = _fault(item, calls[position] if position < len(calls) else None, target)
-        if fault is None:
-            hits.append(f"Position {position}: {item.tool}")
+        yield False, f"Expected {len(expected)} tool calls, got {len(calls)}"
+    for position, (item, call) in enumerate(zip_longest(expected, calls)):
+        if item is None:
+            yield False, f"Position {position}: unexpected {call.tool}"
         else:
-            misses.append(f"Position {position}: {fault}")
-    extra = enumerate(calls[len(expected) :], start=len(expected))
-    misses.extend(f"Position {position}: unexpected {call.tool}" for position, call in extra)
-    return _all_or_nothing(hits, misses)
+            fault = f"expected {item.tool}, got nothing" if call is None else _fault(item, call, target)
+            yield fault is None, f"Position {position}: {fault or item.tool}"
 
 
-def _fault(expected: ExpectedCall, call: ToolCall | None, target: str) -> str | None:
+def _fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
     """Describe the fault of the call at an expected call's position; None if there is none."""
-    if call is None:
-        return f"expected {expected.tool}, got nothing"
     if call.tool != expected.tool:
         return f"expected {expected.tool}, got {call.tool}"
     fault = call_fault(expected, call, target)
     return None if fault is None else f"{expected.tool} {fault}"
-
-
-def _all_or_nothing(hits: Sequence[str], misses: Sequence[str]) -> Score:
-    if not hits and not misses:
-        return Score(1.0, hits=("No tool sequence specified",))
-    return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
 
 
 def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall], target: str) -> Score:
@@ -550,21 +537,10 @@ class Limit(Evaluator):
         raise NotImplementedError
 
 
-def score_limits(checks: Iterable[tuple[float, float, str]], reasoning: str) -> Score:
-    """Score 1 within all limits, else 0.
-
-    Args:
-        checks: Amounts, each with the most it may be, and with a text that has `{}` where the sign goes.
-        reasoning: The reasoning of the score.
-    """
-    hits: list[str] = []
-    misses: list[str] = []
-    for amount, limit, text in checks:
-        if amount <= limit + SLACK:  # as floats, 0.1 + 0.2 is more than 0.3
-            hits.append(text.format("<="))
-        else:
-            misses.append(text.format(">"))
-    return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses), reasoning=reasoning)
+def _limit(amount: float, limit: float, text: str) -> tuple[bool, str]:
+    """Return whether an amount is within its limit, and a text, which has `{}` where the sign goes."""
+    is_met = amount <= limit + SLACK  # as floats, 0.1 + 0.2 is more than 0.3
+    return is_met, text.format("<=" if is_met else ">")
 
 
 def _unreported(data: str, figure: str) -> Score:
@@ -584,8 +560,8 @@ class Latency(Limit):
         if metrics.duration_ms is None:
             return _unreported("duration", "Execution duration")
         took, most = f"{format_number(metrics.duration_ms)}ms", f"{format_number(self.threshold)}ms"
-        limit = (metrics.duration_ms, self.threshold, f"Duration {took} {{}} {most} threshold")
-        return score_limits([limit], f"Execution took {took} (threshold: {most})")
+        limit = _limit(metrics.duration_ms, self.threshold, f"Duration {took} {{}} {most} threshold")
+        return all_or_nothing([limit], f"Execution took {took} (threshold: {most})")
 
 
 class Cost(Limit):
@@ -602,8 +578,8 @@ class Cost(Limit):
             return _unreported("cost", "Execution cost")
         digits = digits_apart(metrics.cost_usd, self.budget, 4)
         spent, most = f"${format_fixed(metrics.cost_usd, digits)}", f"${format_fixed(self.budget, digits)}"
-        limit = (metrics.cost_usd, self.budget, f"Cost {spent} {{}} {most} budget")
-        return score_limits([limit], f"Execution cost {spent} (budget: {most})")
+        limit = _limit(metrics.cost_usd, self.budget, f"Cost {spent} {{}} {most} budget")
+        return all_or_nothing([limit], f"Execution cost {spent} (budget: {most})")
 
 
 class TokenUsageLimit(Limit):
@@ -637,9 +613,9 @@ class TokenUsageLimit(Limit):
         )
         shown = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
         numbers = ", ".join(f"{name}={format_number(amount)}" for name, amount in shown.items())
-        return score_limits(
+        return all_or_nothing(
             (
-                (amount, most, f"{name} tokens {format_number(amount)} {{}} {format_number(most)}")
+                _limit(amount, most, f"{name} tokens {format_number(amount)} {{}} {format_number(most)}")
                 for name, amount, most in limits
                 if most is not None
             ),

@@ -222,18 +222,13 @@ class Composite(Evaluator):
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
         return self.aggregator.scripts
 
-    def walk(self) -> Iterator[Evaluator]:
-        yield self
-        for member in self.evaluators:
-            yield from member.walk()
+    @property
+    def held_evaluators(self) -> Sequence[Evaluator]:
+        return self.evaluators
 
     @property
     def asks_judge(self) -> bool:
-        return self.aggregator.asks_judge or any(member.asks_judge for member in self.evaluators)
-
-    @property
-    def calls_targets(self) -> bool:
-        return any(member.calls_targets for member in self.evaluators)
+        return self.aggregator.asks_judge or super().asks_judge
 
     def prepare(self, services: Services) -> Evaluator:
         if not isinstance(self.aggregator, WeightedAverage):

@@ -178,21 +178,8 @@ class AnswerField(Evaluator):
         return self.check.name or self.check.describe() if self.check is not None else ""
 
     @property
-    def asks_judge(self) -> bool:
-        return self.check is not None and self.check.asks_judge
-
-    @property
-    def calls_targets(self) -> bool:
-        return self.check is not None and self.check.calls_targets
-
-    @property
-    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
-        return ()
-
-    def walk(self) -> Iterator[Evaluator]:
-        yield self
-        if self.check is not None:
-            yield from self.check.walk()
+    def held_evaluators(self) -> Sequence[Evaluator]:
+        return () if self.check is None else (self.check,)
 
     def prepare(self, services: Services) -> Evaluator:
         return self.model_copy(update={"check": self.check and prepare(self.check, services)})
@@ -263,22 +250,17 @@ def _yaml_fault(text: str) -> str | None:
 
 def _fault_of_syntax(yaml: Any, text: str) -> str | None:
     """Return why a text is not YAML. Reads only its syntax: creates no object, and follows no alias."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth, anchors, has_data = 0, set(), False
-    for event in yaml.parse(text, Loader=loader):
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
+            return f"the alias *{event.anchor} has no anchor"
+        anchors.add(getattr(event, "anchor", None))
         if isinstance(event, yaml.CollectionStartEvent):
             depth, has_data = depth + 1, True
-            if depth > DEEPEST:
-                raise EvaluatorError(
-                    f"the answer is nested more than {DEEPEST} levels deep, which is not read", "config"
-                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in anchors:
-                return f"the alias *{event.anchor} has no anchor"
-        elif getattr(event, "anchor", None):
-            anchors.add(event.anchor)
+        if depth > DEEPEST:
+            raise EvaluatorError(f"the answer is nested more than {DEEPEST} levels deep, which is not read", "config")
     return None if has_data else "it is a text, and no mapping or list"
 
 

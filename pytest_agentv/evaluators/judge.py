@@ -16,7 +16,6 @@ from pytest_agentv.evaluators.answer_data import (
     Quotes,
     ask_judge,
     closed,
-    context_texts,
     listed,
     own_object,
     question_of,
@@ -24,7 +23,7 @@ from pytest_agentv.evaluators.answer_data import (
     reasoning_of,
     require_judge,
     section,
-    trace_texts,
+    texts_of_steps,
     unreadable,
 )
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
@@ -191,8 +190,7 @@ DEFAULT_TEMPLATE: Final = "\n\n".join(
 def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
     """Render the configured template, or the default one and what was looked up; then the trace if it is requested."""
     variables = build_variables(context)
-    seen = {} if config.prompt else context_texts(context)
-    seen |= trace_texts(context) if config.include_trace else {}
+    seen = texts_of_steps(context, looked_up=not config.prompt, include_trace=config.include_trace)
     said = ("candidate_answer", "output_messages", "retrieved_context")
     quotes = Quotes((*(variables[name] for name in said), *seen.values()))
     shown = {name: quotes.around(variables[name]) for name in said}
@@ -317,7 +315,7 @@ def build_rubrics_question(
 ) -> JudgeQuestion:
     """Return the sections of the case, then the rubrics."""
     case = context.case
-    seen = context_texts(context) | (trace_texts(context) if include_trace else {})
+    seen = texts_of_steps(context, include_trace=include_trace)
     quotes = Quotes((context.candidate_answer, *seen.values()))
     reference = [section("reference_answer", case.reference_answer)] if trim(case.reference_answer) else []
     sections = (

@@ -162,14 +162,19 @@ class Rouge(Likeness):
         examples=["rouge1"],
     )
 
-    @model_validator(mode="after")
-    def _can_be_reached(self) -> Self:
+    @field_validator("value")
+    @classmethod
+    def _has_words(cls, value: str) -> str:
         """Refuse a text that would score 0 even for an equal answer: the package sees no other letters."""
-        words = re.findall("[a-z0-9]+", self.value.lower())
-        if not words:
+        if not re.search("[a-z0-9]", value.lower()):
             message = "rouge counts words of the letters a to z and of digits only, and the text has none"
             raise ValueError(f"{message} (write bleu, levenshtein or similar)")
-        if self.variant == "rouge2" and len(words) == 1:
+        return value
+
+    @model_validator(mode="after")
+    def _has_pairs(self) -> Self:
+        """Refuse a text without a pair of words for the same reason."""
+        if self.variant == "rouge2" and len(re.findall("[a-z0-9]+", self.value.lower())) == 1:
             raise ValueError(f"rouge2 counts pairs of words, and {self.value!r} has one word (write variant: rouge1)")
         return self
 
@@ -179,8 +184,6 @@ class Rouge(Likeness):
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        """Score the answer. Raises `EvaluatorError` if rouge-score is not installed."""
-        require_package(self.kind, "rouge_score", "rouge-score")
         answer = context.candidate_answer
         return self.score(await run_in_thread(lambda: _f1(self.variant, self.value, answer), "agentv-rouge"))
 
@@ -219,8 +222,6 @@ class Bleu(Likeness):
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        """Score the answer. Raises `EvaluatorError` if sacrebleu is not installed."""
-        require_package(self.kind, "sacrebleu", "sacrebleu")
         answer = context.candidate_answer
         return self.score(await run_in_thread(lambda: _bleu(trim(self.value), trim(answer)), "agentv-bleu"))
 

@@ -467,17 +467,11 @@ def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
     if result.overflowed:
         return "was stopped because it printed too much"
     if result.exit_code < 0:
-        return f"was killed by {_signal_name(-result.exit_code)}"
+        names = {each.value: each.name for each in signal.Signals}
+        return f"was killed by {names.get(-result.exit_code, f'signal {-result.exit_code}')}"
     if result.exit_code:
         return f"exited with code {result.exit_code}"
     return f"printed what is {result.stdout_fault}" if result.stdout_fault else None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _reason(stdout: str, stderr: str) -> str:
@@ -538,13 +532,12 @@ def read_aggregate(stdout: str) -> Score:
 
 
 def _result(text: str) -> JsonObject:
+    found = json_object(text)
     if not text:
         raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
-    found = json_object(text)
-    if found is None:
-        raise ValueError(f"Code evaluator did not print one JSON object: {_EXPECTED}; it printed: {_head(text)}")
-    if "score" not in found:
-        raise ValueError(f"Code evaluator printed no `score`: {_EXPECTED}; it printed: {_head(text)}")
+    if found is None or "score" not in found:
+        fault = "did not print one JSON object" if found is None else "printed no `score`"
+        raise ValueError(f"Code evaluator {fault}: {_EXPECTED}; it printed: {_head(text)}")
     if not has_score(found):
         given = _head(compact_json(found["score"]))
         raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")

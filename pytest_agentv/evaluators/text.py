@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import CHARACTER_DIFFERS, FORM_DIFFERS
 from pytest_agentv.model.base import trim
@@ -76,6 +76,13 @@ def shown(text: str) -> str:
 def verdict(is_met: bool, hit: str, miss: str) -> Score:
     """Return 1 with a hit, or 0 with a miss."""
     return Score(1.0, hits=(hit,)) if is_met else Score(0.0, misses=(miss,))
+
+
+def all_or_nothing(findings: Iterable[tuple[bool, str]], reasoning: str | None = None) -> Score:
+    """Return 1 if all findings are hits, else 0. Each finding says first whether it is a hit."""
+    known = list(findings)
+    hits, misses = (tuple(text for is_hit, text in known if is_hit is kind) for kind in (True, False))
+    return Score(0.0 if misses else 1.0, hits=hits, misses=misses, reasoning=reasoning)
 
 
 Found: TypeAlias = Callable[[str, str], bool]
@@ -366,16 +373,15 @@ class Length(TextCheck):
         return ", ".join(f"{name} {limit}" for name, limit in self._limits())
 
     def check(self, answer: str) -> Score:
-        text = answer.strip()
+        return all_or_nothing(self._findings(answer.strip()))
+
+    def _findings(self, text: str) -> Iterator[tuple[bool, str]]:
         counts = {"words": len(text.split()), "chars": len(text), "lines": len(text.splitlines())}
-        hits: list[str] = []
-        misses: list[str] = []
         for name, limit in self._limits():
             bound, what = name.split("_")
             amount, noun = counts[what], "characters" if what == "chars" else what
             is_met, sign = (amount >= limit, "at least") if bound == "min" else (amount <= limit, "at most")
-            (hits if is_met else misses).append(f"has {amount} {noun[:-1] if amount == 1 else noun} ({sign} {limit})")
-        return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
+            yield is_met, f"has {amount} {noun[:-1] if amount == 1 else noun} ({sign} {limit})"
 
     def _limits(self) -> Iterator[tuple[str, int]]:
         """Yield each limit that is set, by its name."""
@@ -397,8 +403,6 @@ ERROR_SIGN: Final = re.compile(
     """
 )
 """Stack traces and lines that begin with an error keyword, as programs print them; prose about errors has none."""
-
-SHOWN_SIGN: Final = 100
 
 Keywords: TypeAlias = Annotated[
     Items[Text],
@@ -461,7 +465,7 @@ def error_sign(answer: str) -> str | None:
     if found is None:
         return None
     line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
-    return beginning(line, SHOWN_SIGN)
+    return beginning(line, 100)
 
 
 # Searches texts for the patterns of authors, with a time limit, so that a bad pattern cannot stop the run.
@@ -476,17 +480,7 @@ SECONDS_HELD_UP: Final = 0.25
 AT_ONCE: Final = 0.02
 """How long a search may block the other cases, in seconds. A longer search continues in a thread."""
 
-_NAMED_ELSEWHERE: Final = re.compile(r"\(\?<([^\W\d]\w*)>")
-"""A group with a name, as JavaScript and other languages write it."""
 _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
-_REFERENCE: Final = re.compile(r"\\[1-9]|\(\?P=|\(\?\(")
-_MOST: Final = 2**32 - 2
-"""The highest count of a repetition. It is more than the characters of any answer."""
-_ENDLESS: Final = re.compile(
-    r"(?P<kept>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\?\+|\{\d*,?\d+\}\+)|(?:(?P<sign>[*+])|\{(?P<least>\d*),\})(?P<way>[?+]?)",
-    re.DOTALL,
-)
-"""A repetition without limit, such as "+", "*?" and "{2,}+", or what only looks like one."""
 
 
 def check_pattern(pattern: str, flags: str = "") -> str | None:
@@ -496,9 +490,7 @@ def check_pattern(pattern: str, flags: str = "") -> str | None:
             warnings.simplefilter("error")
             re.compile(pattern, _flags(re, flags))
     except re.error as error:
-        found = _NAMED_ELSEWHERE.search(pattern)
-        hint = f" (did you mean '(?P<{found[1]}>…)'?)" if found and "unknown extension ?<" in str(error) else ""
-        return f"{pattern!r} is no regular expression: {error}{hint}"
+        return f"{pattern!r} is no regular expression: {error}"
     except (Warning, OverflowError, RecursionError) as error:
         return f"{pattern!r} is no clear regular expression: {error}"
     try:
@@ -534,20 +526,8 @@ def _compiled(pattern: str, flags: str) -> Any:
 
 
 def _same_language(pattern: str) -> str:
-    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately.
-
-    If the text of a group counts, limit all repetitions. Without a limit, the package does not come back to a place,
-    even if a group has another text then.
-    """
-    escaped = _BRACE.sub(lambda found: found[1] or r"\{", pattern)
-    return _ENDLESS.sub(_limited, escaped) if _REFERENCE.search(pattern) else escaped
-
-
-def _limited(found: re.Match[str]) -> str:
-    if found["kept"]:
-        return found["kept"]
-    least = found["least"] or ("1" if found["sign"] == "+" else "0")
-    return f"{{{least},{_MOST}}}{found['way']}"
+    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately."""
+    return _BRACE.sub(lambda found: found[1] or r"\{", pattern)
 
 
 def _flags(module: Any, letters: str) -> int:
@@ -558,10 +538,6 @@ def _flags(module: Any, letters: str) -> int:
 
 LETTERS: Final = "aimsx"
 _FLAGS: Final = {"type": "string", "pattern": f"^[{LETTERS}]+$"}
-_LITERAL: Final = re.compile(r"/((?:[^/\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])+)/((?:([dgimsuvy])(?!.*\3))*)", re.DOTALL)
-"""A pattern as JavaScript writes it: `/yes|no/i`. No flag is there twice: `/dev/sdd` is a path."""
-_SURE_FLAGS: Final = re.compile("[gim]+")
-"""Flags that few paths end with, unlike `/dev/sd`, `/api/v`, `/usr/my`."""
 
 
 def _letters(value: str) -> str:
@@ -570,21 +546,9 @@ def _letters(value: str) -> str:
     return value
 
 
-def _checked_pattern(value: str, info: ValidationInfo) -> str:
-    fault = check_pattern(value)
-    if fault:
+def _checked_pattern(value: str) -> str:
+    if fault := check_pattern(value):
         raise ValueError(fault)
-    scope = scope_of(info)
-    literal = _LITERAL.fullmatch(value)
-    if scope is not None and literal is not None:
-        flags = "".join(letter for letter in literal[2] if letter in LETTERS)
-        place = scope.place.at("value")
-        # It may be a path, for which a strict run must not fail.
-        note = place.warn if _SURE_FLAGS.fullmatch(literal[2]) else place.suggest
-        note(
-            f"{value!r} looks for the slashes too",
-            f"write the pattern without them: {literal[1]}" + (f", and flags: {flags}" if flags else ""),
-        )
     return value
 
 
@@ -593,7 +557,8 @@ class Regex(Evaluator):
 
     The package `regex` searches, because it can be stopped. It differs from `re` in details: `\w` matches combining
     marks, and does not match `²` or `½`; `\s` does not match the control characters 1C to 1F; `\B` matches an empty
-    answer; with `flags: i`, `I` does not match `İ`, and `i` does not match the dotless i.
+    answer; a reference such as `\1` to a group that is repeated may find less; with `flags: i`, `I` does not match
+    `İ`, and `i` does not match the dotless i.
     """
 
     kind = "regex"

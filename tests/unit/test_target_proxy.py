@@ -78,7 +78,8 @@ async def exchange(proxy: TargetProxy, request: bytes) -> tuple[int, dict[str, s
 
 def encode(proxy: TargetProxy, method: str, path: str, body: Any = None, token: str | None = None) -> bytes:
     content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\nConnection: close\r\nauthorization: Bearer {token or proxy.token}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\nConnection: close\r\n"
+    head += f"authorization: Bearer {token or proxy.token}\r\n"
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
@@ -236,7 +237,8 @@ def test_calls_at_the_same_time_do_not_exceed_the_limit():
 def test_a_body_may_come_in_chunks():
     async def run() -> Any:
         async with opened(1) as proxy:
-            head = f"POST /invoke HTTP/1.1\r\nHost: x\r\nauthorization: Bearer {proxy.token}\r\nTransfer-Encoding: chunked\r\n\r\n"
+            head = f"POST /invoke HTTP/1.1\r\nHost: x\r\nauthorization: Bearer {proxy.token}\r\n"
+            head += "Transfer-Encoding: chunked\r\n\r\n"
             chunks = b'd;x=y\r\n{"question": \r\n4\r\n"q"}\r\n0\r\nTrailer: t\r\n\r\n'
             return await exchange(proxy, head.encode() + chunks)
 
