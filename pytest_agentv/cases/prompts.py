@@ -237,10 +237,10 @@ def build_preread(
         links = [f"* [{PurePath(path).name}]({file_uri(path)})" for path in paths]
         first += [heading, *links[:-1], f"{links[-1]}."] if links else []
     if first:
-        first.append(
-            "Should one of them not be there, reply with `ERROR: missing-file <filename>` and do nothing else."
-        )
-        first.append("Once you have read them, follow your system_instructions to answer the user query below.")
+        first += [
+            "Should one of them not be there, reply with `ERROR: missing-file <filename>` and do nothing else.",
+            "Once you have read them, follow your system_instructions to answer the user query below.",
+        ]
     return "\n\n".join(filter(None, ["\n".join(first), "[[ ## user_query ## ]]", trim(question)]))
 
 

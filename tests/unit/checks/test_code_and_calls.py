@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Services
 from pytest_agentv.model.messages import UNNAMED, Message, ToolCall, TraceEvent
 from pytest_agentv.model.results import unmet_required
@@ -342,8 +343,9 @@ def test_a_check_loads_no_library_that_it_does_not_need():
 @pytest.mark.parametrize(("kind", "package"), [("rouge", "rouge-score"), ("bleu", "sacrebleu")])
 def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     monkeypatch.setattr("pytest_agentv.evaluators.likeness.find_spec", lambda _: None)
-    result = bench.judged({kind: "x"}, "x")
-    assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+    with pytest.raises(EvaluatorError) as caught:
+        bench.one({kind: "x"}).prepare(Services())
+    assert str(caught.value) == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
 
 
 @pytest.mark.parametrize("check", ["similar", "not-similar"])
