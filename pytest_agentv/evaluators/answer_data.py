@@ -171,9 +171,6 @@ def json_equal(left: Json, right: Json) -> bool:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FEEDBACK_LIMIT: Final = 4
-"""The most hits, and the most misses, of a model's judgement."""
-
 REPLY_CONTRACT: Final = """\
 Reply with exactly one JSON object and no text before or after it:
 {"score": 0.0, "hits": ["..."], "misses": ["..."], "reasoning": "..."}
@@ -310,8 +307,8 @@ def read_judgement(reply: str, question: JudgeQuestion) -> Score:
         return unreadable(reply, "The `score` of the judge's reply is no number from 0 to 1.")
     return Score(
         clamp_score(score),
-        hits=feedback(found.get("hits"), FEEDBACK_LIMIT),
-        misses=feedback(found.get("misses"), FEEDBACK_LIMIT),
+        hits=feedback(found.get("hits"), 4),
+        misses=feedback(found.get("misses"), 4),
         reasoning=reasoning_of(found),
     )
 

@@ -171,14 +171,14 @@ class Evaluator(Kind):
         return {key: value}
 
     @property
-    def held_evaluators(self) -> "Sequence[Evaluator]":
+    def _held(self) -> "Sequence[Evaluator]":
         """The evaluators that it calls."""
         return ()
 
     @property
     def asks_judge(self) -> bool:
         """Whether it asks a model, so that the target needs a judge."""
-        return any(each.asks_judge for each in self.held_evaluators)
+        return any(each.asks_judge for each in self._held)
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
@@ -196,15 +196,15 @@ class Evaluator(Kind):
         return None
 
     def walk(self) -> "Iterator[Evaluator]":
-        """Yield the evaluator and those that it calls, at every depth."""
+        """Yield the evaluator and its members."""
         yield self
-        for each in self.held_evaluators:
+        for each in self._held:
             yield from each.walk()
 
     @property
     def calls_targets(self) -> bool:
         """Whether one of its scripts may call targets."""
-        return any(each.calls_targets for each in self.held_evaluators)
+        return any(each.calls_targets for each in self._held)
 
 
 def scope_of(info: ValidationInfo) -> Scope | None:

@@ -143,7 +143,9 @@ class ToolCalled(Evaluator):
         return count > 0 if self.times is None else count == self.times
 
 
-_LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
+_LIMITS: Final = ("forbidden", "maximums", "no_tools", "max_calls")
+_READS: Final = {"any_order": "minimums", "in_order": "expected", "exact": "expected"}
+"""The key that each mode reads."""
 
 
 class ToolTrajectory(Evaluator):
@@ -181,25 +183,20 @@ class ToolTrajectory(Evaluator):
 
     @model_validator(mode="after")
     def _needs_what_its_mode_reads(self) -> Self:
+        has_limit = any(getattr(self, key) is not None for key in _LIMITS)
         if self.mode is None:
-            if all(getattr(self, key) is None for key in _LIMITS):
+            if not has_limit:
                 raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
-            return self
-        needed = "minimums" if self.mode == "any_order" else "expected"
-        has_limit = self.mode == "any_order" and any(getattr(self, key) is not None for key in _LIMITS)
-        if getattr(self, needed) is None and not has_limit:
-            raise ValueError(f"mode {self.mode} needs the key '{needed}'")
+        elif getattr(self, _READS[self.mode]) is None and not (has_limit and self.mode == "any_order"):
+            raise ValueError(f"mode {self.mode} needs the key '{_READS[self.mode]}'")
         return self
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
-        if self.mode is None:
-            for key in ("minimums", "expected"):
-                if getattr(self, key) is not None:
-                    yield key, f"write mode: {'any_order' if key == 'minimums' else 'in_order'} beside it"
-            return
-        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
-        if getattr(self, other) is not None:
-            yield other, f"mode {self.mode} reads '{needed}' only"
+        for key, mode in (("minimums", "any_order"), ("expected", "in_order")):
+            if getattr(self, key) is not None and self.mode is None:
+                yield key, f"write mode: {mode} beside it"
+            elif getattr(self, key) is not None and self.mode is not None and _READS[self.mode] != key:
+                yield key, f"mode {self.mode} reads '{_READS[self.mode]}' only"
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:

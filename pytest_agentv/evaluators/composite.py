@@ -67,9 +67,7 @@ def _resting_on(results: Results, score: Score, weight: float | None, request: J
 class Aggregator(Kind):
     """Combines the members' results into one score."""
 
-    @property
-    def asks_judge(self) -> bool:
-        return False
+    asks_judge: ClassVar[bool] = False
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
@@ -127,6 +125,7 @@ class LlmAggregator(Aggregator):
     """A model that is shown the members' results and judges."""
 
     kind = "llm_judge"
+    asks_judge = True
     hints: ClassVar[Mapping[str, str]] = NO_MODEL
 
     prompt: Text | None = Field(default=None, description="a file, or a text with `{{ EVALUATOR_RESULTS_JSON }}`")
@@ -141,10 +140,6 @@ class LlmAggregator(Aggregator):
         if template is not None:
             check_aggregator_template(template, scope.place)
         return self.model_copy(update={"prompt": template and template.text, "prompt_path": None})
-
-    @property
-    def asks_judge(self) -> bool:
-        return True
 
     async def combine(self, results: Results, context: Context) -> Score:
         judge = require_judge(context.services, "a composite's `llm_judge` aggregator")
@@ -223,7 +218,7 @@ class Composite(Evaluator):
         return self.aggregator.scripts
 
     @property
-    def held_evaluators(self) -> Sequence[Evaluator]:
+    def _held(self) -> Sequence[Evaluator]:
         return self.evaluators
 
     @property

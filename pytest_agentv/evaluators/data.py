@@ -49,7 +49,7 @@ from pytest_agentv.model.base import (
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Part, Text, definition, expected
 from pytest_agentv.model.results import Score, weighted_mean
-from pytest_agentv.model.secrets import masked
+from pytest_agentv.model.secrets import beginning
 
 # Checks of data: equal, a part, YAML, XML.
 
@@ -178,7 +178,7 @@ class AnswerField(Evaluator):
         return self.check.name or self.check.describe() if self.check is not None else ""
 
     @property
-    def held_evaluators(self) -> Sequence[Evaluator]:
+    def _held(self) -> Sequence[Evaluator]:
         return () if self.check is None else (self.check,)
 
     def prepare(self, services: Services) -> Evaluator:
@@ -407,8 +407,7 @@ def _validator(schema: str) -> Any:
 
 def _fault(error: Any) -> str:
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    text = masked(error.message)
-    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    text = beginning(error.message, _SHOWN)
     return f"{where.removeprefix('.')}: {text}" if where else text
 
 
@@ -492,10 +491,17 @@ class ContainsJson(JsonCheck):
 # `field_accuracy`: fields of a JSON answer, compared one by one with the expected data (agentv-formats 6.8).
 
 
-def _date_format(value: str) -> str:
-    if not is_date_format(value):
-        raise expected(f"a date format ({KNOWN_PARTS}), such as DD/MM/YYYY")
-    return value
+def _date_format(written: str) -> str:
+    """Return a format that reads the date that it writes. Without a day, it is the first of the month."""
+    form, first_of_a_month = _of_strptime(written), date(2024, 12, 1)
+    try:
+        is_format = datetime.strptime(first_of_a_month.strftime(form), form).date() == first_of_a_month
+    except (ValueError, re.error):  # a part that is there twice makes a wrong pattern
+        is_format = False
+    if not is_format:  # formats of `strptime` are read as well
+        parts = "YYYY or YY, MMMM, MMM, MM or M, DD or D, and separators"
+        raise expected(f"a date format ({parts}), such as DD/MM/YYYY")
+    return written
 
 
 DateFormat: TypeAlias = Annotated[Text, AfterValidator(_date_format)]
@@ -523,10 +529,6 @@ class FieldCheck(Part):
         for key, match in readers.items():
             if key in self.model_fields_set and self.match != match:
                 yield key, f"it belongs to match: {match}"
-
-
-SHOWN_FINDINGS: Final = 4
-"""The most hits, and the most misses, that are listed. The reasoning counts all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -606,8 +608,7 @@ class FieldAccuracy(Evaluator):
             wanted = read_path(data, check.path)
             is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
             counts = check.weight or self.aggregation != "weighted_average"
-            what = unreadable_as(check, wanted) if counts and wanted is not ABSENT and not is_left_out else None
-            if what is not None:
+            if wanted is not ABSENT and counts and not is_left_out and (what := unreadable_as(check, wanted)):
                 faults.append(f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}")
         return faults
 
@@ -629,22 +630,17 @@ def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence
     misses = [finding.text for finding in findings if not finding.matched]
     weighed = [(float(finding.matched), finding.weight) for finding in findings]
     nothing_counts = is_mean and not any(finding.weight for finding in findings)
+    # A field that is wrong for certain fails all of them. Else the score lacks the values that cannot be read.
+    is_certain = not is_mean and any(not finding.matched and not finding.is_unread for finding in findings)
+    unread = [finding.text for finding in findings if finding.is_unread and (finding.weight or not is_mean)]
     return Score(
         weighted_mean(weighed) if is_mean else float(not misses),
-        hits=tuple(hits[:SHOWN_FINDINGS]),
-        misses=tuple(misses[:SHOWN_FINDINGS]),
+        hits=tuple(hits[:4]),  # the reasoning counts all of them
+        misses=tuple(misses[:4]),
         reasoning=f"{len(hits)}/{len(findings)} fields matched",
         unknown="No field of the answer counts: each weighs 0, or is optional and missing" if nothing_counts else None,
-        unchecked=_unchecked(findings, is_mean=is_mean),
+        unchecked="; ".join(unread) or None if not is_certain else None,
     )
-
-
-def _unchecked(findings: Sequence[FieldFinding], *, is_mean: bool) -> str | None:
-    """Return which values of the answer the score lacks, because they cannot be read; None: the score is certain."""
-    if not is_mean and any(not finding.matched and not finding.is_unread for finding in findings):
-        return None
-    unread = [finding.text for finding in findings if finding.is_unread and (finding.weight or not is_mean)]
-    return "; ".join(unread) or None
 
 
 def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFinding:
@@ -657,21 +653,33 @@ def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFind
         return FieldFinding(False, f"{path} (required, missing)", check.weight)
     if given is ABSENT:
         return FieldFinding(True, f"{path}: optional field missing", 0.0)
-    match check.match:
-        case "exact":
-            return _compare_exactly(check, given, wanted)
-        case "numeric_tolerance":
-            return _compare_numbers(check, given, wanted)
-        case "date":
-            return _compare_dates(check, given, wanted)
+    got, goal = read_as(check, given), read_as(check, wanted)
+    if check.match == "exact":
+        is_met, note = json_equal(got, goal), _difference(got, goal)
+    elif got is None or goal is None:
+        side = "candidate" if got is None else "expected"
+        note = f"unparseable {side} date" if check.match == "date" else "non-numeric value"
+        return FieldFinding(False, f"{path} ({note})", check.weight, is_unread=got is None)
+    elif check.match == "date":
+        is_met, note = got == goal, f"date mismatch: got {got}, expected {goal}"
+    else:
+        is_met, note = _compare_numbers(check, got, goal)
+    says_more = not is_met or check.match == "numeric_tolerance"
+    return FieldFinding(is_met, f"{path} ({note})" if says_more else path, check.weight)
 
 
-def _compare_exactly(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    if json_equal(given, wanted):
-        return FieldFinding(True, check.path, check.weight)
+def read_as(check: FieldCheck, value: Json) -> Any:
+    """Return a value as a check compares it: as it is, as a number or as a date; None if it is no such value."""
+    if check.match == "numeric_tolerance":
+        return parse_number(value)
+    if check.match == "date":
+        return parse_date(value, check.formats or ()) if isinstance(value, str) else None
+    return value
+
+
+def _difference(given: Json, wanted: Json) -> str:
     got, expected = _type_name(given), _type_name(wanted)
-    reason = "value mismatch" if got == expected else f"type mismatch: got {got}, expected {expected}"
-    return FieldFinding(False, f"{check.path} ({reason})", check.weight)
+    return "value mismatch" if got == expected else f"type mismatch: got {got}, expected {expected}"
 
 
 def _type_name(value: Json) -> str:
@@ -681,46 +689,27 @@ def _type_name(value: Json) -> str:
     return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else "object"
 
 
-def _compare_numbers(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    number, goal = parse_number(given), parse_number(wanted)
-    if number is None or goal is None:
-        return FieldFinding(False, f"{check.path} (non-numeric value)", check.weight, is_unread=number is None)
+def _compare_numbers(check: FieldCheck, number: float, goal: float) -> tuple[bool, str]:
     if not (math.isfinite(number) and math.isfinite(goal)):
-        return FieldFinding(False, f"{check.path} (invalid numeric value)", check.weight)
+        return False, "invalid numeric value"
     share = abs(goal) if check.relative and goal else 1
     difference = abs(number - goal)
     # As floats, 0.8 and 0.7 are not exactly 0.1 apart.
     rounding = sum(math.ulp(each) for each in (number, goal) if type(each) is float)
     if (difference - rounding) / share <= check.tolerance * (1 + 1e-9):
-        return FieldFinding(True, f"{check.path} (within tolerance: diff={format_fixed(difference, 2)})", check.weight)
+        return True, f"within tolerance: diff={format_fixed(difference, 2)}"
     shown = format_fixed(difference, digits_apart(difference, check.tolerance * share, 2))
     part = "" if share == 1 else f" of {format_number(share)}"
-    reason = f"outside tolerance: diff={shown}, tolerance={format_number(check.tolerance)}{part}"
-    return FieldFinding(False, f"{check.path} ({reason})", check.weight)
-
-
-def _compare_dates(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    got, goal = _read_date(check, given), _read_date(check, wanted)
-    if got is None or goal is None:
-        side = "candidate" if got is None else "expected"
-        return FieldFinding(False, f"{check.path} (unparseable {side} date)", check.weight, is_unread=got is None)
-    if got == goal:
-        return FieldFinding(True, check.path, check.weight)
-    return FieldFinding(False, f"{check.path} (date mismatch: got {got}, expected {goal})", check.weight)
-
-
-def _read_date(check: FieldCheck, value: Json) -> date | None:
-    return parse_date(value, check.formats or ()) if isinstance(value, str) else None
+    return False, f"outside tolerance: diff={shown}, tolerance={format_number(check.tolerance)}{part}"
 
 
 def unreadable_as(check: FieldCheck, wanted: Json) -> str | None:
     """Return what an expected value should be, but cannot be read as; None if it can."""
+    value = read_as(check, wanted)
     if check.match == "numeric_tolerance":
-        number = parse_number(wanted)
-        return None if number is not None and math.isfinite(number) else "number"
-    if check.match == "date" and _read_date(check, wanted) is None:
-        return "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
-    return None
+        return None if value is not None and math.isfinite(value) else "number"
+    is_unread = check.match == "date" and value is None
+    return "date that can be read (2025-01-15 can, and dates in the listed `formats`)" if is_unread else None
 
 
 def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
@@ -766,21 +755,8 @@ def _text_of(item: Json) -> str | None:
 
 # The dates and numbers of fields.
 
-KNOWN_PARTS: Final = "YYYY or YY, MMMM, MMM, MM or M, DD or D, and separators"
-"""What a format may consist of, for messages. Those of `strptime` are read as well."""
-
 _PART: Final = re.compile(r"y{4}|yy|m{1,4}|dd?", re.IGNORECASE)
 _PARTS: Final = {"yyyy": "%Y", "yy": "%y", "mmmm": "%B", "mmm": "%b", "mm": "%m", "m": "%m", "dd": "%d", "d": "%d"}
-_FIRST_OF_A_MONTH: Final = date(2024, 12, 1)
-
-
-def is_date_format(written: str) -> bool:
-    """Whether a format reads the date that it writes. Without a day, it is the first of the month."""
-    form = _of_strptime(written)
-    try:
-        return datetime.strptime(_FIRST_OF_A_MONTH.strftime(form), form).date() == _FIRST_OF_A_MONTH
-    except (ValueError, re.error):  # a part that is there twice makes a wrong pattern
-        return False
 
 
 def _of_strptime(written: str) -> str:

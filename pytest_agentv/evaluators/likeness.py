@@ -23,6 +23,9 @@ from pytest_agentv.runtime.user_code import run_in_thread
 class Likeness(Evaluator):
     """A measure of how alike the answer and a text are: 1 for equal texts."""
 
+    package: ClassVar[str | None] = None
+    """The package of the extra `text` that it needs."""
+
     value: Text = Field(
         description="the text that the answer is compared with; whitespace around both is ignored",
         examples=["The tent costs 120 euros."],
@@ -50,6 +53,12 @@ class Likeness(Evaluator):
 
     def required_score(self, threshold: float) -> float:
         return threshold if self.threshold is None else 1.0
+
+    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
+        if self.package is not None and find_spec(self.package.replace("-", "_")) is None:
+            message = f"`{self.kind}` needs the package {self.package}: pip install 'pytest-agentv[text]'"
+            raise EvaluatorError(message, kind="config")
+        return self
 
     def score(self, similarity: float) -> Score:
         """Return the score of a similarity."""
@@ -149,6 +158,7 @@ class Rouge(Likeness):
     """
 
     kind = "rouge"
+    package = "rouge-score"
     examples = (
         {
             "answer": "The tent is sold for 120 euros.",
@@ -178,10 +188,6 @@ class Rouge(Likeness):
             raise ValueError(f"rouge2 counts pairs of words, and {self.value!r} has one word (write variant: rouge1)")
         return self
 
-    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
-        require_package(self.kind, "rouge_score", "rouge-score")
-        return self
-
     @or_sync
     async def evaluate(self, context: Context) -> Score:
         answer = context.candidate_answer
@@ -209,16 +215,13 @@ class Bleu(Likeness):
     """The answer shares word sequences with a text: BLEU, a measure for translations, by the package sacrebleu."""
 
     kind = "bleu"
+    package = "sacrebleu"
     examples = (
         {
             "answer": "The tent costs 120 euros today.",
             "assert": [{"bleu": "The tent costs 120 euros.", "threshold": 0.5}],
         },
     )
-
-    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
-        require_package(self.kind, "sacrebleu", "sacrebleu")
-        return self
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
@@ -230,10 +233,3 @@ def _bleu(reference: str, answer: str) -> float:
     from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
 
     return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)
-
-
-def require_package(kind: str, module: str, package: str) -> None:
-    """Raise `EvaluatorError` that says what to install where a package of the extra `text` is missing."""
-    if find_spec(module) is None:
-        message = f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
-        raise EvaluatorError(message, kind="config")

@@ -24,7 +24,7 @@ from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, json_fault, own_copy, unshared
 from pytest_agentv.model.kind import Part, Text
 from pytest_agentv.model.results import EvaluatorResult, Score
-from pytest_agentv.model.secrets import beginning, masked
+from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.python import import_callable
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 
@@ -344,8 +344,7 @@ def _texts(value: Json) -> tuple[str, ...]:
 
 def _number(value: Any, what: str) -> float:
     if not is_number(value) or not math.isfinite(value) or not 0 <= value <= 1:
-        shown = masked(repr(value))
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        shown = beginning(repr(value), _SHOWN)
         wanted = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
         raise EvaluatorError(f"{what} {shown}, expected {wanted}", "config")
     return float(value)

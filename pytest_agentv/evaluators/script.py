@@ -125,36 +125,35 @@ class TargetProxy:
             await self._runner.cleanup()
 
     async def _serve(self, request: "web.Request") -> "web.Response":
+        """Answer a request. A failure becomes a response; only a cancellation is raised."""
         from aiohttp import web  # noqa: PLC0415 - imported when the proxy was opened
 
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
         task.add_done_callback(self._open.discard)
-        status, body = await self.respond(request)
-        response = web.Response(status=status, headers=_HEADERS)
-        if body:
-            response.text, response.content_type = body, "application/json"
+        if request.method == "OPTIONS":
+            response = web.Response(status=204, headers=_HEADERS)
+        else:
+            status, text = await self._reply(request, await request.read())
+            response = web.Response(status=status, headers=_HEADERS, text=text, content_type="application/json")
         response.force_close()
         return response
 
-    async def respond(self, request: "web.Request") -> tuple[int, str]:
-        """Return the status and the JSON for a request. A failure becomes a response; only a cancellation is raised."""
-        if request.method == "OPTIONS":
-            return 204, ""
+    async def _reply(self, request: "web.Request", body: bytes) -> tuple[int, str]:
         authorization = request.headers.get("authorization", "")
-        if not hmac.compare_digest(authorization.encode(errors="replace"), f"Bearer {self.token}".encode()):
-            return _error(401, "Unauthorized")
-        route = self._routes.get((request.method, request.raw_path))
-        if route is None:
-            return _error(404, "Not found")
-        body = await request.read()
         try:
+            if not hmac.compare_digest(authorization.encode(errors="replace"), f"Bearer {self.token}".encode()):
+                raise _RefusedError(401, "Unauthorized")
+            route = self._routes.get((request.method, request.raw_path))
+            if route is None:
+                raise _RefusedError(404, "Not found")
             return 200, json.dumps(await route(body), allow_nan=False)
         except _RefusedError as refusal:
-            return _error(refusal.status, str(refusal))
+            status, message = refusal.status, str(refusal)
         except Exception as error:  # noqa: BLE001 - providers of plugins may raise anything; the script gets the error
-            return _error(500, str(error) or type(error).__name__)
+            status, message = 500, str(error) or type(error).__name__
+        return status, json.dumps({"error": message})
 
     async def _info(self, _body: bytes) -> Json:
         """Source: scenario "Code judge queries proxy info"."""
@@ -250,10 +249,6 @@ def _parse(body: bytes) -> Json:
         raise _RefusedError(400, f"Invalid JSON: {error}") from None
 
 
-def _error(status: int, message: str) -> tuple[int, str]:
-    return status, json.dumps({"error": message})
-
-
 # `code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5).
 #
 # A judge that prints something else than a result, cannot be started, takes too long or exits with an error has not
@@ -265,14 +260,11 @@ STDERR_LIMIT: Final = 2000
 OUTPUT_LIMIT: Final = 10_000
 """Characters of unusable output that the record keeps."""
 
-SCRIPT_LIMIT: Final = 200
-"""Characters of a script that a message holds."""
-
 SDK_FAILURE: Final = "Evaluation failed: "
 """The beginning of the reasoning that the SDK prints before it exits with 1."""
 
-SHOWN_OUTPUT: Final = 200
-"""Characters of wrong output that a message shows."""
+SHOWN: Final = 200
+"""Characters of a script, or of wrong output, that a message shows."""
 
 DEFAULT_PROXY_CALLS: Final = 50
 COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
@@ -449,8 +441,7 @@ async def run_judge_script(
 
 def show_script(script: Sequence[str]) -> str:
     """Return the command for a message. A command that was written as a string stays unchanged."""
-    text = masked(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script))
-    return text if len(text) <= SCRIPT_LIMIT else f"{text[:SCRIPT_LIMIT]}…"
+    return beginning(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script), SHOWN)
 
 
 def cut(output: str) -> str:
@@ -537,9 +528,9 @@ def _result(text: str) -> JsonObject:
         raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
     if found is None or "score" not in found:
         fault = "did not print one JSON object" if found is None else "printed no `score`"
-        raise ValueError(f"Code evaluator {fault}: {_EXPECTED}; it printed: {_head(text)}")
+        raise ValueError(f"Code evaluator {fault}: {_EXPECTED}; it printed: {beginning(text, SHOWN)}")
     if not has_score(found):
-        given = _head(compact_json(found["score"]))
+        given = beginning(compact_json(found["score"]), SHOWN)
         raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")
     return found
 
@@ -549,15 +540,11 @@ def _details(value: Json) -> JsonObject | None:
     details = json_object(value) if isinstance(value, str) else value
     if value is None or isinstance(details, dict):
         return details
-    given = _head(compact_json(value))
+    given = beginning(compact_json(value), SHOWN)
     raise ValueError(
         f"Code evaluator printed `details` that are no JSON object: {given}; "
         'print a mapping such as {"reason": "…"}, or leave them out'
     )
-
-
-def _head(text: str) -> str:
-    return beginning(text, SHOWN_OUTPUT)
 
 
 _BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)

@@ -248,6 +248,23 @@ class IContainsAny(TextsCheck):
         return any_of(self.value, answer.casefold(), is_in_folded)
 
 
+def _begins(wanted: str, answer: str) -> bool:
+    return answer.startswith(wanted)
+
+
+def _ends(wanted: str, answer: str) -> bool:
+    return answer.endswith(wanted)
+
+
+def at_edge(verb: str, value: str, answer: str, edge: slice, found: Found) -> Score:
+    """Score 1 if a text is at an edge of the answer."""
+    text, wanted = trim(answer), trim(value)
+    if found(wanted, text):
+        return verdict(True, f"{verb} with {shown(wanted)}", "")
+    held = masked(text)[edge]  # the masker could not find half a secret later
+    return verdict(False, "", f"{verb} with {shown(held)}, not {shown(wanted)}{other_form(wanted, text, found)}")
+
+
 class StartsWith(TextCheck):
     """The answer begins with a text."""
 
@@ -259,12 +276,7 @@ class StartsWith(TextCheck):
     )
 
     def check(self, answer: str) -> Score:
-        text, wanted = trim(answer), trim(self.value)
-        if text.startswith(wanted):
-            return verdict(True, f"starts with {shown(wanted)}", "")
-        begin = masked(text)[: len(wanted)]  # the masker could not find half a secret later
-        form = other_form(wanted, text, lambda begin, whole: whole.startswith(begin))
-        return verdict(False, "", f"starts with {shown(begin)}, not {shown(wanted)}{form}")
+        return at_edge("starts", self.value, answer, slice(len(trim(self.value))), _begins)
 
 
 class EndsWith(TextCheck):
@@ -276,12 +288,7 @@ class EndsWith(TextCheck):
     value: Edge = Field(description="how the answer ends; whitespace around both is ignored", examples=["Kind regards"])
 
     def check(self, answer: str) -> Score:
-        text, wanted = trim(answer), trim(self.value)
-        if text.endswith(wanted):
-            return verdict(True, f"ends with {shown(wanted)}", "")
-        end = masked(text)[-len(wanted) :]  # the masker could not find half a secret later
-        form = other_form(wanted, text, lambda ending, whole: whole.endswith(ending))
-        return verdict(False, "", f"ends with {shown(end)}, not {shown(wanted)}{form}")
+        return at_edge("ends", self.value, answer, slice(-len(trim(self.value)), None), _ends)
 
 
 class Word(TextCheck):

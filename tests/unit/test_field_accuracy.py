@@ -15,7 +15,6 @@ from pytest_agentv.evaluators.data import (
     FieldAccuracy,
     FieldCheck,
     expected_data,
-    is_date_format,
     parse_date,
     parse_number,
     score_fields,
@@ -332,7 +331,6 @@ def test_a_format_that_is_none_is_an_error(written):
 
 @given(st.text(max_size=12) | st.text("YyMmDd%/.- bBaAHT:", max_size=16))
 def test_any_text_is_a_format_or_none_a_date_or_none_and_an_answer(text):
-    assert isinstance(is_date_format(text), bool)
     assert isinstance(parse_date(text), date | None)
     assert score_of([exact("a")], text, {"a": 1}).value in (0.0, 1.0)
 
