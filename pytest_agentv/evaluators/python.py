@@ -112,11 +112,8 @@ def recordable(score: Any, what: str) -> Any:
         if not -ROUNDING <= member.score <= 1 + ROUNDING:
             found = f"the score of its member {member.name!r} is {member.score}"
             raise EvaluatorError(f"{refused} {found}: expected a number from 0 to 1")
-        for name, data in (
-            ("evaluator_provider_request", member.evaluator_provider_request),
-            ("details", member.details),
-        ):
-            held[f"the `{name}` of its member {member.name!r}"] = data
+        for name in ("evaluator_provider_request", "details"):
+            held[f"the `{name}` of its member {member.name!r}"] = getattr(member, name)
     for name, data in held.items():
         if fault := json_fault(data):
             raise EvaluatorError(f"{refused} {name} {fault}")

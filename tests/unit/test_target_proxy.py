@@ -279,7 +279,6 @@ def test_a_body_beyond_the_limit_is_refused(monkeypatch):
     "request_bytes",
     [
         b"nonsense\r\n\r\n",
-        b"GET /info HTTP/1.1\r\n\r\n",
         b"POST /invoke HTTP/1.1\r\nContent-Length: x\r\n\r\n",
         b"POST /invoke HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         b"POST /invoke HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
