@@ -67,22 +67,24 @@ class Asgi(Service):
     )
 
     def open(self, environment: TargetEnvironment) -> ServiceProvider:
-        transport = AppTransport(self, environment)
-        return ServiceProvider(self, f"http://{HOST}{self.path}", environment, transport, reads_environ=True)
+        return AppProvider(self, environment)
 
     @property
     def sources(self) -> Sources:
         return Sources(callable=self.app)
 
 
-class AppTransport:
+class AppProvider(ServiceProvider):
     """Calls an application on the loop for user code. Its lifespan is from the first request to the end of the run."""
 
+    reads_environ = True
+
     def __init__(self, settings: Asgi, environment: TargetEnvironment) -> None:
+        super().__init__(settings, f"http://{HOST}{settings.path}", environment)
         path = environment.target.path
         self._app_name = settings.app
         self._folder = Path.cwd() if path is None else Path(path).parent
-        self._label = f"target {environment.name!r}: {settings.app}"
+        self._app_label = f"target {environment.name!r}: {settings.app}"
         self._start_label = f"{environment.where}: {settings.app}"
         """The beginning of messages about the target's definition."""
         self._lock = asyncio.Lock()
@@ -96,9 +98,9 @@ class AppTransport:
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send one request. Raises `RequestError`, and `ProviderError` for an exception of the application."""
         app, lifespan = await self._started()
-        reply = await call_async(lambda: call_app(app, request, lifespan.state), self._label, None)
+        reply = await call_async(lambda: call_app(app, request, lifespan.state), self._app_label, None)
         if isinstance(reply, str):
-            raise RequestError(RequestFailure(f"{self._label}: {reply}", "crash"))
+            raise RequestError(RequestFailure(f"{self._app_label}: {reply}", "crash"))
         return reply
 
     async def close(self) -> None:
@@ -107,12 +109,12 @@ class AppTransport:
         if lifespan is None:
             return
         try:
-            fault = await call_async(lambda: _fault_of(lifespan.stop), self._label, _STOP_SECONDS)
+            fault = await call_async(lambda: _fault_of(lifespan.stop), self._app_label, _STOP_SECONDS)
         except ProviderError as error:
             _LOGGER.warning("%s", error)
         else:
             if fault:
-                _LOGGER.warning("%s did not end well: %s", self._label, fault)
+                _LOGGER.warning("%s did not end well: %s", self._app_label, fault)
 
     async def _started(self) -> tuple[Any, "Lifespan"]:
         """Import and start the application once, in a thread, because importing may take seconds."""
@@ -124,10 +126,10 @@ class AppTransport:
                 )
             if self._lifespan is None:
                 lifespan = Lifespan(self._imported.function)
-                if fault := await call_async(lambda: _fault_of(lifespan.start), self._label, _START_SECONDS):
+                if fault := await call_async(lambda: _fault_of(lifespan.start), self._app_label, _START_SECONDS):
                     raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
                 if lifespan.fault:  # it may treat every scope as a request, as servers allow
-                    _LOGGER.warning("%s raised in its lifespan: %s", self._label, lifespan.fault)
+                    _LOGGER.warning("%s raised in its lifespan: %s", self._app_label, lifespan.fault)
                     lifespan = Lifespan(_no_lifespan)
                 self._lifespan = lifespan
         self._imported.check()

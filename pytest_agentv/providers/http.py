@@ -4,8 +4,10 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -16,29 +18,26 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value, did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, compact_json, mapping
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
+from pytest_agentv.model.messages import UNNAMED, Message, ToolCall
 from pytest_agentv.model.secrets import beginning, masked
 from pytest_agentv.providers.api.base import (
     HttpReply,
     HttpRequest,
-    count,
     encoded,
-    is_count,
+    has_usage,
     is_success,
-    open_client,
     parsed,
+    read_usage,
 )
-from pytest_agentv.providers.api.client import Repeater, describe_no_json, read_error_text, refused, shorten
+from pytest_agentv.providers.api.client import HttpClient, Repeater, describe_no_json, read_error_text, refused, shorten
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
-from pytest_agentv.providers.kind import RetryKeys
+from pytest_agentv.providers.kind import RetryKeys, read_call
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks, conversation, prompt_text, require_no_media
 from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal
-
-# Turns the reply of a service into a response: JSON, texts, server-sent events, tokens, paths.
 
 # Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.
 
@@ -49,6 +48,8 @@ _STEP: Final = re.compile(
 )
 _SHOWN: Final = 100
 """Characters of a value in a message."""
+_LONGEST: Final = 200
+"""The most characters of a value in a warning."""
 
 
 class MissingPathError(Exception):
@@ -70,10 +71,29 @@ class JsonPath(NamedTuple):
 
         With `[*]`, the value is a list, and an entry without an optional place is left out. Raises `MissingPathError`.
         """
-        try:
-            return _find(data, self.steps, "$", self.is_optional)
-        except MissingPathError as error:
-            raise MissingPathError(f"there is no {self.text}: {error}") from None
+        return self._find(data, self.steps, "$")
+
+    def _find(self, data: Json, steps: Sequence[str | int | None], where: str) -> list[Json]:
+        if not steps:
+            return [data]
+        step, *rest = steps
+        if step is None and isinstance(data, list):
+            return [[found for at, item in enumerate(data) for found in self._find(item, rest, f"{where}[{at}]")]]
+        if isinstance(step, str) and isinstance(data, dict) and step in data:
+            return self._find(data[step], rest, f"{where}.{step}")
+        if isinstance(step, int) and isinstance(data, list) and -len(data) <= step < len(data):
+            return self._find(data[step], rest, f"{where}[{step}]")
+        if self.is_optional:
+            return []
+        if isinstance(data, dict):
+            hint = did_you_mean(step, data) if isinstance(step, str) else None
+            keys = beginning(", ".join(map(repr, data)), _SHOWN)
+            what = f"has {f'the keys {keys}' if data else 'no keys'}{f' ({hint})' if hint else ''}"
+        else:
+            what = (
+                f"is a list of {len(data)}" if isinstance(data, list) else f"is {beginning(compact_json(data), _SHOWN)}"
+            )
+        raise MissingPathError(f"there is no {self.text}: {where} {what}")
 
     @property
     def depth(self) -> int:
@@ -97,27 +117,6 @@ def parse_path(text: str) -> JsonPath:
         steps.append(found["name"] or found["single"] or found["double"] or (None if index is None else int(index)))
         at = found.end()
     return JsonPath(path, tuple(steps), text.strip() != path)
-
-
-def _find(data: Json, steps: Sequence[str | int | None], where: str, is_optional: bool) -> list[Json]:
-    if not steps:
-        return [data]
-    step, *rest = steps
-    if step is None and isinstance(data, list):
-        entries = enumerate(data)
-        return [[found for at, item in entries for found in _find(item, rest, f"{where}[{at}]", is_optional)]]
-    if isinstance(step, str) and isinstance(data, dict) and step in data:
-        return _find(data[step], rest, f"{where}.{step}", is_optional)
-    if isinstance(step, int) and isinstance(data, list) and -len(data) <= step < len(data):
-        return _find(data[step], rest, f"{where}[{step}]", is_optional)
-    if is_optional:
-        return []
-    if isinstance(data, dict):
-        hint = did_you_mean(step, data) if isinstance(step, str) else None
-        keys = beginning(", ".join(map(repr, data)), _SHOWN)
-        raise MissingPathError(f"{where} has {f'the keys {keys}' if data else 'no keys'}{f' ({hint})' if hint else ''}")
-    what = f"a list of {len(data)}" if isinstance(data, list) else beginning(compact_json(data), _SHOWN)
-    raise MissingPathError(f"{where} is {what}")
 
 
 # The parts of a reply, at paths or in the words of any API.
@@ -157,8 +156,12 @@ async def read_reply(
 
 async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
     calls = tuple(map(_call, _entries(parts, paths.tool_calls)))
-    if paths.answer is None:
-        whole = await _read_known(parts, label, is_stream=is_stream)
+    if paths.answer is None:  # in one of the shapes that functions may return
+        try:
+            whole = await read_value(Chunks(tuple(parts)) if is_stream else parts[0], label)
+        except ProviderError as error:
+            key = next((name for name, item in mapping(parts[0]).items() if isinstance(item, str)), "…")
+            raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
     else:
         content = _content(_found(parts, paths.answer), paths.answer.depth)
         if content is None:
@@ -167,40 +170,28 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
     if paths.tool_calls is not None:
         calling = (Message("assistant", tool_calls=calls),) if calls else ()
         whole = whole.replace(output_messages=(*calling, *(whole.output_messages or ())), is_text_only=False)
-    changes: dict[str, Any] = {}
     if paths.tokens is not None:  # in a stream, the last reported ones count
         usage: Json
         if isinstance(paths.tokens, JsonPath):
             usage = next((value for value in reversed(_found(parts, paths.tokens)) if value is not None), None)
         else:
             usage = {name: (_found(parts, path) or [None])[-1] for name, path in paths.tokens.items()}
-        changes["token_usage"] = read_usage(mapping(usage))
-        changes["warnings"] = (*whole.warnings, *filter(None, [fault_of(usage)]))
+        is_reported = any(value is not None for value in (usage.values() if isinstance(usage, dict) else [usage]))
+        if is_reported and not has_usage(mapping(usage)):
+            shown = masked(compact_json(usage))[:_LONGEST]
+            fault = f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
+            whole = whole.replace(warnings=(*whole.warnings, fault))
+        whole = whole.replace(token_usage=read_usage(mapping(usage)))
     if paths.context is not None:
-        changes["retrieved_context"] = tuple(map(_text, _entries(parts, paths.context)))
-    return whole.replace(**changes)
-
-
-async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> ProviderResponse:
-    """Read a reply in one of the shapes that functions may return."""
-    value = Chunks(tuple(parts)) if is_stream else parts[0]
-    try:
-        return await read_value(value, label)
-    except ProviderError as error:
-        key = next((name for name, item in mapping(parts[0]).items() if isinstance(item, str)), "…")
-        raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
+        whole = whole.replace(retrieved_context=tuple(map(_text, _entries(parts, paths.context))))
+    return whole
 
 
 def _call(value: Json) -> ToolCall:
-    given = mapping(value)
-    function = {**mapping(given.get("function")), **given}
-    name = _first(function, ("tool", "name", "tool_name", "toolName"))
-    if not isinstance(name, str) or not name:
+    call = read_call(value)
+    if call.tool == UNNAMED:
         raise ValueError("a tool call without a name: expected `tool` or `name`")
-    arguments = _first(function, ("input", "arguments", "args", "parameters"))
-    result = _first(function, ("output", "result"))
-    call_id = _first(function, ("id", "tool_call_id", "call_id"))
-    return ToolCall(name, parsed(arguments), result, id=call_id if isinstance(call_id, str) else None)
+    return call.replace(input=parsed(call.input), output=_first(mapping(value), ("output", "result")))
 
 
 def _entries(parts: Sequence[Json], path: JsonPath | None) -> Iterator[Json]:
@@ -291,11 +282,6 @@ def read_content(reply: HttpReply, label: str, *, needs_json: bool, takes_html: 
         return reply.text
 
 
-def asks_for_html(headers: Mapping[str, str]) -> bool:
-    """Whether the headers of a request accept HTML; `headers` are in lower case."""
-    return "html" in headers.get("accept", "").lower()
-
-
 # Server-sent events, the parts of a streamed reply.
 
 _DONE: Final = re.compile(r"data: ?\[DONE\]\s*\Z")
@@ -325,29 +311,23 @@ def read_events(text: str, label: str, *, needs_json: bool = False) -> list[Json
     step, such as the result of a tool, after which more events come. Raises `ValueError` for cut JSON in the last
     event, and in any one with `needs_json` or if the first event is a JSON object.
     """
-    found, left, cut = list[Json](), "", ""
-    for event, data in _split_events(text):
-        if data == "[DONE]":
-            break
+    events = list(takewhile(lambda event: event[1] != "[DONE]", _split_events(text)))
+    found = list[Json]()
+    for number, (event, data) in enumerate(events, start=1):
+        is_last = number == len(events)
         value: Json = data
-        cut = ""
-        if data.startswith(("{", "[", '"')):
-            try:
-                value = json.loads(data)
-            except (ValueError, RecursionError):
-                cut = data if data[0] != '"' else ""
-                if cut and (needs_json or any(isinstance(each, dict) for each in found[:1])):
-                    break
+        try:
+            value = json.loads(data) if data.startswith(("{", "[", '"')) else data
+        except (ValueError, RecursionError):
+            is_json = needs_json or any(isinstance(each, dict) for each in found[:1])
+            if data[0] != '"' and (is_last or is_json):
+                raise ValueError(f"an event that is no whole JSON: {shorten(data)}") from None
         fields = mapping(value)
-        left = data if event == "error" or _has_error(value) else ""
         name = fields.get("type") or fields.get("event") or event or "message"
-        if left and (event == "error" or _FAILURE.search(str(name))):
-            break
+        is_failure = _has_error(value) and (is_last or _FAILURE.search(str(name)))
+        if event == "error" or is_failure:
+            raise ProviderError(f"{label} sent an error in its stream: {shorten(data)}", "crash")
         found.append(value)
-    if left:
-        raise ProviderError(f"{label} sent an error in its stream: {shorten(left)}", "crash")
-    if cut:
-        raise ValueError(f"an event that is no whole JSON: {shorten(cut)}")
     return found
 
 
@@ -370,59 +350,7 @@ def _split_events(text: str) -> Iterator[tuple[str, str]]:
             event = value.strip()
 
 
-# The tokens of a reply.
-
-_INPUT: Final = ("input", "input_tokens", "inputTokens", "promptTokens", "prompt_tokens")
-_OUTPUT: Final = ("output", "output_tokens", "outputTokens", "completionTokens", "completion_tokens")
-_CACHED: Final = ("cached", "cache_read_input_tokens")
-_REASONING: Final = ("reasoning", "reasoning_tokens")
-_OF_ANTHROPIC: Final = frozenset({"cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"})
-_LONGEST: Final = 200
-"""The most characters of a value in a warning."""
-
-
-def read_usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; None if those of question or answer are missing: unknown ones are not 0.
-
-    The same mapping counts alike wherever it is found, so the readers of the APIs count it.
-    """
-    if not _is_known(usage):
-        return None
-    details = mapping(usage.get("output_tokens_details"))
-    if "prompt_tokens" in usage:
-        from pytest_agentv.providers.api import openai  # noqa: PLC0415 - only for its replies
-
-        return openai.read_usage(usage)
-    if "input_tokens_details" in usage or "reasoning_tokens" in details:
-        from pytest_agentv.providers import frameworks as results  # noqa: PLC0415 - only for its replies
-
-        return results.read_usage(usage)
-    if "input_tokens" in usage and (_OF_ANTHROPIC & usage.keys() or "thinking_tokens" in details):
-        from pytest_agentv.providers.api import anthropic  # noqa: PLC0415 - only for its replies
-
-        return anthropic.read_usage(usage)
-    total_in, total_out, cached, reasoning = (
-        count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT, _CACHED, _REASONING)
-    )
-    return TokenUsage(total_in, total_out, cached or None, reasoning or None) if total_in or total_out else None
-
-
-def fault_of(usage: Json) -> str | None:
-    """Return the warning about tokens that cannot be read; None if they can, or if there are none."""
-    is_reported = any(value is not None for value in usage.values()) if isinstance(usage, dict) else usage is not None
-    if not is_reported or _is_known(mapping(usage)):
-        return None
-    shown = masked(compact_json(usage))[:_LONGEST]
-    return f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
-
-
-def _is_known(usage: JsonObject) -> bool:
-    return all(is_count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT))
-
-
-def _first_of(usage: JsonObject, names: Sequence[str]) -> Json:
-    return next((usage[name] for name in names if name in usage), None)
-
+# The keys of services.
 
 NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
 """The names for templates."""
@@ -443,8 +371,27 @@ _HINTS: Final = {
 
 
 def _template(value: Any) -> Any:
-    check_templates(value)
+    """Raise `ValueError` for a template of plain data that can never be filled."""
+    for text in _texts(value):
+        own = _REFERENCE.sub("", text)
+        if found := KNOWN_PLACEHOLDER.search(own):
+            name = found[1].lower() if found[1].lower() in NAMES else "prompt"
+            raise ValueError(f"{found[0]} belongs into commands, and would be sent as it is; write {{{{ {name} }}}}")
+        try:
+            fill_data(own, _SAMPLE)
+        except TemplateFault as fault:
+            if str(fault).startswith(("unknown variable", "is no valid template")):
+                raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None
     return value
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield all texts of plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
 
 
 TEMPLATE: Final = AfterValidator(_template)
@@ -541,61 +488,15 @@ class Http(Service):
         default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
     )
 
-    def open(self, environment: TargetEnvironment) -> "ServiceProvider":
-        return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
+    def open(self, environment: TargetEnvironment) -> "HttpProvider":
+        return HttpProvider(self, environment)
 
     @property
     def is_probed(self) -> bool:
         return self.healthcheck is not None
 
 
-class NetworkTransport:
-    """Sends requests over the network."""
-
-    def __init__(self, settings: Http, environment: TargetEnvironment) -> None:
-        self._settings = settings
-        self._environment = environment
-        self._client: Any = None
-        self._lock = asyncio.Lock()
-
-    async def check(self) -> None:
-        """Run the target's health check. Raises `ProviderError`."""
-        if self._settings.healthcheck is not None:
-            await run_healthcheck(
-                self._settings.healthcheck,
-                target_name=self._environment.name,
-                environment=self._environment.variables,
-                timeout_seconds=self._settings.timeout_seconds,
-                kind="HTTP",
-            )
-
-    async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
-        async with self._lock:
-            if self._client is None:
-                name, where = self._environment.name, self._environment.where
-                self._client = await open_client(f"the service of target {name!r}", where, self._environment.variables)
-        reply: HttpReply = await self._client.exchange(request)
-        return reply
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
-
-
-class Transport(Protocol):
-    """Carries requests to a service."""
-
-    async def check(self) -> None:
-        """Check that the service is available. Raises `ProviderError`."""
-
-    async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
-        ...
-
-    async def close(self) -> None:
-        """Release resources."""
+# Asking.
 
 
 class ServiceProvider:
@@ -604,49 +505,50 @@ class ServiceProvider:
     mode: PromptMode = "lm"
     keeps_limits = True
 
-    def __init__(
-        self,
-        settings: Service,
-        address: str,
-        environment: TargetEnvironment,
-        transport: Transport,
-        *,
-        reads_environ: bool = False,
-    ) -> None:
+    def __init__(self, settings: Service, address: str, environment: TargetEnvironment) -> None:
         self._settings = settings
         self._address = address
         self._where = environment.where
         self._label = f"{settings.kind} service of target {environment.name!r}"
-        self._transport = transport
         self._paths = settings.paths
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
-        self._shows_files = shows_files(settings.content)
+        self._shows_files = any(map(_SHOWING.search, _texts(self._content)))
         self._repeater = Repeater(settings.retry, self._label)
-        self.reads_environ = reads_environ
 
+    @abstractmethod
     async def check(self) -> None:
-        await self._transport.check()
+        """Check that the service is available. Raises `ProviderError`."""
+
+    @abstractmethod
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
+        raise NotImplementedError
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release resources."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask, with repetitions by the retry policy. The time limit covers all requests."""
         built = await asyncio.to_thread(self._build, request) if request.prompt.media else self._build(request)
 
-        async def send_timed() -> tuple[HttpReply, int]:
+        async def ask() -> tuple[HttpReply, int]:
             started = time.perf_counter()
-            reply = await self._send(built)
+            reply = await self.send(built)
+            if not is_success(reply.status):
+                asked = (self._label, self._where)
+                raise RequestError(
+                    refused(reply.status, reply.headers, reply.text, *asked, url=built.url, hints=_HINTS)
+                )
             return reply, round((time.perf_counter() - started) * 1000)
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
-        (reply, duration), log = await self._repeater.ask(send_timed, limit)
-        is_stream = self._settings.stream is not None
-        html = asks_for_html(built.headers)
-        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=html)
+        (reply, duration), log = await self._repeater.ask(ask, limit)
+        is_stream, takes_html = self._settings.stream is not None, "html" in built.headers.get("accept", "").lower()
+        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=takes_html)
         raw = {**response.raw, "status": reply.status, **log.to_raw()}
         return response.replace(raw=raw, duration_ms=duration if response.duration_ms is None else response.duration_ms)
-
-    async def close(self) -> None:
-        await self._transport.close()
 
     def _build(self, request: ProviderRequest) -> HttpRequest:
         """Build a request. Reads pictures and PDFs."""
@@ -669,14 +571,33 @@ class ServiceProvider:
             body = text.encode("utf-8", "surrogatepass")
         return HttpRequest(self._settings.method, url, {**known, **headers}, body)
 
-    async def _send(self, request: HttpRequest) -> HttpReply:
-        reply = await self._transport.send(request)
-        if not is_success(reply.status):
-            failure = refused(
-                reply.status, reply.headers, reply.text, self._label, self._where, url=request.url, hints=_HINTS
+
+class HttpProvider(ServiceProvider):
+    """A service, asked over the network."""
+
+    def __init__(self, settings: Http, environment: TargetEnvironment) -> None:
+        super().__init__(settings, settings.url, environment)
+        self._healthcheck = settings.healthcheck
+        self._environment = environment
+        what = f"the service of target {environment.name!r}"
+        self._client = HttpClient(what, environment.where, environment.variables)
+
+    async def check(self) -> None:
+        """Run the target's health check. Raises `ProviderError`."""
+        if self._healthcheck is not None:
+            await run_healthcheck(
+                self._healthcheck,
+                target_name=self._environment.name,
+                environment=self._environment.variables,
+                timeout_seconds=self._settings.timeout_seconds,
+                kind="HTTP",
             )
-            raise RequestError(failure)
-        return reply
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        return await self._client.exchange(request)
+
+    async def close(self) -> None:
+        await self._client.close()
 
 
 def values_of(request: ProviderRequest) -> dict[str, Json]:
@@ -714,37 +635,3 @@ def fill_url(text: str, values: JsonObject) -> str:
         return text
     encoded = {name: quote(as_text(value), safe="") if name in text else "" for name, value in values.items()}
     return as_text(render(text, encoded))
-
-
-def shows_files(value: Json) -> bool:
-    """Whether a template of plain data uses the messages or the files, which may be pictures and PDFs."""
-    found: list[str] = []
-    _each_text(value, lambda text: found.extend(_SHOWING.findall(text)))
-    return bool(found)
-
-
-def check_templates(value: Json) -> None:
-    """Raise `ValueError` for a template of plain data that can never be filled."""
-    _each_text(value, _check)
-
-
-def _each_text(value: Json, check: Callable[[str], None]) -> None:
-    if isinstance(value, str):
-        check(value)
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            _each_text(item, check)
-
-
-def _check(text: str) -> None:
-    text = _REFERENCE.sub("", text)
-    if found := KNOWN_PLACEHOLDER.search(text):
-        name = found[1].lower() if found[1].lower() in NAMES else "prompt"
-        raise ValueError(f"{found[0]} belongs into commands, and would be sent as it is; write {{{{ {name} }}}}")
-    if not has_template(text):
-        return
-    try:
-        render(text, _SAMPLE)
-    except TemplateFault as fault:
-        if str(fault).startswith(("unknown variable", "is no valid template")):
-            raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None

@@ -1,18 +1,23 @@
-"""Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called."""
+"""Sends requests over aiohttp, tells why they fail, and repeats them.
+
+aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md). Only this
+file imports it, in a thread when it is first needed.
+"""
 
 import asyncio
+import functools
 import json
 import re
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # typeshed lacks it
-
-import aiohttp
 
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, counted, format_number, mapping
@@ -21,8 +26,42 @@ from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url, text_of
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries
+from pytest_agentv.runtime.user_code import abandon
 
-# Why a request failed, whether a retry may help, and its repeats by the policy of its target.
+T = TypeVar("T")
+
+# Packages that take long to import.
+
+
+@functools.cache
+def begin(load: Callable[[], T]) -> "Future[T]":
+    """Call a function that imports a package, once per process, in a thread, so that the event loop is free."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # a cancelled case must not cancel the import for others
+
+    def work() -> None:
+        try:
+            future.set_result(load())
+        except BaseException as error:  # noqa: BLE001 - all waiting cases raise it again
+            future.set_exception(error)
+
+    thread = threading.Thread(target=work, name="agentv-import", daemon=True)
+    thread.start()
+    abandon(thread)  # nobody may wait for it any more when the run ends
+    return future
+
+
+async def loaded(load: Callable[[], T], what: str) -> T:
+    """Return what a function of `begin` returned. Raises `ProviderError` if a package cannot be imported."""
+    future = begin(load)
+    try:
+        # Waiting for a finished future would take two more turns of the loop per request.
+        return future.result() if future.done() else await asyncio.wrap_future(future)
+    except ImportError as error:
+        raise ProviderError(f"{what} cannot be imported: {error}", "config") from error
+
+
+# Why a request failed, and whether a retry may help.
 
 _SHOWN: Final = 400
 """Characters of a server's text that a message shows."""
@@ -255,9 +294,6 @@ def shorten(text: str) -> str:
     return beginning(line, _SHOWN)
 
 
-T = TypeVar("T")
-
-
 class ContentError(ProviderError):
     """A server refused what was sent. It may accept a part of it."""
 
@@ -310,18 +346,21 @@ def _requests(log: RequestLog) -> str:
     return f"{counted(log.attempts, 'request')}, {log.waited_ms / 1000:.1f} s of waiting"
 
 
-# Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called.
-#
-# aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md).
+# The HTTP client.
 
 _LARGE: Final = 200_000
 """In bytes. A longer reply is parsed in a thread, because the event loop serves other cases."""
 _LONGEST_HEADER: Final = 2**16
 """In bytes. The default of aiohttp is 8 KiB, which is too little for gateways."""
-
-
+TOO_LARGE: Final = f"it has more than {READ_LIMIT // 2**20} MiB"
 _NOISE: Final = re.compile(r":? ?<[^<>]*>| ssl:default")
 """Python objects in the messages of aiohttp."""
+
+
+def import_aiohttp() -> Any:
+    import aiohttp  # noqa: PLC0415 - half a second, only for runs with models or services
+
+    return aiohttp
 
 
 class HttpClient:
@@ -336,11 +375,19 @@ class HttpClient:
             for name, value in environment.items()
             if name.lower().endswith("_proxy")
         }
-        self._session: aiohttp.ClientSession | None = None
+        self._aiohttp: Any = None
+        self._session: Any = None
 
-    async def post(self, request: ApiRequest) -> JsonObject:
-        """Send a request and return the JSON object of its reply. Raises `RequestError`."""
-        body = await asyncio.to_thread(_encoded, request.body) if request.is_large else _encoded(request.body)
+    async def ready(self) -> None:
+        """Import aiohttp. Raises `ProviderError` if that fails."""
+        self._aiohttp = await loaded(import_aiohttp, "the HTTP client")
+
+    async def post(self, request: ApiRequest, *, is_large: bool = False) -> JsonObject:
+        """Send a request and return the JSON object of its reply. Raises `RequestError`.
+
+        Writing a large request, with pictures or PDFs, takes a while.
+        """
+        body = await asyncio.to_thread(_encoded, request.body) if is_large else _encoded(request.body)
         headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
         if not is_success(reply.status):
@@ -348,15 +395,29 @@ class HttpClient:
             if reply.status == HTTPStatus.BAD_REQUEST:
                 failure = failure.replace(refused=refused_parameter(reply.text, request.body))
             raise RequestError(failure)
-        return await self._parse(reply.content)
+        content = reply.content
+        try:
+            value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(
+                RequestFailure(f"{self._model} replied with {describe_no_json(error)}", "crash")
+            ) from None
+        if not isinstance(value, dict):
+            what = f"JSON that is no object, but a {type(value).__name__}"
+            raise RequestError(RequestFailure(f"{self._model} replied with {what}", "crash"))
+        return value
 
     async def exchange(self, request: HttpRequest) -> HttpReply:
         """Send a request and return its reply, whatever its status. Raises `RequestError`.
 
         Follows no redirect: of the headers, aiohttp would keep only `Authorization` from another server.
         """
+        await self.ready()
+        if self._session is None:
+            self._session = self._open()
+        content = bytearray()
         try:
-            async with self._open().request(
+            async with self._session.request(
                 request.method,
                 request.url,
                 data=request.content,
@@ -364,8 +425,14 @@ class HttpClient:
                 proxy=find_proxy(request.url, self._proxies),
                 allow_redirects=False,
             ) as reply:
-                return HttpReply(reply.status, reply.headers, await self._read(reply))
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                async for part in reply.content.iter_any():
+                    content += part
+                    if len(content) > READ_LIMIT:
+                        reply.close()
+                        too_large = f"the reply of {self._model} is too large: {TOO_LARGE}"
+                        raise RequestError(RequestFailure(too_large, "crash"))
+                return HttpReply(reply.status, reply.headers, bytes(content))
+        except (self._aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise RequestError(self._explain(error)) from None
 
     async def close(self) -> None:
@@ -373,42 +440,20 @@ class HttpClient:
         if self._session is not None:
             await self._session.close()
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # the case limits the time of the answer
-                headers={"user-agent": "pytest-agentv"},
-                max_line_size=_LONGEST_HEADER,
-                max_field_size=_LONGEST_HEADER,
-            )
-        return self._session
-
-    async def _read(self, reply: aiohttp.ClientResponse) -> bytes:
-        content = bytearray()
-        async for part in reply.content.iter_any():
-            content += part
-            if len(content) > READ_LIMIT:
-                reply.close()
-                too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
-                raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
-        return bytes(content)
-
-    async def _parse(self, content: bytes) -> JsonObject:
-        try:
-            value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
-        except (ValueError, RecursionError) as error:
-            raise self._unreadable(describe_no_json(error)) from None
-        if not isinstance(value, dict):
-            raise self._unreadable(f"JSON that is no object, but a {type(value).__name__}")
-        return value
-
-    def _unreadable(self, what: str) -> RequestError:
-        return RequestError(RequestFailure(f"{self._model} replied with {what}", "crash"))
+    def _open(self) -> Any:
+        aiohttp = self._aiohttp
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # the case limits the time of the answer
+            headers={"user-agent": "pytest-agentv"},
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
+        )
 
     def _explain(self, error: Exception) -> RequestFailure:
         """Return the failure for an error of aiohttp or the system, in its own words."""
+        aiohttp = self._aiohttp
         said = shorten(shown_url(_NOISE.sub("", str(getattr(error, "message", "") or error)))) or type(error).__name__
         if isinstance(error, aiohttp.ClientSSLError):
             advice = "SSL_CERT_FILE names the certificates to trust"
