@@ -29,7 +29,7 @@ from pytest_agentv.providers.api.base import (
     parsed,
     read_usage,
 )
-from pytest_agentv.providers.api.client import HttpClient, Repeater, describe_no_json, read_error_text, refused, shorten
+from pytest_agentv.providers.api.client import HttpClient, describe_no_json, read_error_text, refused, repeated, shorten
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
@@ -514,7 +514,6 @@ class ServiceProvider:
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
         self._shows_files = any(map(_SHOWING.search, _texts(self._content)))
-        self._repeater = Repeater(settings.retry, self._label)
 
     @abstractmethod
     async def check(self) -> None:
@@ -544,7 +543,7 @@ class ServiceProvider:
             return reply, round((time.perf_counter() - started) * 1000)
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
-        (reply, duration), log = await self._repeater.ask(ask, limit)
+        (reply, duration), log = await repeated(ask, self._settings.retry, self._label, limit)
         is_stream, takes_html = self._settings.stream is not None, "html" in built.headers.get("accept", "").lower()
         response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=takes_html)
         raw = {**response.raw, "status": reply.status, **log.to_raw()}

@@ -37,6 +37,7 @@ from pytest_agentv.model.messages import (
     kind_of,
 )
 from pytest_agentv.model.secrets import masked
+from pytest_agentv.providers.api.base import known
 from pytest_agentv.providers.api.base import parsed as parsed_text
 from pytest_agentv.providers.base import ProviderFactory, ProviderResponse, TargetEnvironment, parse_events
 from pytest_agentv.targets.fields import Count, Factor, Items, Milliseconds, StatusCode
@@ -191,14 +192,8 @@ class RetryKeys(Provider):
     @property
     def retry(self) -> RetryPolicy:
         """The policy for repeating failed requests."""
-        written = {
-            "max_retries": self.max_retries,
-            "initial_delay_ms": self.retry_initial_delay_ms,
-            "max_delay_ms": self.retry_max_delay_ms,
-            "backoff_factor": self.retry_backoff_factor,
-            "status_codes": self.retry_status_codes,
-        }
-        return RetryPolicy().replace(**{name: value for name, value in written.items() if value is not None})
+        written = {name.removeprefix("retry_"): getattr(self, name) for name in RetryKeys.model_fields}
+        return RetryPolicy().replace(**known(written))
 
 
 # The JSON shape in which commands and Python functions report their answer, and what may be wrong with it.

@@ -224,12 +224,9 @@ def test_a_vector_without_a_direction_is_none(vector):
 @pytest.mark.parametrize(
     ("places", "expected"),
     [
-        ([1, 0], Embeddings(((1.0, 2.0), (1.0, 1.0)), is_numbered=True)),
-        ([2, 0], Embeddings(((1.0, 2.0), None, (1.0, 1.0)), is_numbered=True)),
-        ([2, 1], Embeddings(((1.0, 2.0), (1.0, 1.0)))),
+        ([1, 0], Embeddings(((1.0, 2.0), (1.0, 1.0)))),
         ([0, 0], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
         ([None, None], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
-        ([0, 10**12], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
     ],
 )
 def test_vectors_belong_to_the_texts_that_their_numbers_say(places, expected):

@@ -284,8 +284,6 @@ class Embeddings(Record):
     """US dollars for all texts; None: the price is unknown."""
     model: str | None = None
     """The model, as the API names it."""
-    is_numbered: bool = False
-    """Whether the API says which text each vector is of, so that some may lack."""
 
 
 @dataclass(frozen=True, slots=True)

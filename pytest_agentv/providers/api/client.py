@@ -146,7 +146,7 @@ def refused(
         f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
         "no_answer" if _FILTERED.search(body) else status_kind(status),
         status,
-        retry_after_ms=_retry_after(headers, body),
+        retry_after_ms=parse_retry_after(headers, body),
         should_retry=_should_retry(headers, body),
     )
 
@@ -197,7 +197,7 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
     kind = "crash" if status is None else status_kind(status)
     message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
     kind = "no_answer" if _FILTERED.search(body) else kind
-    return RequestFailure(message, kind, status, False, _retry_after({}, body), _should_retry({}, body))
+    return RequestFailure(message, kind, status, False, parse_retry_after({}, body), _should_retry({}, body))
 
 
 def _told_status(error: Json) -> int | None:
@@ -225,29 +225,23 @@ def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
     return {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
 
 
-def _retry_after(headers: Mapping[str, str], body: str) -> float | None:
-    """Return the milliseconds that a reply asks to wait. Google's APIs put them into the body."""
-    asked = parse_retry_after(headers)
-    found = _RETRY_DELAY.search(body) if asked is None else None
-    return asked if found is None else float(found[1]) * 1000
-
-
-def parse_retry_after(headers: Any, now: datetime | None = None) -> float | None:
-    """Return the milliseconds that the headers of a reply ask to wait; None if they do not, or have an invalid value.
+def parse_retry_after(headers: Any, body: str = "", now: datetime | None = None) -> float | None:
+    """Return the milliseconds that a reply asks to wait; None if it does not, or has an invalid value.
 
     Args:
         headers: A mapping that ignores the case of names.
+        body: Google's APIs put it there.
         now: The time to compare a date with; default: the server's clock, if it tells the time.
     """
     for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
         text = (headers.get(name) or "").strip()
         if re.fullmatch(r"\d{1,300}(\.\d*)?", text):  # more digits are no float
             return float(text) * factor
-    then = _date(headers.get("retry-after"))
-    if then is None:
-        return None
-    now = now or _date(headers.get("date")) or datetime.now(UTC)
-    return max(0.0, (then - now).total_seconds() * 1000)
+    if then := _date(headers.get("retry-after")):
+        now = now or _date(headers.get("date")) or datetime.now(UTC)
+        return max(0.0, (then - now).total_seconds() * 1000)
+    found = _RETRY_DELAY.search(body)
+    return float(found[1]) * 1000 if found else None
 
 
 def _date(text: str | None) -> datetime | None:
@@ -298,48 +292,36 @@ class ContentError(ProviderError):
     """A server refused what was sent. It may accept a part of it."""
 
 
-class Repeater:
-    """Makes the requests of one target."""
+async def repeated(
+    ask: Callable[[], Awaitable[T]], policy: RetryPolicy, asked: str, limit: float | None
+) -> tuple[T, RequestLog]:
+    """Make a request, with repetitions by a policy.
 
-    def __init__(
-        self,
-        policy: RetryPolicy,
-        asked: str,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Take the policy, the name of the model or service, and a `sleep` function."""
-        self._policy = policy
-        self._asked = asked
-        self._sleep = sleep
+    Args:
+        ask: Makes one request.
+        policy: That of the target.
+        asked: The name of the model or service in messages.
+        limit: The seconds for all requests; None: no limit.
 
-    async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
-        """Ask, with repetitions by the policy. The limit, in seconds, covers all requests.
-
-        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`. It is a `ContentError`
-        if the server refused what was sent.
-        """
-        log = RequestLog()
-        try:
-            async with asyncio.timeout(limit):
-                found = await with_retries(
-                    ask,
-                    self._policy,
-                    log,
-                    deadline=None if limit is None else time.monotonic() + limit,
-                    sleep=self._sleep,
-                )
-        except RequestError as error:
-            failure = error.failure
-            attempts = f" ({_requests(log)})" if log.attempts > 1 else ""
-            if is_retryable(failure, self._policy) and log.attempts <= self._policy.max_retries:
-                attempts = f"; no time is left for another request ({_requests(log)})"
-            of_kind = ContentError if failure.is_of_content else ProviderError
-            raise of_kind(failure.message + attempts, failure.kind, log.to_raw()) from None
-        except TimeoutError:
-            before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
-            message = f"no answer from {self._asked} within {format_number(limit or 0)} s{before}"
-            raise ProviderError(message, "timeout", log.to_raw()) from None
-        return found, log
+    Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`. It is a `ContentError` if
+    the server refused what was sent.
+    """
+    log = RequestLog()
+    deadline = None if limit is None else time.monotonic() + limit
+    try:
+        async with asyncio.timeout(limit):
+            return await with_retries(ask, policy, log, deadline=deadline), log
+    except RequestError as error:
+        failure = error.failure
+        attempts = f" ({_requests(log)})" if log.attempts > 1 else ""
+        if is_retryable(failure, policy) and log.attempts <= policy.max_retries:
+            attempts = f"; no time is left for another request ({_requests(log)})"
+        of_kind = ContentError if failure.is_of_content else ProviderError
+        raise of_kind(failure.message + attempts, failure.kind, log.to_raw()) from None
+    except TimeoutError:
+        before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
+        message = f"no answer from {asked} within {format_number(limit or 0)} s{before}"
+        raise ProviderError(message, "timeout", log.to_raw()) from None
 
 
 def _requests(log: RequestLog) -> str:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from weakref import WeakSet
@@ -291,26 +291,18 @@ def refuse_redirects(handler: Any) -> None:
 def _refusing(create: Callable[..., Any]) -> Callable[..., Any]:
     def create_refusing(*args: Any, **keywords: Any) -> Any:
         transport = create(*args, **keywords)
-        if transport is not None:
-            transport.handle_async_request = _without_location(transport.handle_async_request)
+        handle: Any = getattr(transport, "handle_async_request", None)
+
+        async def handle_refusing(request: Any) -> Any:
+            response = await handle(request)
+            if place := response.headers.get("location"):
+                asked, leads_to = request.url, request.url.join(place)
+                if (asked.scheme, asked.host, asked.port) != (leads_to.scheme, leads_to.host, leads_to.port):
+                    del response.headers["location"]  # httpx cannot follow a redirect without a location
+            return response
+
+        if handle is not None:
+            transport.handle_async_request = handle_refusing
         return transport
 
     return create_refusing
-
-
-def _without_location(handle: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-    async def handle_refusing(request: Any) -> Any:
-        response = await handle(request)
-        if (place := response.headers.get("location")) and _leads_elsewhere(request.url, place):
-            del response.headers["location"]  # httpx cannot follow a redirect without a location
-        return response
-
-    return handle_refusing
-
-
-def _leads_elsewhere(asked: Any, place: str) -> bool:
-    try:
-        url = asked.join(place)
-    except Exception:  # noqa: BLE001 - an exception of httpx, which is not imported here
-        return True
-    return (url.scheme, url.host, url.port) != (asked.scheme, asked.host, asked.port)

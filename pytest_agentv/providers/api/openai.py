@@ -23,7 +23,6 @@ from pytest_agentv.providers.api.base import (
     entries,
     form_of,
     function_of,
-    is_count,
     known,
     name_of,
     parsed,
@@ -39,8 +38,6 @@ from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, Whole
 
 _OPENAI: Final = re.compile(r"(?i)https?://([^/]+\.)?openai\.com[:/]")
 """The server that has replaced `max_tokens` by `max_completion_tokens`."""
-_MOST_VECTORS: Final = 10_000
-"""More vectors than an API takes texts in one request."""
 _THOUGHTS: Final = ("thinking", "reasoning", "redacted_thinking")
 """Parts of a message that are thoughts, not part of the answer."""
 
@@ -212,19 +209,11 @@ def resource_url(text: str) -> str:
 
 
 def read_data(reply: JsonObject) -> Embeddings | None:
-    """Read the vectors of a reply, which may be in another order than the texts, and lack some."""
-    data = entries(reply.get("data"))
-    found = {count(each["index"]): each.get("embedding") for each in data if is_count(each.get("index"))}
-    is_numbered = len(found) == len(data) and 0 in found and max(found) < _MOST_VECTORS
-    if is_numbered:
-        vectors = vectors_of([found.get(place) for place in range(max(found) + 1)])
-    else:
-        data = sorted(data, key=lambda each: count(each.get("index")))
-        vectors = vectors_of([each.get("embedding") for each in data])
-    if vectors is None:
-        return None
+    """Read the vectors of a reply, which may be in another order than the texts."""
+    data = sorted(entries(reply.get("data")), key=lambda each: count(each.get("index")))
+    vectors = vectors_of([each.get("embedding") for each in data])
     tokens = count(mapping(reply.get("usage")).get("prompt_tokens"))
-    return Embeddings(vectors, tokens, model=name_of(reply.get("model")), is_numbered=is_numbered)
+    return None if vectors is None else Embeddings(vectors, tokens, model=name_of(reply.get("model")))
 
 
 def _flat(value: JsonObject, name: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Models behind an API: requests with retries, asked directly or through litellm."""
 
 import asyncio
+import functools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -14,11 +15,11 @@ from pytest_agentv.model.messages import TokenUsage
 from pytest_agentv.providers.api.base import ApiRequest, Billing, Embeddings, without
 from pytest_agentv.providers.api.client import (
     HttpClient,
-    Repeater,
     begin,
     import_aiohttp,
     loaded,
     refuses_form,
+    repeated,
     without_choice,
 )
 from pytest_agentv.providers.api.litellm import LitellmClient
@@ -36,7 +37,7 @@ class LlmProvider:
 
     def __init__(self, settings: Model, environment: TargetEnvironment) -> None:
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._repeater = Repeater(settings.retry, self._model)
+        self._policy = settings.retry
         client = LitellmClient if settings.uses_litellm else DirectClient
         api = settings.api(environment.variables)
         self._client: DirectClient | LitellmClient = client(api, environment.variables, self._model, environment.where)
@@ -63,7 +64,8 @@ class LlmProvider:
         """
         messages = build_messages(request)
         await self._client.ready()
-        asked, log = await self._repeater.ask(lambda: self._ask(messages, request.schema), request.timeout_seconds)
+        ask = functools.partial(self._ask, messages, request.schema)
+        asked, log = await repeated(ask, self._policy, self._model, request.timeout_seconds)
         response = asked.response.replace(raw={**asked.response.raw, **log.to_raw()})
         if response.cost_usd is not None:
             return response
@@ -86,7 +88,7 @@ class LlmProvider:
         client = self._client
         if isinstance(client, LitellmClient):
             raise ProviderError(f"{self._model} gives no embeddings through litellm: leave out `client`", "config")
-        found, _ = await self._repeater.ask(lambda: client.embed(texts), timeout_seconds)
+        found, _ = await repeated(lambda: client.embed(texts), self._policy, self._model, timeout_seconds)
         cost = await client.price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None, Billing())
         return found.replace(cost_usd=None if cost is None else cost.usd)
 
@@ -195,10 +197,9 @@ class DirectClient:
         found = self._api.read_embeddings(raw)
         if found is None and raw.get("error"):
             raise RequestError(without_choice(raw, self._model))
-        missing = -1 if found is None else len(texts) - len(found.vectors)
-        if found is None or missing < 0 or (missing and not found.is_numbered):
+        if found is None or len(found.vectors) != len(texts):
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
-        return found.replace(vectors=(*found.vectors, *[None] * missing))
+        return found
 
     async def close(self) -> None:
         """Close the connections."""
