@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from weakref import WeakSet
@@ -18,7 +18,6 @@ from weakref import WeakSet
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import JsonObject
-from pytest_agentv.model.messages import TokenUsage
 from pytest_agentv.providers.api.base import Billing, chat_content, form_of
 from pytest_agentv.providers.api.client import (
     begin,
@@ -31,35 +30,37 @@ from pytest_agentv.providers.api.client import (
 )
 from pytest_agentv.providers.api.model import Model
 from pytest_agentv.providers.api.openai import read_answer, resource_url
-from pytest_agentv.providers.api.replies import Asked, build_response, read_cost
+from pytest_agentv.providers.api.provider import LlmProvider
+from pytest_agentv.providers.api.replies import build_response, read_cost
+from pytest_agentv.providers.base import ProviderResponse, TargetEnvironment
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": 86_400.0}
 """The limit is longer than any of ours. It must be constant: litellm keeps a client for each value."""
 
-_OPEN: Final["WeakSet[LitellmClient]"] = WeakSet()
-"""The clients that are not closed."""
+_OPEN: Final["WeakSet[LitellmProvider]"] = WeakSet()
+"""Those that are not closed."""
 
 
-class LitellmClient:
-    """A client that calls the model of one target through litellm, without its retries, price download and telemetry.
+class LitellmProvider(LlmProvider):
+    """A model that is called through litellm, without its retries, price download and telemetry.
 
-    litellm keeps one client per URL and key, so that connections are reused.
+    litellm keeps one client per URL and key, so that connections are reused. It reports the price with its reply, by
+    the target's `base_model` if it has one.
     """
 
-    def __init__(self, api: Model, _environment: Mapping[str, str], model: str, target: str) -> None:
-        self._model = model
-        self._target = target
-        self._api = api
-        self._arguments = {**build_arguments(api), **_ONE_REQUEST}
+    reads_environ = True
+
+    def __init__(self, settings: Model, environment: TargetEnvironment) -> None:
+        super().__init__(settings, environment)
+        self._arguments = {**build_arguments(self._api), **_ONE_REQUEST}
         _OPEN.add(self)
 
     def warm_up(self) -> None:
         """Start importing litellm. That takes seconds and 160 MB."""
         begin(import_litellm)
 
-    async def ready(self) -> None:
-        """Wait for the import of litellm. Raises `ProviderError` if it fails."""
+    async def _ready(self) -> None:
         try:
             await loaded(import_litellm, "litellm")
         except ProviderError as error:
@@ -68,15 +69,16 @@ class LitellmClient:
             missing = "this target needs litellm, which is not installed: pip install 'pytest-agentv[litellm]'"
             raise ProviderError(missing, "config") from None
 
-    async def ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> Asked:
-        """Make one request, after `ready`. Raises `RequestError`."""
+    async def _ask(
+        self, messages: Sequence[ChatMessage], schema: JsonObject | None
+    ) -> tuple[ProviderResponse, Billing]:
         litellm = await loaded(import_litellm, "litellm")
         has_files = any(message.parts for message in messages)  # pictures and PDFs, which a thread reads
         turns = await asyncio.to_thread(_turns, messages) if has_files else _turns(messages)
         form = {"response_format": form_of(schema)} if schema else {}
         started = time.perf_counter()
         try:
-            reply = await litellm.acompletion(**self._arguments, **form, messages=turns)
+            reply = await litellm.acompletion(**{**self._arguments, **form}, messages=turns)
             known = read_answer(reply.model_dump())
         except Exception as error:  # noqa: BLE001 - litellm raises any exception; its chain has the cause
             raise RequestError(read_failure(error, self._model, self._target)) from None
@@ -85,11 +87,8 @@ class LitellmClient:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
         native = (getattr(reply.choices[0], "provider_specific_fields", None) or {}).get("native_finish_reason")
         known = known.replace(finish_reason=native or known.finish_reason)  # in the words of the API
-        response = build_response(known, self._model, self._api)
-        return Asked(response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm"))
-
-    async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> None:
-        """Return None: litellm reports the price with its reply, by the target's `base_model` if it has one."""
+        metrics = {"duration_ms": duration_ms, "cost_usd": read_cost(reply), "cost_source": "litellm"}
+        return build_response(known, self._model, self._api).replace(**metrics), Billing()
 
     async def close(self) -> None:
         """Close litellm's clients, which live as long as the process, when the last target with a model is closed."""

@@ -142,9 +142,13 @@ class Model(RetryKeys):
         return ApiRequest(url, all_headers, merged(body, self.extra_body))
 
     def open(self, environment: TargetEnvironment) -> Adapter:
-        from pytest_agentv.providers.api.provider import LlmProvider  # noqa: PLC0415 - files are checked without it
+        if self.uses_litellm:
+            from pytest_agentv.providers.api.litellm import LitellmProvider  # noqa: PLC0415 - not to check files
 
-        return LlmProvider(self, environment)
+            return LitellmProvider(self, environment)
+        from pytest_agentv.providers.api.provider import DirectProvider  # noqa: PLC0415 - as above
+
+        return DirectProvider(self, environment)
 
 
 def query_without_version(url: str) -> str:

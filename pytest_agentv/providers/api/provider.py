@@ -1,15 +1,15 @@
-"""Models behind an API: requests with retries, asked directly or through litellm."""
+"""Models behind an API: requests with retries, and models that are asked directly."""
 
 import asyncio
 import functools
 import re
 import time
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
 from pytest_agentv.cases.prompts import ChatMessage, PromptMode
-from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.messages import TokenUsage
 from pytest_agentv.providers.api.base import ApiRequest, Billing, Embeddings, without
@@ -22,9 +22,8 @@ from pytest_agentv.providers.api.client import (
     repeated,
     without_choice,
 )
-from pytest_agentv.providers.api.litellm import LitellmClient
 from pytest_agentv.providers.api.model import Model
-from pytest_agentv.providers.api.replies import Asked, Price, build_messages, build_response, load_tables, price
+from pytest_agentv.providers.api.replies import Price, build_messages, build_response, load_tables, price
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
@@ -36,19 +35,11 @@ class LlmProvider:
     keeps_limits = True
 
     def __init__(self, settings: Model, environment: TargetEnvironment) -> None:
+        self._api = settings.api(environment.variables)
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._policy = settings.retry
-        client = LitellmClient if settings.uses_litellm else DirectClient
-        api = settings.api(environment.variables)
-        self._client: DirectClient | LitellmClient = client(api, environment.variables, self._model, environment.where)
+        self._target = environment.where
         self._binds = True
         """Whether the server takes a schema of the reply, as far as is known."""
-        self.reads_environ = settings.uses_litellm
-        self.needs_no_task = not settings.uses_litellm  # litellm may cancel the task that calls it
-
-    def warm_up(self) -> None:
-        """Start importing what the first request needs."""
-        self._client.warm_up()
 
     async def check(self) -> None:
         """Do nothing, because a request to a model costs money."""
@@ -63,37 +54,43 @@ class LlmProvider:
         response.
         """
         messages = build_messages(request)
-        await self._client.ready()
-        ask = functools.partial(self._ask, messages, request.schema)
-        asked, log = await repeated(ask, self._policy, self._model, request.timeout_seconds)
-        response = asked.response.replace(raw={**asked.response.raw, **log.to_raw()})
-        if response.cost_usd is not None:
-            return response
-        found = await self._client.price(response.raw["model"], response.token_usage, asked.billing)
+        await self._ready()
+        ask = functools.partial(self._ask_bound, messages, request.schema)
+        (response, billing), log = await repeated(ask, self._api.retry, self._model, request.timeout_seconds)
+        response = response.replace(raw={**response.raw, **log.to_raw()})
+        if response.cost_usd is not None or response.cost_source is not None:
+            return response  # the reply told it, or litellm looked it up
+        found = await self._price(response.raw["model"], response.token_usage, billing)
         return response if found is None else response.replace(cost_usd=found.usd, cost_source=found.source)
 
-    async def _ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None) -> Asked:
+    async def _ask_bound(
+        self, messages: Sequence[ChatMessage], schema: JsonObject | None
+    ) -> tuple[ProviderResponse, Billing]:
         """Ask once. A server that refuses a schema of the reply is asked without one from then on."""
         if schema is not None and self._binds:
             try:
-                return await self._client.ask(messages, schema)
+                return await self._ask(messages, schema)
             except RequestError as error:
                 if not refuses_form(error.failure):
                     raise
                 self._binds = False
-        return await self._client.ask(messages)
+        return await self._ask(messages, None)
 
-    async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
-        """Return the vectors of some texts, with repetitions like `invoke`. Raises `ProviderError`."""
-        client = self._client
-        if isinstance(client, LitellmClient):
-            raise ProviderError(f"{self._model} gives no embeddings through litellm: leave out `client`", "config")
-        found, _ = await repeated(lambda: client.embed(texts), self._policy, self._model, timeout_seconds)
-        cost = await client.price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None, Billing())
-        return found.replace(cost_usd=None if cost is None else cost.usd)
+    @abstractmethod
+    async def _ready(self) -> None:
+        """Wait for the import of the client. Raises `ProviderError` if it fails."""
 
-    async def close(self) -> None:
-        await self._client.close()
+    @abstractmethod
+    async def _ask(
+        self, messages: Sequence[ChatMessage], schema: JsonObject | None
+    ) -> tuple[ProviderResponse, Billing]:
+        """Make one request, whose reply is bound to a schema if there is one. Raises `RequestError`."""
+        raise NotImplementedError
+
+    async def _price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> Price | None:
+        """Return the price of a reply, by the API's name of the model; None if unknown."""
+        await loaded(load_tables, "the tables of prices")
+        return price(self._api.base_model or model or self._api.model, self._api.price_provider, usage, billing)
 
 
 _LIMITS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -104,13 +101,14 @@ _SYSTEM: Final = "system_instruction"
 """Gemini's name of the system message."""
 
 
-class DirectClient:
-    """A client that calls the API of one target directly."""
+class DirectProvider(LlmProvider):
+    """A model whose API is asked directly."""
 
-    def __init__(self, api: Model, environment: Mapping[str, str], model: str, target: str) -> None:
-        self._api = api
-        self._model = model
-        self._http = HttpClient(model, target, environment)
+    needs_no_task = True
+
+    def __init__(self, settings: Model, environment: TargetEnvironment) -> None:
+        super().__init__(settings, environment)
+        self._http = HttpClient(self._model, self._target, environment.variables)
         self._instead: dict[str, JsonObject] = {}
         """What is sent instead of parameters that the model does not take, by their paths."""
         self._warnings: list[str] = []
@@ -119,16 +117,13 @@ class DirectClient:
         """Start importing the HTTP client."""
         begin(import_aiohttp)
 
-    async def ready(self) -> None:
-        """Wait for the import of the HTTP client. Raises `ProviderError` if it fails."""
+    async def _ready(self) -> None:
         await self._http.ready()
         begin(load_tables)  # takes longer, and is done while the model answers
 
-    async def ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> Asked:
-        """Make one request, whose reply is bound to a schema if there is one.
-
-        Raises `RequestError`, and `ProviderError` if a retry could not help.
-        """
+    async def _ask(
+        self, messages: Sequence[ChatMessage], schema: JsonObject | None
+    ) -> tuple[ProviderResponse, Billing]:
         has_files = any(message.parts for message in messages)  # pictures and PDFs, which a thread reads
         build = self._api.request
         request = await asyncio.to_thread(build, messages, schema) if has_files else build(messages, schema)
@@ -138,12 +133,7 @@ class DirectClient:
             raise RequestError(without_choice(raw, self._model))
         metrics = {"duration_ms": duration_ms, "cost_usd": reply.billing.cost_usd}
         response = build_response(reply, self._model, self._api).replace(**metrics, warnings=tuple(self._warnings))
-        return Asked(response, reply.billing)
-
-    async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> Price | None:
-        """Return the price of a reply by the price tables, by the API's name of the model; None if unknown."""
-        await loaded(load_tables, "the tables of prices")
-        return price(self._api.base_model or model or self._api.model, self._api.price_provider, usage, billing)
+        return response, reply.billing
 
     async def _post(self, plain: ApiRequest, *, is_large: bool, is_bound: bool) -> tuple[JsonObject, int]:
         """Send a request and return the reply and its duration. What the model does not take is left out.
@@ -189,15 +179,24 @@ class DirectClient:
             body = {**without(body, path), **new}
         return request.replace(body=body) if self._instead else request
 
-    async def embed(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of some texts. Raises like `ask`, and `ProviderError` for an API without embeddings."""
+    async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
+        """Return the vectors of some texts, with repetitions like `invoke`.
+
+        Raises `ProviderError`, also for an API without embeddings.
+        """
         request = self._api.embed(texts)
-        await self.ready()
+        await self._ready()
+        ask = functools.partial(self._embed, request, len(texts))
+        found, _ = await repeated(ask, self._api.retry, self._model, timeout_seconds)
+        cost = await self._price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None, Billing())
+        return found.replace(cost_usd=None if cost is None else cost.usd)
+
+    async def _embed(self, request: ApiRequest, number: int) -> Embeddings:
         raw = await self._http.post(request)
         found = self._api.read_embeddings(raw)
         if found is None and raw.get("error"):
             raise RequestError(without_choice(raw, self._model))
-        if found is None or len(found.vectors) != len(texts):
+        if found is None or len(found.vectors) != number:
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
         return found
 

@@ -5,12 +5,12 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_agentv.cases.prompts import ChatMessage, guidelines_section
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.model.base import Record, is_amount, is_number, trim
+from pytest_agentv.model.base import is_amount, is_number, trim
 from pytest_agentv.model.messages import Message, TokenUsage, incomplete_reason, is_broken, is_cut
 from pytest_agentv.providers.api.base import Billing, ModelReply
 from pytest_agentv.providers.api.client import shorten
@@ -134,14 +134,6 @@ def read_cost(reply: Any) -> float | None:
 
 
 # Turns a request into messages, and a model's reply into a response.
-
-
-@dataclass(frozen=True, slots=True)
-class Asked(Record):
-    """The outcome of one request."""
-
-    response: ProviderResponse
-    billing: Billing = field(default_factory=Billing)
 
 
 def build_response(reply: ModelReply, model: str, settings: Model) -> ProviderResponse:
