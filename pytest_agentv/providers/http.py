@@ -33,7 +33,7 @@ from pytest_agentv.providers.api.client import HttpClient, describe_no_json, rea
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
-from pytest_agentv.providers.kind import RetryKeys, read_call
+from pytest_agentv.providers.kind import RetryKeys, get, read_call
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks, conversation, prompt_text, require_no_media
 from pytest_agentv.runtime.retry import RequestError
@@ -67,38 +67,34 @@ class JsonPath(NamedTuple):
     is_optional: bool
 
     def find(self, data: Json) -> list[Json]:
-        """Return the value at the path, in a list of its own; the list is empty for a missing optional place.
+        """Return the values at the path: one, or with `[*]` any number. A missing optional place has none.
 
-        With `[*]`, the value is a list, and an entry without an optional place is left out. Raises `MissingPathError`.
+        Raises `MissingPathError`.
         """
-        return self._find(data, self.steps, "$")
+        found = [("$", data)]
+        for step in self.steps:
+            before, found = found, []
+            for where, value in before:
+                if step is None and isinstance(value, list):
+                    found += [(f"{where}[{at}]", item) for at, item in enumerate(value)]
+                elif isinstance(step, str) and isinstance(value, dict) and step in value:
+                    found.append((f"{where}.{step}", value[step]))
+                elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
+                    found.append((f"{where}[{step}]", value[step]))
+                elif not self.is_optional:
+                    raise MissingPathError(f"there is no {self.text}: {where} {_without(step, value)}")
+        return [value for _, value in found]
 
-    def _find(self, data: Json, steps: Sequence[str | int | None], where: str) -> list[Json]:
-        if not steps:
-            return [data]
-        step, *rest = steps
-        if step is None and isinstance(data, list):
-            return [[found for at, item in enumerate(data) for found in self._find(item, rest, f"{where}[{at}]")]]
-        if isinstance(step, str) and isinstance(data, dict) and step in data:
-            return self._find(data[step], rest, f"{where}.{step}")
-        if isinstance(step, int) and isinstance(data, list) and -len(data) <= step < len(data):
-            return self._find(data[step], rest, f"{where}[{step}]")
-        if self.is_optional:
-            return []
-        if isinstance(data, dict):
-            hint = did_you_mean(step, data) if isinstance(step, str) else None
-            keys = beginning(", ".join(map(repr, data)), _SHOWN)
-            what = f"has {f'the keys {keys}' if data else 'no keys'}{f' ({hint})' if hint else ''}"
-        else:
-            what = (
-                f"is a list of {len(data)}" if isinstance(data, list) else f"is {beginning(compact_json(data), _SHOWN)}"
-            )
-        raise MissingPathError(f"there is no {self.text}: {where} {what}")
 
-    @property
-    def depth(self) -> int:
-        """How deep the values lie in lists: 1 for each `[*]`."""
-        return self.steps.count(None)
+def _without(step: str | int | None, value: Json) -> str:
+    """Describe a value that has nothing at a step."""
+    if isinstance(value, list):
+        return f"is a list of {len(value)}"
+    if not isinstance(value, dict):
+        return f"is {beginning(compact_json(value), _SHOWN)}"
+    hint = did_you_mean(step, value) if isinstance(step, str) else None
+    keys = beginning(", ".join(map(repr, value)), _SHOWN)
+    return f"has {f'the keys {keys}' if value else 'no keys'}{f' ({hint})' if hint else ''}"
 
 
 def parse_path(text: str) -> JsonPath:
@@ -163,7 +159,7 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
             key = next((name for name, item in mapping(parts[0]).items() if isinstance(item, str)), "…")
             raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
     else:
-        content = _content(_found(parts, paths.answer), paths.answer.depth)
+        content = _content(_found(parts, paths.answer), paths.answer)
         if content is None:
             raise ProviderError(f"{label} gave no answer: there is nothing at {paths.answer.text}", "no_answer")
         whole = ProviderResponse(output_messages=(Message("assistant", content),), is_text_only=True)
@@ -191,27 +187,29 @@ def _call(value: Json) -> ToolCall:
     call = read_call(value)
     if call.tool == UNNAMED:
         raise ValueError("a tool call without a name: expected `tool` or `name`")
-    return call.replace(input=parsed(call.input), output=_first(mapping(value), ("output", "result")))
+    output = get(value, "output", "result")
+    return call.replace(input=parsed(call.input), output=ABSENT if output is None else output)
 
 
-def _entries(parts: Sequence[Json], path: JsonPath | None) -> Iterator[Json]:
-    if path is not None:
-        yield from (entry for entry in _flat(_found(parts, path), max(path.depth, 1)) if entry is not None)
+def _entries(parts: Sequence[Json], path: JsonPath | None) -> list[Json]:
+    return [] if path is None else _flat(_found(parts, path))
 
 
-def _content(found: Sequence[Json], depth: int) -> Json:
+def _content(found: list[Json], path: JsonPath) -> Json:
     """Return the answer. Texts are joined, with the numbers among them; of other values, the last one counts."""
-    pieces = [piece for piece in _flat(found, max(depth, 1)) if piece is not None]
+    has_all = None in path.steps
+    pieces = [piece for piece in found if piece is not None] if has_all else _flat(found)
     if any(isinstance(piece, str) for piece in pieces) and all(
         isinstance(piece, str | int | float) for piece in pieces
     ):
         return "".join(map(as_text, pieces))
-    known = [value for value in found if value is not None]
-    return known[-1] if known and (pieces or not depth) else None
+    if has_all:
+        return found if pieces else None
+    return next((value for value in reversed(found) if value is not None), None)
 
 
 def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
-    """Return the value at a path in each part that has it. In a stream, not every event must have it.
+    """Return the values at a path in each part that has it. In a stream, not every event must have it.
 
     Raises `MissingPathError` if no part has it.
     """
@@ -226,21 +224,14 @@ def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
     return found
 
 
-def _flat(values: Sequence[Json], depth: int) -> Iterator[Json]:
-    """Yield the values, and in place of lists their entries, so many lists deep."""
-    for value in values:
-        if depth and isinstance(value, list):
-            yield from _flat(value, depth - 1)
-        else:
-            yield value
-
-
-def _first(value: JsonObject, names: Sequence[str]) -> Any:
-    return next((value[name] for name in names if name in value), ABSENT)
+def _flat(values: Sequence[Json]) -> list[Json]:
+    """Return the values that are not null, and in place of lists their entries."""
+    entries = (entry for value in values for entry in (value if isinstance(value, list) else [value]))
+    return [entry for entry in entries if entry is not None]
 
 
 def _text(value: Json) -> str:
-    found = _first(value, ("text", "content", "page_content")) if isinstance(value, dict) else value
+    found = get(value, "text", "content", "page_content") if isinstance(value, dict) else value
     return found if isinstance(found, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -463,19 +454,15 @@ class Service(RetryKeys):
     @property
     def paths(self) -> Paths:
         """The paths of the parts of an answer."""
-        tokens = self.tokens
-        return Paths(
-            _parsed(self.answer),
-            {name: parse_path(path) for name, path in tokens.items()}
-            if isinstance(tokens, Mapping)
-            else _parsed(tokens),
-            _parsed(self.tool_calls),
-            _parsed(self.context),
+        tokens: Any = self.tokens
+        if isinstance(tokens, Mapping):
+            tokens = {name: parse_path(path) for name, path in tokens.items()}
+        elif tokens is not None:
+            tokens = parse_path(tokens)
+        answer, calls, context = (
+            None if text is None else parse_path(text) for text in (self.answer, self.tool_calls, self.context)
         )
-
-
-def _parsed(text: str | None) -> JsonPath | None:
-    return None if text is None else parse_path(text)
+        return Paths(answer, tokens, calls, context)
 
 
 class Http(Service):

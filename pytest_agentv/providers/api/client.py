@@ -23,7 +23,7 @@ from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, counted, format_number, mapping
 from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.secrets import beginning
-from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url, text_of
+from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries
 from pytest_agentv.runtime.user_code import abandon
@@ -73,15 +73,6 @@ _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
 """In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
-_STATUSES: Final[dict[str, int]] = {
-    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
-    "authentication_error": 401,
-    "permission_error": 403,
-    **dict.fromkeys(("api_error", "server_error"), 500),
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-"""The statuses of errors that are told in a word."""
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
 _REFUSED: Final = re.compile(
@@ -201,14 +192,9 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
 
 
 def _told_status(error: Json) -> int | None:
-    """Return the status in a reply's error: a number, a text, else that of a word."""
-    if not isinstance(error, dict):
-        return None
-    for told in map(error.get, ("code", "status")):
-        if isinstance(told, int | str) and re.fullmatch(r"[45]\d\d", str(told)):
-            return int(told)
-    words = map(text_of, map(error.get, ("code", "type")))
-    return next((_STATUSES[word] for word in words if word in _STATUSES), None)
+    """Return the status in a reply's error: a number, or a text of one."""
+    told = map(str, map(mapping(error).get, ("code", "status")))
+    return next((int(text) for text in told if re.fullmatch(r"[45]\d\d", text)), None)
 
 
 def status_kind(status: int) -> ErrorKind:

@@ -102,7 +102,7 @@ class Model(RetryKeys):
     @property
     def uses_litellm(self) -> bool:
         """Whether litellm asks the model."""
-        return False
+        return getattr(self, "client", "litellm") == "litellm"
 
     @property
     def key(self) -> str | None:
@@ -172,10 +172,6 @@ class DirectModel(Model):
             raise ValueError("litellm does not send the query of a URL (what follows `?`): leave out `client`")
         return client
 
-    @property
-    def uses_litellm(self) -> bool:
-        return self.client == "litellm"
-
 
 class Litellm(Model):
     """Any model string of litellm."""
@@ -188,7 +184,3 @@ class Litellm(Model):
 
     seed: Whole | None = SEED
     organization: OptionalText = ORGANIZATION
-
-    @property
-    def uses_litellm(self) -> bool:
-        return True
