@@ -17,7 +17,6 @@ from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value, did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, compact_json, mapping
-from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import UNNAMED, Message, ToolCall
 from pytest_agentv.model.secrets import beginning, masked
 from pytest_agentv.providers.api.base import (
@@ -431,17 +430,13 @@ class Service(RetryKeys):
     tokens: TokenPaths | None = Field(
         default=None, description="where the tokens are: a path, or paths for `input`, `output`, `cached`, `reasoning`"
     )
-    tool_calls: PathText | None = spelled(
-        *("tool_calls", "toolCalls"), default=None, description="where the list of tool calls is"
-    )
+    tool_calls: PathText | None = Field(default=None, description="where the list of tool calls is")
     context: PathText | None = Field(default=None, description="where the list of retrieved texts is")
     stream: Literal["sse"] | None = Field(
         default=None, description="`sse`: the reply is a stream of events; the paths apply to each"
     )
-    timeout_seconds: RealSeconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"),
-        default=None,
-        description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
+    timeout_seconds: RealSeconds | None = Field(
+        default=None, description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts"
     )
 
     @property
@@ -498,6 +493,7 @@ class ServiceProvider:
         self._where = environment.where
         self._label = f"{settings.kind} service of target {environment.name!r}"
         self._paths = settings.paths
+        self._policy = settings.retry
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
         self._shows_files = any(map(_SHOWING.search, _texts(self._content)))
@@ -530,7 +526,7 @@ class ServiceProvider:
             return reply, round((time.perf_counter() - started) * 1000)
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
-        (reply, duration), log = await repeated(ask, self._settings.retry, self._label, limit)
+        (reply, duration), log = await repeated(ask, self._policy, self._label, limit)
         is_stream, takes_html = self._settings.stream is not None, "html" in built.headers.get("accept", "").lower()
         response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=takes_html)
         raw = {**response.raw, "status": reply.status, **log.to_raw()}

@@ -13,6 +13,7 @@ from pydantic import (
     AliasGenerator,
     BaseModel,
     ConfigDict,
+    Field,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -25,7 +26,7 @@ from pytest_agentv.files.kind_reader import WORDING
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json, json_fault
 from pytest_agentv.model.cases import RetryPolicy
-from pytest_agentv.model.kind import Kind, Part, spelled
+from pytest_agentv.model.kind import Kind, Part
 from pytest_agentv.model.messages import (
     CALL,
     UNNAMED,
@@ -163,27 +164,25 @@ def class_of_factory(word: str, factory: ProviderFactory) -> type[FactoryProvide
     return type(f"Factory_{word}", (FactoryProvider,), {"kind": word, "factory": staticmethod(factory)})
 
 
-class RetryKeys(Provider):
-    """A target with a retry policy (agentv-formats 4.7)."""
+def _either_case(name: str) -> str | AliasChoices:
+    """Return the spellings of a key: in snake_case and in camelCase."""
+    return AliasChoices(name, to_camel(name)) if "_" in name else name
 
-    max_retries: Count | None = spelled(
-        *("max_retries", "maxRetries"), default=None, description="how often a failed request is retried (default: 3)"
+
+class RetryKeys(Provider):
+    """A target with a retry policy (agentv-formats 4.7). Its keys may be in camelCase as well."""
+
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_either_case))
+
+    max_retries: Count | None = Field(default=None, description="how often a failed request is retried (default: 3)")
+    retry_initial_delay_ms: Milliseconds | None = Field(
+        default=None, description="the wait before the first retry (default: 1000)"
     )
-    retry_initial_delay_ms: Milliseconds | None = spelled(
-        *("retry_initial_delay_ms", "retryInitialDelayMs"),
-        default=None,
-        description="the wait before the first retry (default: 1000)",
+    retry_max_delay_ms: Milliseconds | None = Field(default=None, description="the longest wait (default: 60000)")
+    retry_backoff_factor: Factor | None = Field(
+        default=None, description="the factor from each wait to the next (default: 2)"
     )
-    retry_max_delay_ms: Milliseconds | None = spelled(
-        *("retry_max_delay_ms", "retryMaxDelayMs"), default=None, description="the longest wait (default: 60000)"
-    )
-    retry_backoff_factor: Factor | None = spelled(
-        *("retry_backoff_factor", "retryBackoffFactor"),
-        default=None,
-        description="the factor from each wait to the next (default: 2)",
-    )
-    retry_status_codes: Items[StatusCode] | None = spelled(
-        *("retry_status_codes", "retryStatusCodes"),
+    retry_status_codes: Items[StatusCode] | None = Field(
         default=None,
         description="the HTTP status codes to retry, besides network errors (default: 408, 409, 429, "
         "500, 502, 503, 504, 520, 522, 524, 529)",
@@ -222,7 +221,7 @@ class _Wire(BaseModel):
     model_config = ConfigDict(
         strict=True,
         extra="ignore",
-        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, to_camel(name))),
+        alias_generator=AliasGenerator(validation_alias=_either_case),
     )
 
 

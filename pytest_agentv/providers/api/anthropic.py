@@ -5,11 +5,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.model.base import ABSENT, JsonObject, mapping
-from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import FilePart
 from pytest_agentv.providers.api.base import (
     ApiRequest,
@@ -45,8 +44,8 @@ class Anthropic(DirectModel):
     needs: ClassVar = {"api_key": "ANTHROPIC_API_KEY"}
     stand_ins: ClassVar = {"base_url": "ANTHROPIC_BASE_URL"}
 
-    thinking_budget: PositiveCount | None = spelled(
-        *("thinking_budget", "thinkingBudget"), default=None, description="tokens for thinking, on top of the answer's"
+    thinking_budget: PositiveCount | None = Field(
+        default=None, description="tokens for thinking, on top of the answer's"
     )
 
     @field_validator("response_format")

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
-from weakref import WeakSet
 
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
@@ -38,9 +37,6 @@ from pytest_agentv.runtime.retry import RequestError, RequestFailure
 _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": 86_400.0}
 """The limit is longer than any of ours. It must be constant: litellm keeps a client for each value."""
 
-_OPEN: Final["WeakSet[LitellmProvider]"] = WeakSet()
-"""Those that are not closed."""
-
 
 class LitellmProvider(LlmProvider):
     """A model that is called through litellm, without its retries, price download and telemetry.
@@ -54,7 +50,6 @@ class LitellmProvider(LlmProvider):
     def __init__(self, settings: Model, environment: TargetEnvironment) -> None:
         super().__init__(settings, environment)
         self._arguments = {**build_arguments(self._api), **_ONE_REQUEST}
-        _OPEN.add(self)
 
     def warm_up(self) -> None:
         """Start importing litellm. That takes seconds and 160 MB."""
@@ -91,13 +86,11 @@ class LitellmProvider(LlmProvider):
         return build_response(known, self._model, self._api).replace(**metrics), Billing()
 
     async def close(self) -> None:
-        """Close litellm's clients, which live as long as the process, when the last target with a model is closed."""
-        _OPEN.discard(self)
-        litellm = sys.modules.get("litellm")
-        if not _OPEN and litellm is not None:
-            with suppress(AttributeError):  # before version 1.74, and if it could not be imported
-                await litellm.close_litellm_async_clients()
-                litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which may be reused
+        """Close litellm's clients, which live as long as the process."""
+        with suppress(KeyError, AttributeError):  # it was not needed, or could not be imported
+            litellm = sys.modules["litellm"]
+            await litellm.close_litellm_async_clients()
+            litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which may be reused
 
 
 def _turns(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ class Model(RetryKeys):
     costs_money = True
 
     model: Text = spelled("model", "deployment", "variant", description="the name of the model")
-    api_key: SecretText = spelled("api_key", "apiKey", default=None, description="the key of the API")
+    api_key: SecretText = Field(default=None, description="the key of the API")
     base_url: ServerUrl = spelled(
         *("base_url", "baseUrl", "baseURL", "endpoint"), default=None, description="another server that speaks the API"
     )
@@ -69,17 +69,13 @@ class Model(RetryKeys):
         default=None,
         description="the longest answer, in tokens",
     )
-    top_p: Share | None = spelled("top_p", "topP", default=None, description="the share of likely words to choose from")
+    top_p: Share | None = Field(default=None, description="the share of likely words to choose from")
     stop: Stops | None = Field(default=None, description="a text, or a list of texts, at which the answer ends")
-    reasoning_effort: OptionalText = spelled(
-        *("reasoning_effort", "reasoningEffort"),
-        default=None,
-        description="how much the model thinks: `low`, `medium`, `high`, or another word of its API",
+    reasoning_effort: OptionalText = Field(
+        default=None, description="how much the model thinks: `low`, `medium`, `high`, or another word of its API"
     )
-    response_format: FreeMapping | None = spelled(
-        *("response_format", "responseFormat"),
-        default=None,
-        description="the shape of the answer, as OpenAI writes it: `{type: json_schema, json_schema: …}`",
+    response_format: FreeMapping | None = Field(
+        default=None, description="the shape of the answer, as OpenAI writes it: `{type: json_schema, json_schema: …}`"
     )
     tools: Items[Tool] | None = Field(
         default=None,
@@ -87,13 +83,9 @@ class Model(RetryKeys):
         "Schema; the calls of its reply are recorded, not executed",
     )
     headers: Headers = Field(default={}, description="sent with each request")
-    extra_body: FreeMapping = spelled(
-        *("extra_body", "extraBody"), default={}, description="merged into the body of each request"
-    )
-    base_model: OptionalText = spelled(
-        *("base_model", "baseModel"),
-        default=None,
-        description="the model behind a name that does not reveal it, for prices",
+    extra_body: FreeMapping = Field(default={}, description="merged into the body of each request")
+    base_model: OptionalText = Field(
+        default=None, description="the model behind a name that does not reveal it, for prices"
     )
 
     price_provider: ClassVar[str] = ""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, is_amount, mapping
@@ -36,6 +36,7 @@ from pytest_agentv.providers.api.base import (
 from pytest_agentv.providers.api.model import ORGANIZATION, REASONING, SEED, DirectModel, query_without_version
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, Whole
 
+_USUAL_URL: Final = "https://api.openai.com/v1"
 _OPENAI: Final = re.compile(r"(?i)https?://([^/]+\.)?openai\.com[:/]")
 """The server that has replaced `max_tokens` by `max_completion_tokens`."""
 _THOUGHTS: Final = ("thinking", "reasoning", "redacted_thinking")
@@ -55,8 +56,7 @@ class _SpeaksOpenAi(DirectModel):
 
     seed: Whole | None = SEED
     reasoning: Flag | None = REASONING
-    api_format: Literal["chat", "responses"] | None = spelled(
-        *("api_format", "apiFormat"),
+    api_format: Literal["chat", "responses"] | None = Field(
         default=None,
         description="the API: chat completions, or Responses, which newer models need for tools (default: `chat`)",
     )
@@ -146,7 +146,7 @@ class OpenAi(_SpeaksOpenAi):
         return found.replace(api_key=Secret(usual_key)) if is_keyless and usual_key else found
 
     def place(self) -> tuple[str, str]:
-        base, query = split_query(self.base_url or "https://api.openai.com/v1")
+        base, query = split_query(self.base_url or _USUAL_URL)
         return re.sub(r"/(chat/completions|responses)$", "", base), query
 
     def key_headers(self) -> dict[str, str]:
@@ -154,7 +154,7 @@ class OpenAi(_SpeaksOpenAi):
         return {**key, "openai-organization": self.organization} if self.organization else key
 
     def limit_name(self) -> str:
-        return "max_completion_tokens" if _OPENAI.match(f"{self.place()[0]}/") else "max_tokens"
+        return "max_completion_tokens" if _OPENAI.match(f"{self.base_url or _USUAL_URL}/") else "max_tokens"
 
 
 class Azure(_SpeaksOpenAi):

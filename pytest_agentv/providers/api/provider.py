@@ -38,6 +38,7 @@ class LlmProvider:
         self._api = settings.api(environment.variables)
         self._model = f"model {settings.model!r} ({settings.kind})"
         self._target = environment.where
+        self._policy = settings.retry
         self._binds = True
         """Whether the server takes a schema of the reply, as far as is known."""
 
@@ -56,7 +57,7 @@ class LlmProvider:
         messages = build_messages(request)
         await self._ready()
         ask = functools.partial(self._ask_bound, messages, request.schema)
-        (response, billing), log = await repeated(ask, self._api.retry, self._model, request.timeout_seconds)
+        (response, billing), log = await repeated(ask, self._policy, self._model, request.timeout_seconds)
         response = response.replace(raw={**response.raw, **log.to_raw()})
         if response.cost_usd is not None or response.cost_source is not None:
             return response  # the reply told it, or litellm looked it up
@@ -187,7 +188,7 @@ class DirectProvider(LlmProvider):
         request = self._api.embed(texts)
         await self._ready()
         ask = functools.partial(self._embed, request, len(texts))
-        found, _ = await repeated(ask, self._api.retry, self._model, timeout_seconds)
+        found, _ = await repeated(ask, self._policy, self._model, timeout_seconds)
         cost = await self._price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None, Billing())
         return found.replace(cost_usd=None if cost is None else cost.usd)
 
