@@ -5,8 +5,7 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_agentv.cases.prompts import ChatMessage, guidelines_section
 from pytest_agentv.errors import ErrorKind
@@ -27,8 +26,7 @@ _FEE_PER_ANSWER: Final = re.compile(r"-search-(preview|api)\b")
 """Models of OpenAI that search before each answer, for a fee that no table has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """The cost of an answer, with its source."""
 
     usd: float
@@ -36,9 +34,18 @@ class Price:
     """`genai-prices` or `litellm`."""
 
 
-def load_tables() -> None:
-    """Load the tables of genai-prices, if it is installed. Takes up to half a second: call it in a thread."""
-    _by_genai_prices("gpt-4o", "openai", TokenUsage(1, 1), _USUAL)  # the first price takes 30 ms for any model
+@functools.cache
+def load_tables() -> Any:
+    """Return genai-prices with its tables loaded; None without it. Takes up to half a second: call it in a thread."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the user's run must not show warnings of another package's import
+            import genai_prices  # noqa: PLC0415 - only for runs with models
+        usage = genai_prices.Usage(input_tokens=1, output_tokens=1)
+        genai_prices.calc_price(usage, "gpt-4o", provider_id="openai")  # the first price takes 30 ms for any model
+    except Exception:  # noqa: BLE001 - a missing price must not lose a paid answer
+        return None
+    return genai_prices
 
 
 def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing = _USUAL) -> Price | None:
@@ -64,9 +71,7 @@ def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing 
 
 def _by_genai_prices(model: str, provider: str, usage: TokenUsage, billing: Billing) -> float | None:
     try:
-        genai_prices = _genai_prices()
-        if genai_prices is None:
-            return None
+        genai_prices = load_tables()
 
         def total(counts: Mapping[str, int], **terms: Any) -> Any:
             asked = genai_prices.Usage(**counts)
@@ -86,17 +91,6 @@ def _by_genai_prices(model: str, provider: str, usage: TokenUsage, billing: Bill
     return float(found) or None
 
 
-@functools.cache
-def _genai_prices() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the user's run must not show warnings of another package's import
-            import genai_prices  # noqa: PLC0415 - half a second, only for runs with models
-    except Exception:  # noqa: BLE001 - as above
-        return None
-    return genai_prices
-
-
 def _counts(usage: TokenUsage, billing: Billing) -> dict[str, int]:
     """Return the tokens in the terms of genai-prices, which includes cached ones in the input."""
     cached = int(usage.cached or 0)
@@ -110,21 +104,17 @@ def _counts(usage: TokenUsage, billing: Billing) -> dict[str, int]:
 
 
 def _by_litellm(model: str, provider: str, usage: TokenUsage, billing: Billing) -> float | None:
-    if billing.context or billing.web_searches or billing.file_searches or billing.written_for_hour:
-        return None
-    if billing.written > usage.input:  # no count of the two can be trusted
+    if billing != _USUAL:
         return None
     litellm = sys.modules.get("litellm")
     table: dict[str, Any] = getattr(litellm, "model_cost", {})
     prefix = "gemini" if provider == "google" else provider
     entry = table.get(f"{prefix}/{model}") or table.get(model) or {}
     per_input, per_output = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
-    per_written = entry.get("cache_creation_input_token_cost") if billing.written else 0
-    if not (is_number(per_input) and is_number(per_output) and is_number(per_written)):
+    if not (is_number(per_input) and is_number(per_output)):
         return None
     per_cached = entry.get("cache_read_input_token_cost") or per_input
-    total = (usage.input - billing.written) * per_input + billing.written * per_written
-    return float(total + (usage.cached or 0) * per_cached + usage.output * per_output) or None
+    return float(usage.input * per_input + (usage.cached or 0) * per_cached + usage.output * per_output) or None
 
 
 def read_cost(reply: Any) -> float | None:
