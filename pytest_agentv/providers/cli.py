@@ -609,6 +609,7 @@ async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> 
     """GET a URL and expect 2xx. Uses the proxies of models."""
     asked = f"GET {shown_url(url)}"
     client = HttpClient(asked, "the health check", environment)
+    await client.ready()  # no part of the time that the health check may take
     try:
         async with asyncio.timeout(limit):
             reply = await client.exchange(HttpRequest("GET", url))

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
@@ -481,7 +481,7 @@ class Http(Service):
 # Asking.
 
 
-class ServiceProvider:
+class ServiceProvider(ABC):
     """A service. Its requests are repeated by the target's retry policy."""
 
     mode: PromptMode = "lm"
@@ -520,9 +520,8 @@ class ServiceProvider:
             reply = await self.send(built)
             if not is_success(reply.status):
                 asked = (self._label, self._where)
-                raise RequestError(
-                    refused(reply.status, reply.headers, reply.text, *asked, url=built.url, hints=_HINTS)
-                )
+                failure = refused(reply.status, reply.headers, reply.text, *asked, url=built.url, hints=_HINTS)
+                raise RequestError(failure)
             return reply, round((time.perf_counter() - started) * 1000)
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
@@ -565,7 +564,8 @@ class HttpProvider(ServiceProvider):
         self._client = HttpClient(what, environment.where, environment.variables)
 
     async def check(self) -> None:
-        """Run the target's health check. Raises `ProviderError`."""
+        """Import the HTTP client, and run the target's health check. Raises `ProviderError`."""
+        await self._client.ready()  # no part of the first answer
         if self._healthcheck is not None:
             await run_healthcheck(
                 self._healthcheck,

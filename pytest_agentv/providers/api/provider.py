@@ -4,7 +4,7 @@ import asyncio
 import functools
 import re
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
@@ -28,7 +28,7 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, Targ
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 
-class LlmProvider:
+class LlmProvider(ABC):
     """A model. Its requests are repeated by the target's retry policy."""
 
     mode: PromptMode = "lm"
@@ -76,6 +76,10 @@ class LlmProvider:
                     raise
                 self._binds = False
         return await self._ask(messages, None)
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections."""
 
     @abstractmethod
     async def _ready(self) -> None:
@@ -202,5 +206,4 @@ class DirectProvider(LlmProvider):
         return found
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.close()
