@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # typeshed lacks it
@@ -73,6 +74,15 @@ _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
 """In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
+_STATUSES: Final = {
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
+    "authentication_error": 401,
+    "permission_error": 403,
+    **dict.fromkeys(("api_error", "server_error"), 500),
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The statuses of errors that are told in a word, as by OpenAI's responses."""
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
 _REFUSED: Final = re.compile(
@@ -192,9 +202,11 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
 
 
 def _told_status(error: Json) -> int | None:
-    """Return the status in a reply's error: a number, or a text of one."""
-    told = map(str, map(mapping(error).get, ("code", "status")))
-    return next((int(text) for text in told if re.fullmatch(r"[45]\d\d", text)), None)
+    """Return the status in a reply's error: a number, a text of one, else that of a word."""
+    told = [str(mapping(error).get(name)) for name in ("code", "status", "type")]
+    numbers = (int(text) for text in told if re.fullmatch(r"[45]\d\d", text))
+    words = (_STATUSES[text] for text in told if text in _STATUSES)
+    return next(chain(numbers, words), None)
 
 
 def status_kind(status: int) -> ErrorKind:

@@ -42,7 +42,7 @@ class LlmProvider(ABC):
         self._binds = True
         """Whether the server takes a schema of the reply, as far as is known."""
 
-    async def check(self) -> None:
+    async def check(self) -> None:  # noqa: B027 - it is no step of a kind of models
         """Do nothing, because a request to a model costs money."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
