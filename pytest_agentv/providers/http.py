@@ -241,13 +241,7 @@ _HTML: Final = re.compile(r"(?is)\s*<(!doctype html|html|head|body)[\s>](.*<titl
 
 
 def read_content(reply: HttpReply, label: str, *, needs_json: bool, takes_html: bool) -> Json:
-    """Return the JSON of a body, else its text.
-
-    Args:
-        reply: A successful reply.
-        label: The service in messages.
-        needs_json: Whether only JSON is allowed.
-        takes_html: Whether the request asked for HTML. If not, a page is an error or a login.
+    """Return the JSON of a body, else its text. If the request did not ask for HTML, a page is an error or a login.
 
     Raises `ProviderError` for an empty body, and `ValueError` for another one that is no answer. Its text follows
     "replied with".

@@ -128,14 +128,7 @@ def refused(
 ) -> RequestFailure:
     """Return the error of a reply with an error status.
 
-    Args:
-        status: The HTTP status.
-        headers: A mapping that ignores the case of names.
-        body: The reply's text.
-        model: The model's name in the message.
-        target: The target's name in the message.
-        url: What was asked.
-        hints: Advice by status.
+    `headers` ignore the case of names. Model and target are named in the message, with advice by status.
     """
     said = read_error_text(body) or next((each.phrase for each in HTTPStatus if each == status), "")
     hint = f" ({hints[status]} {target})" if status in hints else ""
@@ -293,13 +286,7 @@ class ContentError(ProviderError):
 async def repeated(
     ask: Callable[[], Awaitable[T]], policy: RetryPolicy, asked: str, limit: float | None
 ) -> tuple[T, RequestLog]:
-    """Make a request, with repetitions by a policy.
-
-    Args:
-        ask: Makes one request.
-        policy: That of the target.
-        asked: The name of the model or service in messages.
-        limit: The seconds for all requests; None: no limit.
+    """Make a request, with repetitions by a policy. `limit` are the seconds for all of them; None: no limit.
 
     Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`. It is a `ContentError` if
     the server refused what was sent.

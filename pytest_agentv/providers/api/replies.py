@@ -129,10 +129,7 @@ def read_cost(reply: Any) -> float | None:
 def build_response(reply: ModelReply, model: str, settings: Model) -> ProviderResponse:
     """Return the response for a reply. If the text is missing or blank, the response has an `error` with the reason.
 
-    Args:
-        reply: The model's reply.
-        model: The model's name in messages.
-        settings: Their limit is for messages. A model with tools may answer with calls of functions alone.
+    A model with tools may answer with calls of functions alone.
     """
     response = ProviderResponse(
         output_messages=(Message("assistant", reply.text, reply.tools),),
