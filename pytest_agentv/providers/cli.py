@@ -20,8 +20,8 @@ from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import JsonObject, NoJsonConstantError, format_number, strict_json
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import Secret, masked
-from pytest_agentv.providers.api.base import HttpRequest, is_success, open_client, shown_url
-from pytest_agentv.providers.api.client import read_error_text
+from pytest_agentv.providers.api.base import HttpRequest, is_success, shown_url
+from pytest_agentv.providers.api.client import HttpClient, read_error_text
 from pytest_agentv.providers.base import (
     ProviderRequest,
     ProviderResponse,
@@ -501,7 +501,8 @@ async def run_healthcheck(
 async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> None:
     """GET a URL and expect 2xx. Uses the proxies of models."""
     asked = f"GET {shown_url(url)}"
-    client = await open_client(asked, "the health check", environment)
+    client = HttpClient(asked, "the health check", environment)
+    await client.ready()  # no part of the time that the health check may take
     try:
         async with asyncio.timeout(limit):
             reply = await client.exchange(HttpRequest("GET", url))

@@ -42,10 +42,9 @@ from pytest_agentv.providers.kind import (
     Sources,
     WireError,
     answer_message,
+    checked,
     parse_response,
     plain,
-    response_fault,
-    with_tuples,
 )
 from pytest_agentv.providers.python_calls import (
     SIZE_LIMIT,
@@ -596,8 +595,10 @@ async def read_value(value: object, label: str) -> ProviderResponse:
     Only a text is read on the event loop. Other values may be large, so a thread reads them.
     """
     if isinstance(value, ProviderResponse):
-        fault = response_fault(value)
-        return with_tuples(value) if fault is None else _without_answer(value, f"{label} returned {fault}")
+        try:
+            return checked(value)
+        except WireError as error:
+            return _without_answer(value, f"{label} returned {error}")
     if isinstance(value, str):
         return _read_text(value, label)
     return await run_in_thread(lambda: _read(value, label), "agentv-answer")

@@ -106,11 +106,12 @@ def _changed_response(call: Callable[..., Any], case: EvalCase, response: Provid
         return response
     if not isinstance(changed, ProviderResponse):
         raise _odd_value(_RESPONSE, changed, "a ProviderResponse (response.replace(...)) or None")
-    from pytest_agentv.providers.kind import response_fault, with_tuples  # noqa: PLC0415 - for changed responses only
+    from pytest_agentv.providers.kind import WireError, checked  # noqa: PLC0415 - for changed responses only
 
-    if fault := response_fault(changed):
-        raise HookError(f"{_RESPONSE} returned {fault}")
-    return with_tuples(changed)
+    try:
+        return checked(changed)
+    except WireError as error:
+        raise HookError(f"{_RESPONSE} returned {error}") from None
 
 
 def _decision(call: Callable[..., Any], case: EvalCase, result: EvalResult) -> Decision | None:

@@ -136,7 +136,7 @@ def test_a_server_of_ones_own_does_not_get_the_key_of_openai(project: Project) -
 @pytest.mark.parametrize("prefix", ["", "api-version=", "api_version=", "apiversion=", "API-Version="])
 def test_an_azure_version_loses_its_prefix(project: Project, prefix: str) -> None:
     body = f"azure\n    endpoint: e\n    api_key: k\n    model: m\n    api_version: '{prefix}2024-06-01'"
-    assert model(project(body)).api_settings.api_version == "2024-06-01"
+    assert model(project(body)).api({}).api_version == "2024-06-01"
 
 
 def test_secrets_in_headers_and_data_are_masked(project: Project) -> None:
@@ -147,7 +147,7 @@ def test_secrets_in_headers_and_data_are_masked(project: Project) -> None:
     target = project(body, TEAM_TOKEN=KEY)
     assert model(target).headers == {"X-Team": "shop", "X-Pass": Secret(KEY)}
     assert model(target).extra_body == {"login": [Secret(KEY)], "api_key": Secret("literal-0123456789")}
-    assert model(target).api_settings.headers["X-Pass"] == KEY
+    assert model(target).api({}).headers["X-Pass"] == KEY
     assert KEY not in repr(target)
     assert project.secrets.mask(f"{KEY} literal-0123456789") == "*** ***"
 

@@ -28,7 +28,7 @@ from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.messages import Message, candidate_answer, is_null
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.kind import WireError, parse_response, response_fault, with_tuples
+from pytest_agentv.providers.kind import WireError, checked, parse_response
 from pytest_agentv.reports.failure import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
 from pytest_agentv.session.running.case_runs import Begun
@@ -136,10 +136,12 @@ def given_response(
     """Return the answer as the response of a target. Raises `TypeError` or `ValueError` for an invalid answer."""
     __tracebackhide__ = True
     if isinstance(answer, ProviderResponse):
-        if fault := response_fault(answer):
-            raise TypeError(f"expected an answer, got {fault}")
+        try:
+            answer = checked(answer)
+        except WireError as error:
+            raise TypeError(f"expected an answer, got {error}") from None
         require_writable(answer.output_messages or (), answer.trace or ())
-        return with_tuples(answer)
+        return answer
     if not isinstance(answer, str | Mapping | list):
         raise TypeError(f"expected an answer: a text, data or a ProviderResponse, got {type(answer).__name__}")
     try:
