@@ -509,7 +509,8 @@ def _doubts(evaluator: AnyEvaluator, case: EvalCase) -> list[str]:
 def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
     """Yield what a run says of the targets that a case needs, with its judge."""
     needs = needs_of(evaluators_of(case))
-    names = [case.target or DEFAULT_TARGET, *needs.embeddings]
+    judges = dict.fromkeys(case.judge if each is None else each for each in needs.asked)
+    names = [case.target or DEFAULT_TARGET, *needs.embeddings, *filter(None, judges)]
     for name in names:
         try:
             target = targets.find(name)
@@ -518,9 +519,9 @@ def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
             continue
         if fault := targets.kinds.fault(target.provider):
             yield f"target {name!r} ({locate(target.path or targets.path, target.line)}): {fault}"
-        if name == names[0] and needs.any_answers and target.judge_target and target.judge_target not in names:
+        if name == names[0] and None in judges and target.judge_target and target.judge_target not in names:
             names.append(target.judge_target)
-        if name == names[0] and needs.judge:
+        if name == names[0] and None in needs.judges and case.judge is None:
             yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
 
 

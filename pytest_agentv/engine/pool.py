@@ -481,6 +481,8 @@ class ReadyTarget:
     provider: Adapter
     judge: Judge | None
     environment: Mapping[str, str]
+    judges: Mapping[str, Judge] = field(default_factory=dict)
+    """The judges that evaluators of the case name."""
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     """The targets whose embeddings the case's evaluators compare."""
     callable_targets: ProxiedTargets | None = None
@@ -520,36 +522,52 @@ class TargetPool:
         self._told: set[object] = set()
 
     async def prepare(
-        self, eval_dir: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own: Overrides = NO_OVERRIDES
+        self,
+        eval_dir: Path,
+        name: str,
+        evaluators: tuple[AnyEvaluator, ...],
+        own: Overrides = NO_OVERRIDES,
+        judge: str | None = None,
     ) -> ReadyTarget:
-        """Prepare a target and its judge for the cases of a folder, before anything is paid for.
+        """Prepare a target and its judges for the cases of a folder, before anything is paid for.
 
-        Raises `TargetsError`, `TargetError`, or `ProviderError` if the check of one of them fails.
+        `judge` is the judge of the case; None: that of the target. Raises `TargetsError`, `TargetError`, or
+        `ProviderError` if the check of one of them fails.
         """
         file = None if own.replace_target else self._folders.file(eval_dir)
         environment = self._folders.environment(eval_dir)
         needs = needs_of(evaluators)
+        named = [each for each in needs.judges if each is not None]
         if self._options.dry_run:
             for each in needs.embeddings:
                 self.file(eval_dir).find(each)
-            return self._mocked(file, name, environment)
+            for each in (*named, *([judge] if judge is not None and needs.any_answers and own.judge is None else [])):
+                self.file(eval_dir).find(each)
+            return self._mocked(file, name, environment, named)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
         asked = EqualQuestions()
-        judging = self._judging(eval_dir, target, own) if needs.judge else None
-        callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
+        judging = self._judging(eval_dir, target, own, judge) if None in needs.judges else None
+        judges = {each: self._named_judge(eval_dir, each) for each in named}
+        callable_targets = (
+            self._callable(eval_dir, target, provider, own, asked, judge=judge) if needs.targets else None
+        )
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         default = None if callable_targets is None else callable_targets.default
-        asked_ones = (None if self.rejudged is not None else (target, provider), judging, default)
+        asked_ones = (None if self.rejudged is not None else (target, provider), judging, default, *judges.values())
         for pair in (each for each in asked_ones if each is not None):
             await self._check(*pair)
         tell = partial(self.warn_of_answer, eval_dir)
-        judge = judging and ProviderJudge(*self.stored(eval_dir, *judging), self._options, asked, tell)
+
+        def ask(pair: tuple[Target, Adapter]) -> ProviderJudge:
+            return ProviderJudge(*self.stored(eval_dir, *pair), self._options, asked, tell)
+
         return ReadyTarget(
             target.name,
             getattr(target.settings, "is_agent", False),
             provider,
-            judge,
+            judging and ask(judging),
             environment.variables,
+            {each: ask(pair) for each, pair in judges.items()},
             embedders,
             callable_targets,
             is_object=file is None,
@@ -633,9 +651,11 @@ class TargetPool:
             provider = own.calls.of(provider, eval_dir, name)
         return Target(name, "python"), self._folders.in_process(eval_dir, provider)
 
-    def _judging(self, eval_dir: Path, target: Target, own: Overrides) -> tuple[Target, Adapter]:
+    def _judging(self, eval_dir: Path, target: Target, own: Overrides, chosen: str | None) -> tuple[Target, Adapter]:
         if own.judge is not None:
             return self._own_judge(eval_dir, own.judge)
+        if chosen is not None:
+            return self._named_judge(eval_dir, chosen)
         if own.replace_target:
             try:
                 target = self._folders.definition(eval_dir, target.name)  # the replaced one may name a judge
@@ -648,8 +668,21 @@ class TargetPool:
         judge_name = target.name if target.judge_target is None else target.judge_target
         return self._folders.open(eval_dir, judge_name)
 
+    def _named_judge(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
+        try:
+            return self._folders.open(eval_dir, name)
+        except AgentvError as error:
+            raise TargetError(f"judge {name!r}: {error}") from error
+
     def _callable(
-        self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides, asked: EqualQuestions
+        self,
+        eval_dir: Path,
+        target: Target,
+        provider: Adapter,
+        own: Overrides,
+        asked: EqualQuestions,
+        *,
+        judge: str | None,
     ) -> "CallableTargets":
         from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - for scripts that call targets
 
@@ -665,7 +698,7 @@ class TargetPool:
         return CallableTargets(
             target.name,
             (*opened, *names),
-            OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
+            OWN_JUDGE if own.judge is not None else judge or target.judge_target or target.name,
             lambda name: self.stored(eval_dir, *(opened.get(name) or self._folders.open(eval_dir, name))),
             asked=asked,
             check=self._check,
@@ -686,7 +719,9 @@ class TargetPool:
             )
         return self._embedders[key]
 
-    def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:
+    def _mocked(
+        self, file: TargetsFile | None, name: str, environment: Environment, judges: Sequence[str]
+    ) -> ReadyTarget:
         from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - only for dry runs
         from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - imports pydantic
 
@@ -696,7 +731,8 @@ class TargetPool:
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
         callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
-        return ReadyTarget(mock.name, False, provider, judge, environment.variables, {}, callables)
+        named = dict.fromkeys(judges, judge)
+        return ReadyTarget(mock.name, False, provider, judge, environment.variables, named, {}, callables)
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))

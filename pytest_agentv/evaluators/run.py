@@ -1,5 +1,6 @@
 """Runs one evaluator, and always returns an `EvaluatorResult`."""
 
+import dataclasses
 import inspect
 import time
 from collections.abc import Iterator, Sequence
@@ -122,8 +123,10 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
 
             if is_of_mock(error):
                 result = result.replace(error=None, error_kind=None)
-    asked = context.services.judge if evaluator.asks_judge else None
-    judge_model = getattr(asked, "model", None) or getattr(asked, "name", None)
+    known = context.services
+    asked = [known.judges.get(each) for each in evaluator.judged_by] or [known.judge] if evaluator.asks_judge else []
+    models = (getattr(each, "model", None) or getattr(each, "name", None) for each in asked)
+    judge_model = ", ".join(dict.fromkeys(filter(None, models))) or None
     return result.replace(duration_ms=duration_ms, judge_model=judge_model)
 
 
@@ -158,6 +161,41 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
 
     Raises what the evaluator raises.
     """
+    names = evaluator.judged_by
+    if len(names) > 1:
+        from pytest_agentv.evaluators.panel import ask_panel  # noqa: PLC0415 - only for panels
+
+        score = await ask_panel(evaluator, context, _judge_part, _finished)
+    else:
+        services = context.services
+        if names:
+            context = context.replace(services=with_judge(services, evaluator.label, names[0]))
+        score = await _judge_part(evaluator, context)
+        if not isinstance(score, Score):  # users may return anything, for example a class
+            return score
+        score = _finished(evaluator, score)
+    if shared_key(evaluator, "required") is not True or score.error is not None:
+        return score
+    if clamp_score(score.value) + SLACK >= evaluator.required_score(context.threshold):
+        return score
+    unmet = f"{evaluator.label}: {score.misses[0]}" if score.misses else evaluator.label
+    return score.replace(unmet_required=(unmet, *(score.unmet_required or ())), verdict="fail")
+
+
+def with_judge(services: Services, label: str, name: str) -> Services:
+    """Return the services for an evaluator that names its judge. Raises `EvaluatorError`."""
+    if name not in services.judges:
+        raise EvaluatorError(f"evaluator {label!r} names the judge {name!r}, which its case does not have", "config")
+    return dataclasses.replace(services, judge=services.judges[name])
+
+
+def _finished(evaluator: AnyEvaluator, score: Score) -> Score:
+    """Hold a score against the evaluator's own threshold, and negate it."""
+    score = evaluator.graded(score)
+    return negated(score) if shared_key(evaluator, "negate") is True else score
+
+
+async def _judge_part(evaluator: AnyEvaluator, context: Context) -> Score:
     path = shared_key(evaluator, "path")
     part: Json | Absent = context.part
     miss = ""
@@ -168,26 +206,16 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         if part is not ABSENT:
             context = context.replace(candidate_answer=text_of_part(part), part=part)
     if miss:
-        score = Score(0.0, misses=(miss,), unchecked=miss)
-    else:
-        score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
-        if evaluator.own_code is not None:
-            from pytest_agentv.evaluators.python import recordable  # noqa: PLC0415 - for kinds of users only
+        return Score(0.0, misses=(miss,), unchecked=miss)
+    score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
+    if evaluator.own_code is not None:
+        from pytest_agentv.evaluators.python import recordable  # noqa: PLC0415 - for kinds of users only
 
-            score = recordable(score, f"evaluate() of {evaluator.label!r}")
-            if not isinstance(score, Score):  # users may return anything, for example a class
-                return score  # type: ignore[no-any-return]
-            if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
-                reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
-                score = score.replace(error=reason)
-        if shared_key(evaluator, "negate") is True:
-            score = negated(score)
-    if shared_key(evaluator, "required") is not True or score.error is not None:
-        return score
-    if clamp_score(score.value) + SLACK >= evaluator.required_score(context.threshold):
-        return score
-    unmet = f"{evaluator.label}: {score.misses[0]}" if score.misses else evaluator.label
-    return score.replace(unmet_required=(unmet, *(score.unmet_required or ())), verdict="fail")
+        score = recordable(score, f"evaluate() of {evaluator.label!r}")
+        if isinstance(score, Score) and score.error is not None and not score.error.strip():  # as of `str(error)`
+            reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
+            score = score.replace(error=reason)
+    return score
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
@@ -258,6 +286,8 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
 
     A `prepare` of a user that returns nothing only checks something.
     """
+    for name in evaluator.judged_by[::-1]:
+        services = with_judge(services, evaluator.label, name)
     if evaluator.own_code is None:
         return evaluator.prepare(services)  # type: ignore[return-value]
     found: Any = evaluator.prepare(services_for_own_code(services))

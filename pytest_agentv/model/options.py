@@ -369,6 +369,13 @@ RUN_OPTIONS: Final = (
         ini=True,
     ),
     RunOption(
+        "judge",
+        "Name of the target that judges, for evaluators that name no judge; overrides `judge` of cases and files, and "
+        "`judge_target` of targets.",
+        metavar="NAME",
+        ini=True,
+    ),
+    RunOption(
         "targets",
         "Targets file, or a folder that holds one (default: search from the eval file's folder upward).",
         parse=Path,

@@ -84,7 +84,12 @@ class Spending:
         self._files: dict[Path, TargetsFile | None] = {}
 
     def is_paid(
-        self, folder: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own_fixtures: Collection[str]
+        self,
+        folder: Path,
+        name: str,
+        evaluators: tuple[AnyEvaluator, ...],
+        own_fixtures: Collection[str],
+        judge: str | None,
     ) -> bool:
         """Whether a case costs money: to ask its target, or to judge the answer.
 
@@ -93,9 +98,10 @@ class Spending:
             name: The name of its target.
             evaluators: Those that judge it.
             own_fixtures: The fixtures that stand in for targets.
+            judge: The judge of the case; None: that of its target.
         """
         asked = () if OWN_PROVIDER in own_fixtures else (name,)
-        judging = self._asked_to_judge(folder, name, evaluators, own_fixtures)
+        judging = self._asked_to_judge(folder, name, evaluators, own_fixtures, judge)
         return any(self.is_paid_target(folder, each) for each in (*asked, *judging))
 
     def is_paid_target(self, folder: Path, name: str) -> bool:
@@ -106,14 +112,20 @@ class Spending:
         return bool(getattr(file.kinds.find(definition.kind), "costs_money", False))
 
     def _asked_to_judge(
-        self, folder: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own_fixtures: Collection[str]
+        self,
+        folder: Path,
+        name: str,
+        evaluators: tuple[AnyEvaluator, ...],
+        own_fixtures: Collection[str],
+        judge: str | None,
     ) -> Iterator[str]:
         """Yield the names of the targets that evaluators ask, or may ask."""
         needs = needs_of(evaluators)
         yield from needs.embeddings
-        if needs.judge and OWN_JUDGE not in own_fixtures:
+        yield from filter(None, needs.judges)
+        if None in needs.judges and OWN_JUDGE not in own_fixtures:
             target = self._find(folder, name)
-            yield name if target is None else target.judge_target or name
+            yield judge or (name if target is None else target.judge_target or name)
         if needs.targets:  # a script may ask any target by its name, also beside a judge of the project
             file = self._file(folder)
             names = () if file is None else file.names

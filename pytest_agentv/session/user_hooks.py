@@ -154,7 +154,7 @@ def _odd_value(name: str, value: object, expected: str) -> HookError:
 
 _SHARES: Final = ("threshold", "min_pass_rate")
 _TEXTS: Final = ("dataset", "expected_outcome", "question", "reference_answer")
-_TEXTS_OR_NONE: Final = ("conversation_id", "target", "group")
+_TEXTS_OR_NONE: Final = ("conversation_id", "target", "judge", "group")
 
 
 def changed_fault(before: EvalCase, case: EvalCase) -> str | None:
