@@ -541,7 +541,7 @@ class TargetPool:
         if self._options.dry_run:
             for each in needs.embeddings:
                 self.file(eval_dir).find(each)
-            for each in (*named, *([judge] if judge is not None and needs.any_answers and own.judge is None else [])):
+            for each in (*named, *([judge] if judge is not None and None in needs.asked and own.judge is None else [])):
                 self.file(eval_dir).find(each)
             return self._mocked(file, name, environment, named)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)

@@ -1,15 +1,16 @@
 """Panels: several judges of one evaluator, asked side by side, whose scores become one by a vote."""
 
 import asyncio
+import dataclasses
 import statistics
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.run import SLACK, with_judge
+from pytest_agentv.evaluators.run import SLACK
 from pytest_agentv.model.base import JsonObject, format_number
 from pytest_agentv.model.results import Score, clamp_score
 
@@ -21,7 +22,10 @@ Judging: TypeAlias = Callable[[Any, Context], Awaitable[Score]]
 Finish: TypeAlias = Callable[[Any, Score], Score]
 """Holds a score against the threshold of the evaluator, and negates it."""
 
-_AVERAGES: Final = {"mean": statistics.fmean, "median": statistics.median}
+_AVERAGES: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,6 @@ async def ask_panel(evaluator: Any, context: Context, ask: Judging, finish: Fini
             each = Score(0.0, error=str(each), error_kind=each.kind)  # noqa: PLW2901 - a judge that is left out
         if isinstance(each, BaseException):
             raise each
-        if each.unchecked is not None:  # there is nothing to judge, and nobody was asked
-            return finish(evaluator, each)
         finished = each if each.error is not None else finish(evaluator, each)
         is_enough = clamp_score(finished.value) + SLACK >= context.threshold
         replies.append(_Reply(name, each, finished, passes=is_enough and not finished.unmet_required))
@@ -77,7 +79,7 @@ def _contexts(evaluator: Any, context: Context) -> Iterator[Context]:
     """Yield the context of each judge. Who is asked several times has its questions numbered."""
     asked: Counter[str] = Counter()
     for name in evaluator.judged_by:
-        services = with_judge(context.services, evaluator.label, name)
+        services = dataclasses.replace(context.services, judge=context.services.judges.get(name))
         yield context.replace(services=services, twin=(*context.twin, asked[name]))
         asked[name] += 1
 

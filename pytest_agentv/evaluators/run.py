@@ -161,41 +161,6 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
 
     Raises what the evaluator raises.
     """
-    names = evaluator.judged_by
-    if len(names) > 1:
-        from pytest_agentv.evaluators.panel import ask_panel  # noqa: PLC0415 - only for panels
-
-        score = await ask_panel(evaluator, context, _judge_part, _finished)
-    else:
-        services = context.services
-        if names:
-            context = context.replace(services=with_judge(services, evaluator.label, names[0]))
-        score = await _judge_part(evaluator, context)
-        if not isinstance(score, Score):  # users may return anything, for example a class
-            return score
-        score = _finished(evaluator, score)
-    if shared_key(evaluator, "required") is not True or score.error is not None:
-        return score
-    if clamp_score(score.value) + SLACK >= evaluator.required_score(context.threshold):
-        return score
-    unmet = f"{evaluator.label}: {score.misses[0]}" if score.misses else evaluator.label
-    return score.replace(unmet_required=(unmet, *(score.unmet_required or ())), verdict="fail")
-
-
-def with_judge(services: Services, label: str, name: str) -> Services:
-    """Return the services for an evaluator that names its judge. Raises `EvaluatorError`."""
-    if name not in services.judges:
-        raise EvaluatorError(f"evaluator {label!r} names the judge {name!r}, which its case does not have", "config")
-    return dataclasses.replace(services, judge=services.judges[name])
-
-
-def _finished(evaluator: AnyEvaluator, score: Score) -> Score:
-    """Hold a score against the evaluator's own threshold, and negate it."""
-    score = evaluator.graded(score)
-    return negated(score) if shared_key(evaluator, "negate") is True else score
-
-
-async def _judge_part(evaluator: AnyEvaluator, context: Context) -> Score:
     path = shared_key(evaluator, "path")
     part: Json | Absent = context.part
     miss = ""
@@ -206,16 +171,42 @@ async def _judge_part(evaluator: AnyEvaluator, context: Context) -> Score:
         if part is not ABSENT:
             context = context.replace(candidate_answer=text_of_part(part), part=part)
     if miss:
-        return Score(0.0, misses=(miss,), unchecked=miss)
-    score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
-    if evaluator.own_code is not None:
-        from pytest_agentv.evaluators.python import recordable  # noqa: PLC0415 - for kinds of users only
+        score = Score(0.0, misses=(miss,), unchecked=miss)
+    elif len(evaluator.judged_by) > 1:
+        from pytest_agentv.evaluators.panel import ask_panel  # noqa: PLC0415 - only for panels
 
-        score = recordable(score, f"evaluate() of {evaluator.label!r}")
-        if isinstance(score, Score) and score.error is not None and not score.error.strip():  # as of `str(error)`
-            reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
-            score = score.replace(error=reason)
-    return score
+        score = await ask_panel(evaluator, context, _judge, _finished)
+    else:
+        context = context.replace(services=judged_services(evaluator, context.services))
+        score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
+        if evaluator.own_code is not None:
+            from pytest_agentv.evaluators.python import recordable  # noqa: PLC0415 - for kinds of users only
+
+            score = recordable(score, f"evaluate() of {evaluator.label!r}")
+            if not isinstance(score, Score):  # users may return anything, for example a class
+                return score  # type: ignore[no-any-return]
+            if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
+                reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
+                score = score.replace(error=reason)
+        score = _finished(evaluator, score)
+    if shared_key(evaluator, "required") is not True or score.error is not None:
+        return score
+    if clamp_score(score.value) + SLACK >= evaluator.required_score(context.threshold):
+        return score
+    unmet = f"{evaluator.label}: {score.misses[0]}" if score.misses else evaluator.label
+    return score.replace(unmet_required=(unmet, *(score.unmet_required or ())), verdict="fail")
+
+
+def judged_services(evaluator: AnyEvaluator, services: Services) -> Services:
+    """Return the services for an evaluator and its members, with the judge that it names."""
+    name = next(iter(evaluator.judged_by), None)
+    return services if name is None else dataclasses.replace(services, judge=services.judges.get(name))
+
+
+def _finished(evaluator: AnyEvaluator, score: Score) -> Score:
+    """Hold a score against the evaluator's own threshold, and negate it."""
+    score = evaluator.graded(score)
+    return negated(score) if shared_key(evaluator, "negate") is True else score
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
@@ -286,8 +277,7 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
 
     A `prepare` of a user that returns nothing only checks something.
     """
-    for name in evaluator.judged_by[::-1]:
-        services = with_judge(services, evaluator.label, name)
+    services = judged_services(evaluator, services)
     if evaluator.own_code is None:
         return evaluator.prepare(services)  # type: ignore[return-value]
     found: Any = evaluator.prepare(services_for_own_code(services))

@@ -323,11 +323,9 @@ class Planner:
             (each or default, self._judge_hash(folder, each or default, own if each is None else NO_OVERRIDES))
             for each in needs.asked
         ]
+        judges += [(each, self._targets[folder, each].hash) for each in needs.embeddings]
         hashes = [made for _, made in judges if made is not None]
         judge = " ".join(hashes) if len(hashes) == len(judges) else None
-        for each in needs.embeddings:
-            asked = self._targets[folder, each].hash
-            judge = None if judge is None or asked is None else f"{judge} {asked}"
         identity = job.identity.replace(
             target_hash=self._target_hash(target, own),
             grading_hash=None if judge is None else self._grading_hash(evaluators, judge),
