@@ -176,11 +176,6 @@ class Needs:
     """The targets whose embeddings they compare."""
 
     @property
-    def any_answers(self) -> bool:
-        """Whether a model or another target takes part in judging."""
-        return bool(self.judges) or self.targets
-
-    @property
     def asked(self) -> tuple[str | None, ...]:
         """The judges; scripts that call targets ask that of the case."""
         return self.judges if None in self.judges or not self.targets else (*self.judges, None)

@@ -140,7 +140,7 @@ def _told(score: Score, replies: Sequence[_Reply], threshold: float, details: Js
     return score.replace(
         hits=(told, *score.hits) if is_enough else score.hits,
         misses=score.misses if is_enough else (told, *score.misses),
-        reasoning="; ".join([f"{told}, vote: {details['vote']}", *reasons]),
+        reasoning="; ".join(reasons) or None,
         details={**details, "spread": spread},
         warnings=(*score.warnings, *dict.fromkeys(lost)),
     )
