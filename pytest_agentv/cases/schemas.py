@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from pytest_agentv.cases.references import CONFIG_SCHEMA
 from pytest_agentv.files.places import (
     CASE_KEYS,
     CASE_LIST_KEYS,
@@ -28,7 +27,7 @@ from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.model.messages import ROLES
 from pytest_agentv.model.options import MAX_REPEAT
 from pytest_agentv.targets.definitions import TargetKinds
-from pytest_agentv.targets.resolution import common_keys
+from pytest_agentv.targets.keys import METADATA, CommonKeys, Config, IncludedTargetsFile
 
 # Descriptions and examples for schema keys whose classes have none. Editors show them.
 
@@ -712,21 +711,36 @@ def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObje
 
 
 def targets_schema(kinds: TargetKinds) -> JsonObject:
-    """Return the schema of targets files. Any value may be a text, because it may hold a variable."""
+    """Return the schema of targets files. Any value of a target may be a text, because it may hold a variable."""
     classes = {word: kinds.table[word] for word in kinds.table}
     known = {"provider": any_of({"enum": [*classes, *kinds.unsupported]}, FILLED_TEXT), "name": FILLED_TEXT}
     definitions: dict[str, Json] = {"target": by_kind(classes, "provider", known)}
+    common = model_schema(CommonKeys, texts=True)
     for kind in classes.values():
-        common, own = model_schema(common_keys(kind), texts=True), model_schema(kind, texts=True)
+        own = model_schema(kind, texts=True)
         required = [*common.get("allOf", ()), *own.get("allOf", ())]
         properties = {**common["properties"], **own["properties"]}
-        definitions[kind.__name__] = {**own, "properties": properties, "allOf": required}
+        definitions[kind.__name__] = _with_metadata({**own, "properties": properties, "allOf": required})
         definitions |= {part.__name__: model_schema(part, texts=True) for part in parts_of(kind)}
-    root = closed({"targets": list_of(ref("target")), "include": _PATHS}, ("$schema", "targets", "include"))
-    return _document("AgentV targets file", {**root, **one_key(("targets", "include"))}, definitions)
+    root = {**_as_it_stands(model_schema(IncludedTargetsFile)), **one_key(("targets", "include"))}
+    return _document("AgentV targets file", _with_metadata(root), definitions)
 
 
 def config_schema() -> JsonObject:
     """Return the schema of `.agentv.yaml` and `.agentv/config.yaml`."""
-    properties = {"$schema": {"const": CONFIG_SCHEMA}, "guideline_patterns": list_of(FILLED_TEXT)}
-    return _document("AgentV config file", closed(properties, properties), {})
+    return _document("AgentV config file", _with_metadata(_as_it_stands(model_schema(Config))), {})
+
+
+def _with_metadata(schema: JsonObject) -> JsonObject:
+    """Return the schema of a mapping that may hold keys for people as well."""
+    properties = {**{key: {} for key in METADATA}, **schema["properties"]}
+    return {**schema, "properties": properties, "patternProperties": {"^x-": {}}}
+
+
+def _as_it_stands(schema: Json) -> Any:
+    """Return the schema of a class in files whose values no `{{ variable }}` replaces."""
+    if isinstance(schema, list):
+        return [_as_it_stands(item) for item in schema if item != TEMPLATE]
+    if isinstance(schema, dict):
+        return {key: _as_it_stands(item) for key, item in schema.items()}
+    return schema

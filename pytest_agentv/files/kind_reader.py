@@ -5,8 +5,10 @@ It knows no kind: the caller passes tables and classes. Imports pydantic: import
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -36,6 +38,7 @@ WORDING: Final = {
 """The expectation behind each pydantic error type."""
 
 _UNKNOWN: Final = "extra_forbidden"
+_MOST_LISTED: Final = 20
 _TEXTS: Final = ("a text", "a non-empty text")
 
 
@@ -64,26 +67,41 @@ def read_part(
         part: The class that defines the keys.
         value: The mapping.
         place: The place of the mapping.
-        context: Passed to validators as `ValidationInfo.context`.
+        context: Passed to validators as `ValidationInfo.context`. Its `may_pass(value, cause)`, if there is one, tells
+            whether a fault of a value does not count yet.
         elsewhere: Keys of the mapping that other code reads.
     """
-    known = (*known_keys(part), *elsewhere)
-    is_open = part.model_config.get("extra") == "allow"
-    unknown = [key for key in value if key not in known and not is_open]
-    given = {key: item for key, item in value.items() if key not in (*unknown, *elsewhere)}
-    given = {key: item for key, item in given.items() if item is not None or key not in known}
-    reader = _Reader(part, value, place, known, context)
-    noted = len(place.problems)
-    read = reader.validate(given)
-    before = len(place.problems)
-    for key in unknown:
-        reader.note_unknown((key,))
-    if read is None:  # a misspelt key comes first, because it is the reason why another key is missing
-        place.problems[noted:] = [*place.problems[before:], *place.problems[noted:before]]
-    for where, each in _parts(read, place) if read else ():
-        for key, reason in each.unread_keys():
-            where.at(key).unread("nobody reads this key", reason)
+    read: P | None = read_parts((part,), value, place, context=context, elsewhere=elsewhere)[0]
     return read
+
+
+def read_parts(
+    parts: Sequence[type[Part]],
+    value: JsonObject,
+    place: Place,
+    *,
+    context: object = None,
+    elsewhere: Collection[str] = (),
+) -> list[Any]:
+    """Read a mapping whose keys several classes define; else like `read_part`. Unknown keys are noted once."""
+    known = (*chain.from_iterable(map(known_keys, parts)), *elsewhere)
+    unknown = [key for key in value if key not in known]
+    noted = len(place.problems)
+    readers = [_Reader(part, parts, value, place, known, context) for part in parts]
+    found = [reader.validate(reader.given(unknown, elsewhere)) for reader in readers]
+    before = len(place.problems)
+    if all(part.model_config.get("extra") == "forbid" for part in parts):
+        told = {where for reader in readers for where in reader.told}
+        for key in unknown:
+            if (key,) not in told:
+                readers[-1].note_unknown((key,))
+    if any(read is None for read in found):  # a misspelt key comes first: another one is missing because of it
+        place.problems[noted:] = [*place.problems[before:], *place.problems[noted:before]]
+    for read in found:
+        for where, each in _parts(read, place) if read is not None else ():
+            for key, reason in each.unread_keys():
+                where.at(key).unread("nobody reads this key", reason)
+    return found
 
 
 @cache
@@ -92,33 +110,46 @@ def known_keys(part: Any) -> tuple[str, ...]:
     return tuple(key for keys in spellings(part).values() for key in keys)
 
 
-class _Reader(Generic[P]):
-    """Reads one mapping and notes its faults."""
+@dataclass(slots=True)
+class _Reader:
+    """Reads one mapping as one of its classes and notes the faults."""
 
-    def __init__(self, part: type[P], value: JsonObject, place: Place, known: Collection[str], context: object) -> None:
-        self._part = part
-        self._value = value
-        self._place = place
-        self._known = known
-        self._context = context
-        self._has_variables = bool(getattr(context, "variables", ()))
-        """Whether numbers may come from templates. Then a number becomes a text where a text is expected."""
-        self._told: set[KeyPath] = set()
-        """The places of keys that a hint already names."""
+    part: type[Part]
+    parts: Sequence[type[Part]]
+    """All classes whose keys the mapping may have."""
+    value: JsonObject
+    place: Place
+    known: Collection[str]
+    """The keys that the classes or other code read."""
+    context: Any
+    told: set[KeyPath] = field(default_factory=set)
+    """The places of keys that a hint already names."""
 
-    def validate(self, given: Json) -> P | None:
+    def given(self, unknown: Collection[str], elsewhere: Collection[str]) -> JsonObject:
+        """Return the keys that the class reads; those that nobody knows too, if it takes any."""
+        own = known_keys(self.part)
+        rest = unknown if self.part.model_config.get("extra") == "allow" else ()
+        return {
+            key: item
+            for key, item in self.value.items()
+            if key in rest or (item is not None and key in own and key not in elsewhere)
+        }
+
+    def validate(self, given: Json) -> Any:
         """Validate. Then validate again without unknown nested keys, because they prevent rules across keys."""
-        noted = len(self._place.problems)
+        noted = len(self.place.problems)
         try:
-            return self._part.model_validate(given, context=self._context)
+            return self.part.model_validate(given, context=self.context)
         except ValidationError as error:
-            faults = error.errors(include_url=False)
+            faults = [each for each in error.errors(include_url=False) if not self._may_pass(each)]
         except RecursionError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - validators of users may raise anything
-            self._place.error(f"{self._part.__name__} raised {type(error).__name__}: {error}")
+            if not self._passes(str(given), error):
+                self.place.error(f"{self.part.__name__} raised {type(error).__name__}: {error}")
             return None
-        if self._has_variables and (shown := _with_texts(given, faults)) is not None:
+        # numbers that come from templates are texts where a text is expected
+        if getattr(self.context, "variables", ()) and (shown := _with_texts(given, faults)) is not None:
             return self.validate(shown)
         unknown = [fault["loc"] for fault in faults if fault["type"] == _UNKNOWN]
         others = [fault for fault in faults if fault["type"] != _UNKNOWN]
@@ -126,46 +157,81 @@ class _Reader(Generic[P]):
             self._note(fault)
         rest = given
         for where in unknown:
-            rest = _without(rest, where)
+            rest = _without(rest, _written_path(self.part, where)[0])
         read = None
         if not others and rest != given:
-            del self._place.problems[noted:]  # validators note these again
+            del self.place.problems[noted:]  # validators note these again
             read = self.validate(rest)
         for where in unknown:
             self.note_unknown(where)
         return read
 
-    def note_unknown(self, where: KeyPath) -> None:
+    def note_unknown(self, loc: KeyPath) -> None:
         """Note an unknown key. The class of a nested mapping decides which of its keys are known."""
-        if where in self._told:
+        where, owner = _written_path(self.part, loc)
+        if where in self.told:
             return
-        owner: type[Part] = self._part
-        for key in where[:-1]:
-            owner = next(iter(field_parts(owner, key)), owner)
         key = str(where[-1])
-        known = self._known if owner is self._part else known_keys(owner)
+        parts, known = (self.parts, self.known) if owner is self.part else ((owner,), known_keys(owner))
         if key in known:
             read = next((keys[0] for keys in spellings(owner).values() if key in keys), key)
-            self._place.at(*where).unread(f"is not read, because it is another word for {read!r}", "keep one of them")
+            self.place.at(*where).unread(f"is not read, because it is another word for {read!r}", "keep one of them")
             return
-        self._place.at(*where).unread("unknown key", owner.hints.get(key) or did_you_mean(key, known))
+        hint = owner.hints.get(key) or did_you_mean(key, known) or _listed(parts)
+        self.place.at(*where).unread("unknown key", hint)
+
+    def _may_pass(self, fault: ErrorDetails) -> bool:
+        return fault["type"] != _UNKNOWN and self._passes(fault["input"], fault.get("ctx", {}).get("error"))
+
+    def _passes(self, value: Json, cause: object) -> bool:
+        """Whether a fault does not count yet."""
+        may_pass = getattr(self.context, "may_pass", None)
+        return may_pass is not None and may_pass(value, cause)
 
     def _note(self, fault: ErrorDetails) -> None:
+        where, owner = _written_path(self.part, fault["loc"])
         if fault["type"] != "missing":
-            _note(fault, self._place)
+            _note(fault, self.place.at(*where))
             return
-        *above, key = fault["loc"]
-        mapping = fault["input"] if above else self._value
-        if isinstance(mapping, Mapping) and any(
-            each in mapping for each in spellings(self._part).get(str(key), (key,))
-        ):
-            self._place.at(*fault["loc"]).error("expected a value, got null")
+        *above, key = where
+        mapping = fault["input"] if above else self.value
+        found = (each for each in spellings(owner).items() if key in (each[0], *each[1]))
+        name, words = next(found, (str(key), (str(key),)))
+        if isinstance(mapping, Mapping) and any(word in mapping for word in words):
+            self.place.at(*where).error("expected a value, got null")
             return
-        near = misspelt_key(str(key), mapping, self._known, () if above else spellings(self._part).get(str(key), ()))
+        known = known_keys(owner) if above else self.known
+        near = misspelt_key(str(key), mapping, known, () if above else words)
         if near is not None:
-            self._told.add((*above, near))
-        hint = None if near is None else f"is {near!r} a misspelling of it?"
-        self._place.at(*fault["loc"]).error("is missing", hint)
+            self.told.add((*above, near))
+        meaning = owner.model_fields[name].description if name in owner.model_fields else None
+        hint = f"is {near!r} a misspelling of it?" if near else meaning and f"expected {meaning}"
+        self.place.at(*where).error("is missing", hint)
+
+
+def _listed(parts: Sequence[type[Part]]) -> str | None:
+    """Return the hint for an unknown key that is like no known one; None where the list would be long."""
+    names = [keys[0] for part in parts for keys in spellings(part).values()]
+    return f"known keys: {', '.join(names)}" if len(names) <= _MOST_LISTED else None
+
+
+def _written_path(part: type[Part], loc: KeyPath) -> tuple[KeyPath, type[Part]]:
+    """Return where the value of a fault is written, and the class of the mapping around it. Leaves out tags of unions.
+
+    `healthcheck, http, url` is `healthcheck.url`, where `http` is the `type` of one of two classes.
+    """
+    where: list[str | int] = []
+    owner, inner = part, list[type[Part]]()
+    for key in loc:
+        tagged = [each for each in inner if "type" in each.model_fields and each.model_fields["type"].default == key]
+        if tagged or key == "[key]":
+            inner = tagged
+            continue
+        if not isinstance(key, int):
+            owner = inner[0] if inner else owner
+            inner = [*field_parts(owner, key)]
+        where.append(key)
+    return tuple(where), owner
 
 
 def _with_texts(value: Json, faults: Sequence[ErrorDetails]) -> Json | None:
@@ -203,8 +269,7 @@ def _without(value: Json, where: KeyPath) -> Json:
     return {name: _without(item, tuple(below)) if name == key else item for name, item in value.items()}
 
 
-def _note(fault: ErrorDetails, place: Place) -> None:
-    where = place.at(*fault["loc"])
+def _note(fault: ErrorDetails, where: Place) -> None:
     context: dict[str, Any] = fault.get("ctx", {})
     match fault["type"]:
         case "value_error" | "assertion_error":

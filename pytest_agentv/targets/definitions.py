@@ -115,6 +115,15 @@ class TargetsFile(Record):
     def names(self) -> tuple[str, ...]:
         return tuple(definition.name for definition in self.definitions)
 
+    def faults(self, definition: TargetDefinition) -> Iterator[tuple[str, str, str | None]]:
+        """Yield why a target cannot be used: a key, what is wrong with it, and what to write."""
+        if fault := self.kinds.fault(definition.provider):
+            yield "provider", fault, None
+        judge, names = definition.judge_target, self.names
+        if judge is not None and judge not in names:
+            near = did_you_mean(judge, names) or f"available: {', '.join(names)}"
+            yield "judge_target", f"there is no target {judge!r}", near
+
     def find(self, name: str) -> TargetDefinition:
         """Return the first target of a name. Raises `TargetError`."""
         found = next((definition for definition in self.definitions if definition.name == name), None)

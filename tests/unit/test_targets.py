@@ -39,7 +39,8 @@ from pytest_agentv.targets.definitions import (
     load_environment,
     search_folders,
 )
-from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.targets.files import find_targets_file, load_targets_file
+from pytest_agentv.targets.resolution import resolve_target
 
 KEY = "sk-0123456789"
 
@@ -99,7 +100,8 @@ def test_a_folder_that_was_named_is_searched_for_a_targets_file(project: Project
 def test_kinds_of_a_project_get_their_keys_with_variables_filled_in(project: Project) -> None:
     body = (
         "myAgent\n    workers: 2\n    judge_target: ${{ HOST }}\n    url: http://${{ HOST }}\n    token: plain-77\n"
-        "    settings: {x: 1}\n    left_out: ${{ NONE }}\n    nothing:\n    deep: {list: [1, '${{ HOST }}']}"
+        "    settings: {x: 1}\n    left_out: ${{ NONE }}\n    nothing:\n    deep: {list: [1, '${{ HOST }}']}\n"
+        "  - {name: h, provider: mock}"
     )
     target = project(body, "MyAgent", HOST="h")
     assert (target.kind, target.workers, target.judge_target) == ("myagent", 2, "h")
@@ -205,7 +207,7 @@ def test_any_text_of_a_variable_arrives_unchanged(project: Project, text: str) -
 
 
 def test_pydantic_is_not_imported_before_a_file_is_loaded() -> None:
-    code = "import sys, pytest_agentv.targets.files, pytest_agentv.cases.references; print('pydantic' in sys.modules)"
+    code = "import sys, pytest_agentv.targets.files, pytest_agentv.targets.config; print('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 
 

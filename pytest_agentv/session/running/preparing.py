@@ -10,7 +10,6 @@ import pytest
 from pytest_agentv.cases.cases import LoadedCase, load_case
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.cases.messages import asks_nothing
-from pytest_agentv.cases.references import load_guideline_patterns
 from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.engine.jobs import (
     NO_HOOKS,
@@ -41,6 +40,7 @@ from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.user_hooks import FIXTURES
 from pytest_agentv.store.fingerprints import CaseHashes, digest
 from pytest_agentv.store.writers import stored_name
+from pytest_agentv.targets.config import load_guideline_patterns
 
 # From an eval file's entry to a job for the engine.
 
@@ -237,7 +237,7 @@ class CasePreparer:
     def _context(self, eval_dir: Path) -> LoadContext:
         """Return the context of a folder. Raises `CaseError` for a broken config file; if strict, for an odd one."""
         if eval_dir not in self._contexts:
-            patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root)
+            patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root, self._options.unknown_keys)
             errors = problems if self._options.strict else [each for each in problems if each.level == "error"]
             if errors:
                 raise CaseError(join_problems(errors))

@@ -1,0 +1,93 @@
+"""The keys of targets files, of the targets in them, and of config files. Importing this costs pydantic."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field, ValidationInfo, ValidatorFunctionWrapHandler, WithJsonSchema, field_validator
+from pydantic_core import PydanticUseDefault
+
+from pytest_agentv.files.kind_reader import known_keys, read_parts
+from pytest_agentv.files.places import Place
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.kind import FILLED_TEXT, Items, Part, Text, definition, spelled
+from pytest_agentv.targets.definitions import has_reference
+from pytest_agentv.targets.fields import AS_WRITTEN, AsWritten, Flag, OptionalText, PositiveCount, Resolution
+
+METADATA: Final = ("description", "metadata", "author")
+"""Keys for people: free, as those that begin with `x-`."""
+
+
+def metadata_keys(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return those of some keys that are for people."""
+    return tuple(key for key in keys if key in METADATA or key.startswith("x-"))
+
+
+class CommonKeys(Part):
+    """The keys of every target."""
+
+    name: Text = Field(description="the name that runs and cases choose the target by")
+    provider: Text = Field(description="the kind of target: azure, cli, mock, …")
+    judge_target: OptionalText = Field(default=None, description="the target that judges its answers")
+    workers: PositiveCount | None = Field(
+        default=None, description="cases in flight at a time, if the run does not set it (default: 1)"
+    )
+    provider_batching: Flag = spelled(
+        "provider_batching", "providerBatching", default=False, description="one call for all cases"
+    )
+
+    @field_validator("judge_target", "workers", "provider_batching", mode="wrap")
+    @classmethod
+    def _later(cls, value: object, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        """Take a variable for absent until it is filled in."""
+        if isinstance(info.context, AsWritten) and has_reference(value):
+            raise PydanticUseDefault
+        return read(value)
+
+
+class UnknownKind(Part):
+    """The other keys of a target whose provider is not known: any."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class IncludedTargetsFile(Part):
+    """The keys of a targets file whose targets may all be in other files."""
+
+    schema_: Any = spelled("$schema", default=None, description="the schema of the file")
+    targets: Annotated[Items[Any], WithJsonSchema({"type": "array", "items": definition("target")})] = Field(
+        default=(), description="a list of targets: what can be asked, and who judges"
+    )
+    include: Annotated[Any, WithJsonSchema({"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT}]})] = Field(
+        default=None, description="files whose targets this file takes over, where it has none of their names"
+    )
+
+
+class TargetsFileKeys(IncludedTargetsFile):
+    """The keys of a targets file."""
+
+    targets: Items[Any] = Field(description="a list of targets: what can be asked, and who judges")
+
+
+class Config(Part):
+    """The keys of `.agentv.yaml` and `.agentv/config.yaml`."""
+
+    schema_: Literal["agentv-config-v2"] | None = spelled(
+        "$schema", default=None, description="the schema of the file", examples=["agentv-config-v2"]
+    )
+    guideline_patterns: Items[Text] | None = Field(
+        default=None,
+        description="globs of the files that count as guidelines",
+        examples=[["**/*.instructions.md"]],
+    )
+
+
+def read_target(
+    kind: type[Part] | None, values: JsonObject, place: Place, context: AsWritten | Resolution = AS_WRITTEN
+) -> tuple[CommonKeys | None, Any]:
+    """Return the common keys of a target and those of its kind, each None after a fault."""
+    parts = (CommonKeys, kind or UnknownKind)
+    is_open = parts[1].model_config.get("extra") == "allow"
+    known = {key for part in parts for key in known_keys(part)}
+    free = () if is_open else [key for key in metadata_keys(values) if key not in known]
+    common, settings = read_parts(parts, values, place, context=context, elsewhere=free)
+    return common, settings
