@@ -18,7 +18,7 @@ from pytest_agentv.cases.discovery import SUFFIXES, find_files, is_sidecar, look
 from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.cases.prompts import build_prompt
 from pytest_agentv.cases.suites import dataset_fault, read_suite
-from pytest_agentv.cases.written import LoadContext
+from pytest_agentv.cases.written import LoadContext, read_header
 from pytest_agentv.cli.eval import ArgumentParser, find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, say
 from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
@@ -363,7 +363,7 @@ class Checker:
             case "targets":
                 self._load_targets(path)
             case "config":
-                self._note(read_config_file(path, self._settings.unknown_keys).problems)
+                self._note(read_config_file(path).problems)
             case _:
                 belongs_to_dataset = is_sidecar(path) and not looks_like_suite(path)
                 self._check_suite(path.with_suffix(".jsonl") if belongs_to_dataset else path)
@@ -392,7 +392,9 @@ class Checker:
 
     def _load_cases(self, suite: SuiteSource) -> list[EvalCase]:
         context = self._context(suite.path.parent)
-        cases = []
+        cases: list[EvalCase] = []
+        if not suite.entries:  # else its faults are those of each case
+            self._note(read_header(suite, context)[1])
         for entry in suite.entries:
             try:
                 loaded = load_case(suite, entry, context)
@@ -409,7 +411,7 @@ class Checker:
 
     def _context(self, eval_dir: Path) -> LoadContext:
         if eval_dir not in self._contexts:
-            patterns, problems = load_guideline_patterns(eval_dir, self._repo_root, self._settings.unknown_keys)
+            patterns, problems = load_guideline_patterns(eval_dir, self._repo_root)
             self._note(problems)
             self._contexts[eval_dir] = LoadContext(
                 self._repo_root,

@@ -38,7 +38,6 @@ WORDING: Final = {
 """The expectation behind each pydantic error type."""
 
 _UNKNOWN: Final = "extra_forbidden"
-_MOST_LISTED: Final = 20
 _TEXTS: Final = ("a text", "a non-empty text")
 
 
@@ -87,14 +86,14 @@ def read_parts(
     known = (*chain.from_iterable(map(known_keys, parts)), *elsewhere)
     unknown = [key for key in value if key not in known]
     noted = len(place.problems)
-    readers = [_Reader(part, parts, value, place, known, context) for part in parts]
+    readers = [_Reader(part, value, place, known, context) for part in parts]
     found = [reader.validate(reader.given(unknown, elsewhere)) for reader in readers]
     before = len(place.problems)
     if all(part.model_config.get("extra") == "forbid" for part in parts):
         told = {where for reader in readers for where in reader.told}
         for key in unknown:
             if (key,) not in told:
-                readers[-1].note_unknown((key,))
+                readers[0].note_unknown((key,), value[key])
     if any(read is None for read in found):  # a misspelt key comes first: another one is missing because of it
         place.problems[noted:] = [*place.problems[before:], *place.problems[noted:before]]
     for read in found:
@@ -115,8 +114,6 @@ class _Reader:
     """Reads one mapping as one of its classes and notes the faults."""
 
     part: type[Part]
-    parts: Sequence[type[Part]]
-    """All classes whose keys the mapping may have."""
     value: JsonObject
     place: Place
     known: Collection[str]
@@ -138,55 +135,55 @@ class _Reader:
     def validate(self, given: Json) -> Any:
         """Validate. Then validate again without unknown nested keys, because they prevent rules across keys."""
         noted = len(self.place.problems)
+        may_pass = getattr(self.context, "may_pass", lambda value, cause: False)  # noqa: ARG005 - as of contexts
         try:
             return self.part.model_validate(given, context=self.context)
         except ValidationError as error:
-            faults = [each for each in error.errors(include_url=False) if not self._may_pass(each)]
+            faults = [
+                each
+                for each in error.errors(include_url=False)
+                if each["type"] == _UNKNOWN or not may_pass(each["input"], each.get("ctx", {}).get("error"))
+            ]
         except RecursionError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - validators of users may raise anything
-            if not self._passes(str(given), error):
+            if not may_pass(str(given), error):
                 self.place.error(f"{self.part.__name__} raised {type(error).__name__}: {error}")
             return None
         # numbers that come from templates are texts where a text is expected
         if getattr(self.context, "variables", ()) and (shown := _with_texts(given, faults)) is not None:
             return self.validate(shown)
-        unknown = [fault["loc"] for fault in faults if fault["type"] == _UNKNOWN]
+        unknown = [fault for fault in faults if fault["type"] == _UNKNOWN]
         others = [fault for fault in faults if fault["type"] != _UNKNOWN]
         for fault in others:
             self._note(fault)
         rest = given
-        for where in unknown:
-            rest = _without(rest, _written_path(self.part, where)[0])
+        for fault in unknown:
+            rest = _without(rest, _written_path(self.part, fault["loc"])[0])
         read = None
         if not others and rest != given:
             del self.place.problems[noted:]  # validators note these again
             read = self.validate(rest)
-        for where in unknown:
-            self.note_unknown(where)
+        for fault in unknown:
+            self.note_unknown(fault["loc"], fault["input"])
         return read
 
-    def note_unknown(self, loc: KeyPath) -> None:
+    def note_unknown(self, loc: KeyPath, value: Json) -> None:
         """Note an unknown key. The class of a nested mapping decides which of its keys are known."""
         where, owner = _written_path(self.part, loc)
         if where in self.told:
             return
         key = str(where[-1])
-        parts, known = (self.parts, self.known) if owner is self.part else ((owner,), known_keys(owner))
+        known = self.known if owner is self.part else known_keys(owner)
         if key in known:
             read = next((keys[0] for keys in spellings(owner).values() if key in keys), key)
             self.place.at(*where).unread(f"is not read, because it is another word for {read!r}", "keep one of them")
             return
-        hint = owner.hints.get(key) or did_you_mean(key, known) or _listed(parts)
-        self.place.at(*where).unread("unknown key", hint)
-
-    def _may_pass(self, fault: ErrorDetails) -> bool:
-        return fault["type"] != _UNKNOWN and self._passes(fault["input"], fault.get("ctx", {}).get("error"))
-
-    def _passes(self, value: Json, cause: object) -> bool:
-        """Whether a fault does not count yet."""
-        may_pass = getattr(self.context, "may_pass", None)
-        return may_pass is not None and may_pass(value, cause)
+        level, hint = owner.level_of(key, value), owner.hint_for(key) or did_you_mean(key, known)
+        if level == "error":
+            self.place.at(*where).unread("unknown key", hint)
+        elif level == "warning":
+            self.place.at(*where).warn("unknown key", hint)
 
     def _note(self, fault: ErrorDetails) -> None:
         where, owner = _written_path(self.part, fault["loc"])
@@ -205,14 +202,8 @@ class _Reader:
         if near is not None:
             self.told.add((*above, near))
         meaning = owner.model_fields[name].description if name in owner.model_fields else None
-        hint = f"is {near!r} a misspelling of it?" if near else meaning and f"expected {meaning}"
+        hint = meaning if near is None else f"is {near!r} a misspelling of it?"
         self.place.at(*where).error("is missing", hint)
-
-
-def _listed(parts: Sequence[type[Part]]) -> str | None:
-    """Return the hint for an unknown key that is like no known one; None where the list would be long."""
-    names = [keys[0] for part in parts for keys in spellings(part).values()]
-    return f"known keys: {', '.join(names)}" if len(names) <= _MOST_LISTED else None
 
 
 def _written_path(part: type[Part], loc: KeyPath) -> tuple[KeyPath, type[Part]]:

@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.files.places import Place
-from pytest_agentv.files.problems import Problem, UnreadKey
+from pytest_agentv.files.problems import Problem
 from pytest_agentv.files.source import read_yaml
-from pytest_agentv.model.options import UnknownKeys
 from pytest_agentv.targets.definitions import folders_upward
 
 DEFAULT_GUIDELINE_PATTERNS: Final = ("**/*.instructions.md", "**/instructions/**", "**/*.prompt.md", "**/prompts/**")
@@ -21,7 +20,7 @@ class GuidelineConfig(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-def load_guideline_patterns(eval_dir: Path, repo_root: Path, unknown_keys: UnknownKeys = "error") -> GuidelineConfig:
+def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
     """Return the patterns of the first config file, or the default ones.
 
     They are relative to the repository's root, and also to the folder of `.agentv.yaml` or `.agentv`.
@@ -34,17 +33,17 @@ def load_guideline_patterns(eval_dir: Path, repo_root: Path, unknown_keys: Unkno
     path = next((each for each in candidates if each.is_file()), None)
     if path is None:
         return GuidelineConfig()
-    patterns, problems = read_config_file(path, unknown_keys)
+    patterns, problems = read_config_file(path)
     below = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
     plain = () if below == "." else (each for each in patterns if not each.startswith(("!", "**/")))
     near = [posixpath.normpath(f"{below}/{each}") for each in plain]
     return GuidelineConfig((*patterns, *near), problems)
 
 
-def read_config_file(path: Path, unknown_keys: UnknownKeys = "error") -> GuidelineConfig:
+def read_config_file(path: Path) -> GuidelineConfig:
     """Return a file's patterns, or the default ones if it has none or is invalid, and its problems."""
     from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
-    from pytest_agentv.targets.keys import Config, metadata_keys  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.targets.keys import Config  # noqa: PLC0415 - imports pydantic
 
     try:
         source = read_yaml(path)
@@ -56,9 +55,7 @@ def read_config_file(path: Path, unknown_keys: UnknownKeys = "error") -> Guideli
     if not isinstance(value, dict):
         place.expected("a mapping with the key guideline_patterns", value)
         return GuidelineConfig(problems=tuple(problems))
-    config = read_part(Config, value, place, elsewhere=metadata_keys(value))
-    if unknown_keys == "warn":
-        problems = [each.replace(level="warning") if isinstance(each, UnreadKey) else each for each in problems]
+    config = read_part(Config, value, place)
     if config is None or config.guideline_patterns is None:
         return GuidelineConfig(problems=tuple(problems))
     return GuidelineConfig(config.guideline_patterns, tuple(problems))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import TargetsError, locate
-from pytest_agentv.files.places import HEADER_KEYS, INCLUDE, Place, RenamedPlace, included_files
+from pytest_agentv.files.places import INCLUDE, Place, RenamedPlace, included_files
 from pytest_agentv.files.problems import Problem, UnreadKey, UnusableTarget, join_problems, with_problems
 from pytest_agentv.files.source import KeyPath, Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject
@@ -92,11 +92,10 @@ def _read_file(
     if not isinstance(value, dict):
         root.expected("a mapping with the key targets", value)
         return []
+    if is_included:  # eval files may include it too, and read its other keys
+        value = {key: value[key] for key in value.keys() & {"targets", INCLUDE}}
     may_lack = is_included or value.get(INCLUDE) is not None
-    part = keys.IncludedTargetsFile if may_lack else keys.TargetsFileKeys
-    # a file that eval files include too may hold evaluators beside targets
-    elsewhere = (*keys.metadata_keys(value), *(HEADER_KEYS - {"$schema", INCLUDE} if is_included else ()))
-    file = read_part(part, value, root, elsewhere=elsewhere)
+    file = read_part(keys.IncludedTargetsFile if may_lack else keys.TargetsFileKeys, value, root)
     found: dict[str, TargetDefinition] = {}
     targets = []
     for index, entry in enumerate(file.targets if file else ()):

@@ -1,14 +1,13 @@
 """The keys of targets files, of the targets in them, and of config files. Importing this costs pydantic."""
 
-from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, ValidatorFunctionWrapHandler, WithJsonSchema, field_validator
 from pydantic_core import PydanticUseDefault
 
-from pytest_agentv.files.kind_reader import known_keys, read_parts
+from pytest_agentv.files.kind_reader import read_parts
 from pytest_agentv.files.places import Place
-from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import FILLED_TEXT, Items, Part, Text, definition, spelled
 from pytest_agentv.targets.definitions import has_reference
 from pytest_agentv.targets.fields import AS_WRITTEN, AsWritten, Flag, OptionalText, PositiveCount, Resolution
@@ -17,9 +16,9 @@ METADATA: Final = ("description", "metadata", "author")
 """Keys for people: free, as those that begin with `x-`."""
 
 
-def metadata_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return those of some keys that are for people."""
-    return tuple(key for key in keys if key in METADATA or key.startswith("x-"))
+def is_metadata(key: str) -> bool:
+    """Whether a key is for people."""
+    return key in METADATA or key.startswith("x-")
 
 
 class CommonKeys(Part):
@@ -34,6 +33,10 @@ class CommonKeys(Part):
     provider_batching: Flag = spelled(
         "provider_batching", "providerBatching", default=False, description="one call for all cases"
     )
+
+    @classmethod
+    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
+        return None if is_metadata(key) else "error"
 
     @field_validator("judge_target", "workers", "provider_batching", mode="wrap")
     @classmethod
@@ -50,7 +53,15 @@ class UnknownKind(Part):
     model_config = ConfigDict(extra="ignore")
 
 
-class IncludedTargetsFile(Part):
+class _File(Part):
+    """The keys of a file. One that nobody knows may keep what YAML anchors name."""
+
+    @classmethod
+    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
+        return None if is_metadata(key) else "warning"
+
+
+class IncludedTargetsFile(_File):
     """The keys of a targets file whose targets may all be in other files."""
 
     schema_: Any = spelled("$schema", default=None, description="the schema of the file")
@@ -68,7 +79,7 @@ class TargetsFileKeys(IncludedTargetsFile):
     targets: Items[Any] = Field(description="a list of targets: what can be asked, and who judges")
 
 
-class Config(Part):
+class Config(_File):
     """The keys of `.agentv.yaml` and `.agentv/config.yaml`."""
 
     schema_: Literal["agentv-config-v2"] | None = spelled(
@@ -85,9 +96,5 @@ def read_target(
     kind: type[Part] | None, values: JsonObject, place: Place, context: AsWritten | Resolution = AS_WRITTEN
 ) -> tuple[CommonKeys | None, Any]:
     """Return the common keys of a target and those of its kind, each None after a fault."""
-    parts = (CommonKeys, kind or UnknownKind)
-    is_open = parts[1].model_config.get("extra") == "allow"
-    known = {key for part in parts for key in known_keys(part)}
-    free = () if is_open else [key for key in metadata_keys(values) if key not in known]
-    common, settings = read_parts(parts, values, place, context=context, elsewhere=free)
+    common, settings = read_parts((CommonKeys, kind or UnknownKind), values, place, context=context)
     return common, settings
