@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from pytest_agentv.files.places import Place, misspelt_key
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.files.source import KeyPath
-from pytest_agentv.model.base import Json, JsonObject, format_number, is_number
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, format_number, is_number
 from pytest_agentv.model.kind import EXPECTED, Kind, Part, field_parts, spellings
 from pytest_agentv.model.kind_table import KindTable
 
@@ -159,7 +159,7 @@ class _Reader:
             self._note(fault)
         rest = given
         for fault in unknown:
-            rest = _without(rest, _written_path(self.part, fault["loc"])[0])
+            rest = _changed(rest, _written_path(self.part, fault["loc"])[0], ABSENT)
         read = None
         if not others and rest != given:
             del self.place.problems[noted:]  # validators note these again
@@ -232,32 +232,21 @@ def _with_texts(value: Json, faults: Sequence[ErrorDetails]) -> Json | None:
         number = fault["input"]
         wants_text = fault["type"] == "string_type" or fault.get("ctx", {}).get("what") == "a non-empty text"
         if wants_text and is_number(number):
-            changed = _replaced(changed, fault["loc"], format_number(number))
+            changed = _changed(changed, fault["loc"], format_number(number))
     return None if changed == value else changed
 
 
-def _replaced(value: Json, where: KeyPath, new: str) -> Json:
-    """Return a value with another value at a path, if the path exists. Copies the values on the path."""
+def _changed(value: Json, where: KeyPath, new: Json) -> Json:
+    """Return a value with another value at a path, if the path exists; `ABSENT` leaves it out. Copies what is above."""
     if not where:
         return new
     key, *below = where
     if isinstance(value, list | tuple) and isinstance(key, int) and key < len(value):
-        return [_replaced(item, tuple(below), new) if index == key else item for index, item in enumerate(value)]
+        return [_changed(item, tuple(below), new) if index == key else item for index, item in enumerate(value)]
     if isinstance(value, dict) and key in value:
-        return {name: _replaced(item, tuple(below), new) if name == key else item for name, item in value.items()}
+        items = ((name, _changed(item, tuple(below), new) if name == key else item) for name, item in value.items())
+        return {name: item for name, item in items if item is not ABSENT}
     return value
-
-
-def _without(value: Json, where: KeyPath) -> Json:
-    """Return a value without the key at a path. Copies the values on the path."""
-    key, *below = where
-    if isinstance(value, list | tuple) and isinstance(key, int):
-        return [_without(item, tuple(below)) if index == key else item for index, item in enumerate(value)]
-    if not isinstance(value, dict):
-        return value
-    if not below:
-        return {name: item for name, item in value.items() if name != key}
-    return {name: _without(item, tuple(below)) if name == key else item for name, item in value.items()}
 
 
 def _note(fault: ErrorDetails, where: Place) -> None:

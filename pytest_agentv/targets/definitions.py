@@ -16,7 +16,7 @@ from pytest_agentv.model.kind_table import KindTable
 
 @dataclass(frozen=True, slots=True)
 class TargetKinds:
-    """Kinds by lower-case names, and synonyms of these names."""
+    """Kinds by their words, and synonyms of these. Files may write them in capital letters."""
 
     table: KindTable
     other_spellings: Mapping[str, str] = field(default_factory=dict)
@@ -26,11 +26,9 @@ class TargetKinds:
     def canonical(self, provider: Json) -> str:
         """Return the kind of a provider: `azure` for `Azure-OpenAI`; an unknown provider in lower case."""
         word = provider.lower() if isinstance(provider, str) else ""
-        return word if word in self.table else self.other_spellings.get(word, word)
-
-    def is_known(self, kind: str) -> bool:
-        """Whether a kind is one of AgentV's, even if it cannot be used here."""
-        return kind in self.table or kind in self.unsupported
+        if word not in self.table:
+            word = self.other_spellings.get(word) or next((each for each in self.table if each.lower() == word), word)
+        return word
 
     def find(self, kind: str) -> type[Any] | None:
         """Return the class of a kind, importing it if needed; None for an unknown kind."""
@@ -48,25 +46,7 @@ class TargetKinds:
 
     def with_own(self, own: Mapping[str, Any]) -> "TargetKinds":
         """Return these kinds with those of plugins and conftest files: classes, or factories."""
-        return TargetKinds(self.table.with_own(_Lowered(own)), self.other_spellings, self.unsupported)
-
-
-class _Lowered(Mapping[str, Any]):
-    """Kinds by their words in lower case. Reads the kinds only when a word is looked up."""
-
-    def __init__(self, kinds: Mapping[str, Any]) -> None:
-        self._kinds = kinds
-
-    def __getitem__(self, word: str) -> Any:
-        if word in self._kinds:
-            return self._kinds[word]
-        return self._kinds[next((each for each in self._kinds if each.lower() == word), word)]
-
-    def __iter__(self) -> Iterator[str]:
-        return (word.lower() for word in self._kinds)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
+        return TargetKinds(self.table.with_own(own), self.other_spellings, self.unsupported)
 
 
 NO_KINDS: Final = TargetKinds(KindTable({}))
@@ -87,7 +67,7 @@ class TargetDefinition(Record):
     provider: str
     """The kind of its provider, as written."""
     kind: str
-    """The canonical kind of its provider, in lower case: `azure` for `Azure-OpenAI`."""
+    """The canonical kind of its provider: `azure` for `Azure-OpenAI`."""
     line: int
     """The line in the targets file, 1-based."""
     judge_target: str | None = None
@@ -137,15 +117,6 @@ class TargetsFile(Record):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Folders(Record):
-    """The folders to which the paths of a target are relative, all absolute."""
-
-    eval_dir: Path
-    targets_dir: Path
-    cwd: Path
-
-
 # The variables of a run, and `${{ VAR }}` in texts.
 
 REFERENCE: Final = re.compile(r"\$\{\{\s*([A-Za-z0-9_]+)\s*\}\}")
@@ -160,18 +131,6 @@ class Environment(Record):
     """The variables of the process, plus those of the `.env` file that the process does not have."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables of the `.env` file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interpolation(Record):
-    """A text with its variables filled in."""
-
-    text: str | None = field(repr=False)
-    """None: a variable is missing."""
-    names: tuple[str, ...] = ()
-    """All variables of the text, in order."""
-    missing: tuple[str, ...] = ()
-    """The variables that are unset or blank."""
 
 
 def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Mapping[str, str]) -> Environment:
@@ -235,9 +194,11 @@ def has_reference(value: Json) -> bool:
     return isinstance(value, str) and bool(REFERENCE.search(value))
 
 
-def interpolate(text: str, variables: Mapping[str, str]) -> Interpolation:
+def missing_variables(text: str, variables: Mapping[str, str]) -> list[str]:
+    """Return the variables of a text that are unset or blank."""
+    return [name for name in dict.fromkeys(REFERENCE.findall(text)) if not variables.get(name, "").strip()]
+
+
+def interpolate(text: str, variables: Mapping[str, str]) -> str:
     """Fill in every `${{ VAR }}` of a text in one pass. Uses values unchanged, including white space."""
-    names = tuple(REFERENCE.findall(text))
-    missing = tuple(dict.fromkeys(name for name in names if not variables.get(name, "").strip()))
-    filled = None if missing else REFERENCE.sub(lambda match: variables[match[1]], text)
-    return Interpolation(filled, names, missing)
+    return REFERENCE.sub(lambda match: variables[match[1]], text)

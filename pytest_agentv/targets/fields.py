@@ -16,16 +16,18 @@ from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json
 from pytest_agentv.model.kind import Text, expected
 from pytest_agentv.model.secrets import Secret
-from pytest_agentv.targets.definitions import Folders, has_reference
+from pytest_agentv.targets.definitions import has_reference
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The validation context of a target with its variables filled in."""
+    """The validation context of a target with its variables filled in. The folders are absolute."""
 
-    folders: Folders
+    eval_dir: Path
+    targets_dir: Path
+    cwd: Path
     shield: Callable[[str], str | Secret]
     """Wraps a text that holds a secret."""
 
@@ -120,9 +122,14 @@ def _text_or_secret(value: object) -> object:
     return value
 
 
-def _shielded(value: str | Secret, info: ValidationInfo) -> str | Secret:
-    is_text = isinstance(value, str) and isinstance(info.context, Resolution)
-    return info.context.shield(value) if is_text else value  # type: ignore[union-attr]
+def _shield(value: Any, info: ValidationInfo) -> Any:
+    if not isinstance(info.context, Resolution):
+        return value
+    if isinstance(value, str):
+        return info.context.shield(value)
+    if isinstance(value, dict):
+        return {key: _shield(item, info) for key, item in value.items()}
+    return [_shield(item, info) for item in value] if isinstance(value, list) else value
 
 
 def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bool = False) -> Any:
@@ -131,7 +138,7 @@ def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bo
     def resolve(value: str | None, info: ValidationInfo) -> str | None:
         if not isinstance(info.context, Resolution) or (value is None and not is_default):
             return value
-        base: Path = getattr(info.context.folders, folder)
+        base: Path = getattr(info.context, folder)
         return os.path.normpath(base / (value or ""))
 
     return AfterValidator(resolve)
@@ -146,7 +153,7 @@ def program_in(folder: Literal["cwd"]) -> Any:
     def resolve(command: str, info: ValidationInfo) -> str:
         if not isinstance(info.context, Resolution) or "/" not in command:
             return command
-        base: Path = getattr(info.context.folders, folder)
+        base: Path = getattr(info.context, folder)
         if (base / command).is_file():
             return os.path.normpath(base / command)
         program, *words = command.split(maxsplit=1)
@@ -173,6 +180,9 @@ def _number(
     return BeforeValidator(check)
 
 
+SHIELDED: Final = AfterValidator(_shield)
+"""For data of any shape: texts with a secret become `Secret`, so that they are in no record and in no cache key."""
+
 OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_text_or_none)]
 """Blank counts as absent."""
 DefaultText: TypeAlias = Annotated[str, BeforeValidator(optional_text)]
@@ -180,7 +190,7 @@ DefaultText: TypeAlias = Annotated[str, BeforeValidator(optional_text)]
 SecretText: TypeAlias = Annotated[Secret | None, BeforeValidator(_secret), WithJsonSchema({"type": "string"})]
 """Blank counts as absent."""
 ShieldedText: TypeAlias = Annotated[
-    str | Secret, BeforeValidator(_text_or_secret), AfterValidator(_shielded), WithJsonSchema({"type": "string"})
+    str | Secret, BeforeValidator(_text_or_secret), SHIELDED, WithJsonSchema({"type": "string"})
 ]
 """A text that becomes a `Secret` if one of its variables holds a secret."""
 Url: TypeAlias = Annotated[Text, AfterValidator(_url)]
@@ -198,8 +208,7 @@ PositiveCount: TypeAlias = Annotated[int, _number("a whole number, 1 or more", a
 StatusCode: TypeAlias = Annotated[int, _number("an HTTP status code", at_least=100, whole=True)]
 
 
-# Data that a target passes on: headers, and parts of request bodies. Texts with a secret become `Secret`, so that they
-# are in no record and in no cache key.
+# Data that a target passes on: headers, and parts of request bodies.
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NO_HEADER_TEXT: Final = re.compile(r"[\r\n\0]")
@@ -212,16 +221,6 @@ def reveal(value: Json) -> Json:
     if isinstance(value, Mapping):
         return {key: reveal(item) for key, item in value.items()}
     return [reveal(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _shield(value: Json, info: ValidationInfo) -> Json:
-    if not isinstance(info.context, Resolution):
-        return value
-    if isinstance(value, str):
-        return info.context.shield(value)
-    if isinstance(value, dict):
-        return {key: _shield(item, info) for key, item in value.items()}
-    return [_shield(item, info) for item in value] if isinstance(value, list) else value
 
 
 def _header_name(value: str) -> str:
@@ -239,9 +238,6 @@ def _header_text(value: object) -> object:
         raise ValueError("a header must not hold the end of a line")
     return str(value)
 
-
-SHIELDED: Final = AfterValidator(_shield)
-"""For data of any shape."""
 
 FreeMapping: TypeAlias = Annotated[dict[str, Any], SHIELDED, WithJsonSchema({"type": "object"})]
 """A mapping of any content."""

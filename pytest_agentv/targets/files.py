@@ -121,7 +121,7 @@ def _read_target(entry: Json, kinds: TargetKinds, place: Place) -> TargetDefinit
     kind = kinds.find(word)
     is_factory = kind is not None and kind.model_config.get("extra") == "allow"
     values, at = entry, place
-    if entry.get("settings") is not None and not is_factory and kinds.is_known(word):
+    if entry.get("settings") is not None and kind is not None and not is_factory:
         values, at = _merged_settings(entry, place)  # in older files it holds keys of the target
     is_own = is_factory or (kind is not None and not kind.__module__.startswith("pytest_agentv."))
     check_references(values, at, is_own=is_own)

@@ -16,12 +16,15 @@ METADATA: Final = ("description", "metadata", "author")
 """Keys for people: free, as those that begin with `x-`."""
 
 
-def is_metadata(key: str) -> bool:
-    """Whether a key is for people."""
-    return key in METADATA or key.startswith("x-")
+class _Keys(Part):
+    """Keys beside which those for people are free. Others that nobody knows may keep what YAML anchors name."""
+
+    @classmethod
+    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
+        return None if key in METADATA or key.startswith("x-") else "warning"
 
 
-class CommonKeys(Part):
+class CommonKeys(_Keys):
     """The keys of every target."""
 
     name: Text = Field(description="the name that runs and cases choose the target by")
@@ -35,8 +38,8 @@ class CommonKeys(Part):
     )
 
     @classmethod
-    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
-        return None if is_metadata(key) else "error"
+    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:
+        return super().level_of(key, value) and "error"
 
     @field_validator("judge_target", "workers", "provider_batching", mode="wrap")
     @classmethod
@@ -53,15 +56,7 @@ class UnknownKind(Part):
     model_config = ConfigDict(extra="ignore")
 
 
-class _File(Part):
-    """The keys of a file. One that nobody knows may keep what YAML anchors name."""
-
-    @classmethod
-    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
-        return None if is_metadata(key) else "warning"
-
-
-class IncludedTargetsFile(_File):
+class IncludedTargetsFile(_Keys):
     """The keys of a targets file whose targets may all be in other files."""
 
     schema_: Any = spelled("$schema", default=None, description="the schema of the file")
@@ -79,7 +74,7 @@ class TargetsFileKeys(IncludedTargetsFile):
     targets: Items[Any] = Field(description="a list of targets: what can be asked, and who judges")
 
 
-class Config(_File):
+class Config(_Keys):
     """The keys of `.agentv.yaml` and `.agentv/config.yaml`."""
 
     schema_: Literal["agentv-config-v2"] | None = spelled(

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pytest_agentv.errors import TargetError, locate
-from pytest_agentv.files.places import Place
+from pytest_agentv.files.places import Place, first_key
 from pytest_agentv.files.problems import UnreadKey
 from pytest_agentv.files.source import Source
 from pytest_agentv.model.base import Json, JsonObject
@@ -16,12 +16,13 @@ from pytest_agentv.model.kind import field_parts, spellings
 from pytest_agentv.model.secrets import Masker, Secret, secrets_of
 from pytest_agentv.targets.definitions import (
     IDENTITY,
+    REFERENCE,
     Environment,
-    Folders,
     TargetDefinition,
     TargetsFile,
     has_reference,
     interpolate,
+    missing_variables,
 )
 from pytest_agentv.targets.fields import Resolution
 from pytest_agentv.targets.keys import CommonKeys, read_target
@@ -47,8 +48,8 @@ def resolve_target(
     secrets.add(filler.secrets)
     if filler.missing:
         raise TargetError(f"{where} {_missing_variables(filler.missing, environment.variables)}")
-    folders = Folders(eval_dir=eval_dir, targets_dir=path.parent, cwd=Path.cwd())
-    common, settings = read_target(kind, filled, place, Resolution(folders, filler.shield))
+    resolution = Resolution(eval_dir, targets_dir=path.parent, cwd=Path.cwd(), shield=filler.shield)
+    common, settings = read_target(kind, filled, place, resolution)
     if common is None or settings is None:
         faults = [each for each in place.problems if not isinstance(each, UnreadKey)]
         told = "; ".join(f"{each.key}: {each.message}{filler.source(each.key)}" for each in faults)
@@ -90,7 +91,7 @@ class _Filler:
         self.secrets: set[str] = set()
         self._variables = variables
         self._place = place
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, list[str]] = {}
         """The variables of each key."""
 
     def source(self, key: str) -> str:
@@ -149,15 +150,17 @@ class _Filler:
         return value
 
     def _fill_text(self, text: str, place: Place, *, is_required: bool) -> str | None:
-        filled = interpolate(text, self._variables)
-        self._names[place.key] = filled.names
-        for variable in filled.missing if is_required else ():
-            self.missing.setdefault(variable, []).append(place.key)
-        for name in filled.names:
+        names, missing = REFERENCE.findall(text), missing_variables(text, self._variables)
+        self._names[place.key] = names
+        for name in missing if is_required else ():
+            self.missing.setdefault(name, []).append(place.key)
+        for name in names:
             self.secrets.update(secrets_of(name, self._variables.get(name, "")))
-        if filled.text:
-            self.secrets.update(secrets_of(str(place.keys[-1]), filled.text))
-        return filled.text
+        if missing:
+            return None
+        filled = interpolate(text, self._variables)
+        self.secrets.update(secrets_of(str(place.keys[-1]), filled))
+        return filled
 
 
 def _class_of(part: type[BaseModel], key: str, value: Json) -> type[BaseModel] | None:
@@ -171,11 +174,7 @@ def _class_of(part: type[BaseModel], key: str, value: Json) -> type[BaseModel] |
 
 def _written_keys(part: Any, values: JsonObject) -> dict[str, str]:
     """Return the written key of each field: the first of its spellings that is not null."""
-    chosen = {
-        field: next((key for key in keys if values.get(key) is not None), None)
-        for field, keys in spellings(part).items()
-    }
-    return {field: key for field, key in chosen.items() if key is not None}
+    return {field: key for field, keys in spellings(part).items() if (key := first_key(values, keys)) is not None}
 
 
 def _is_blank(value: Json) -> bool:

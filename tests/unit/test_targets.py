@@ -37,6 +37,7 @@ from pytest_agentv.targets.definitions import (
     folders_upward,
     interpolate,
     load_environment,
+    missing_variables,
     search_folders,
 )
 from pytest_agentv.targets.files import find_targets_file, load_targets_file
@@ -104,7 +105,7 @@ def test_kinds_of_a_project_get_their_keys_with_variables_filled_in(project: Pro
         "  - {name: h, provider: mock}"
     )
     target = project(body, "MyAgent", HOST="h")
-    assert (target.kind, target.workers, target.judge_target) == ("myagent", 2, "h")
+    assert (target.kind, target.workers, target.judge_target) == ("MyAgent", 2, "h")
     assert target.settings.to_plain() == {
         "url": "http://h",
         "token": "plain-77",
@@ -325,12 +326,11 @@ def test_a_dotenv_file_that_is_no_text_is_an_error_with_its_path(repo: Path, mon
     ],
 )
 def test_variables_are_filled_in_anywhere(text: str, expected: str) -> None:
-    assert interpolate(text, {"V": "value", "low_case1": " x "}).text == expected
-    missing = interpolate("${{ A }}${{ B }}${{ C }}${{ B }}", {"A": "a", "B": " "})
-    assert (missing.text, missing.missing, missing.names) == (None, ("B", "C"), ("A", "B", "C", "B"))
+    assert interpolate(text, {"V": "value", "low_case1": " x "}) == expected
+    assert missing_variables("${{ A }}${{ B }}${{ C }}${{ B }}", {"A": "a", "B": " "}) == ["B", "C"]
 
 
 @given(st.text(), st.text(), st.text().filter(str.strip))
 def test_any_value_is_filled_in_as_it_is(before: str, after: str, value: str) -> None:
     if "${{" not in before + after and not before.endswith(("$", "${")):
-        assert interpolate(f"{before}${{{{ V }}}}{after}", {"V": value}).text == before + value + after
+        assert interpolate(f"{before}${{{{ V }}}}{after}", {"V": value}) == before + value + after
