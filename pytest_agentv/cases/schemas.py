@@ -16,7 +16,7 @@ from pytest_agentv.model.kind import FILLED_TEXT as KIND_FILLED_TEXT
 from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.targets.definitions import TargetKinds
-from pytest_agentv.targets.keys import METADATA, CommonKeys, Config, IncludedTargetsFile
+from pytest_agentv.targets.keys import METADATA, CommonKeys, Config, TargetsFileKeys
 
 # Descriptions and examples for schema keys whose classes have none. Editors show them.
 
@@ -571,7 +571,7 @@ def targets_schema(kinds: TargetKinds) -> JsonObject:
         properties = {**common["properties"], **own["properties"]}
         definitions[kind.__name__] = _with_metadata({**own, "properties": properties, "allOf": required})
         definitions |= {part.__name__: model_schema(part, texts=True) for part in parts_of(kind)}
-    root = {**_as_it_stands(model_schema(IncludedTargetsFile)), **one_key(("targets", "include"))}
+    root = {**_as_it_stands(model_schema(TargetsFileKeys)), **one_key(("targets", "include"))}
     return _document("AgentV targets file", _with_metadata(root), definitions)
 
 
@@ -582,7 +582,7 @@ def config_schema() -> JsonObject:
 
 def _with_metadata(schema: JsonObject) -> JsonObject:
     """Return the schema of a mapping that may hold keys for people as well."""
-    properties = {**{key: {} for key in METADATA}, **schema["properties"]}
+    properties = {**schema["properties"], **{key: {} for key in METADATA if key not in schema["properties"]}}
     return {**schema, "properties": properties, "patternProperties": {"^x-": {}}}
 
 

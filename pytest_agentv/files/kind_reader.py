@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_agentv.files.places import Place, misspelt_key
-from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.files.problems import did_you_mean, near_word
 from pytest_agentv.files.source import KeyPath
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, format_number, is_number
 from pytest_agentv.model.kind import EXPECTED, Kind, Part, field_parts, spellings
@@ -86,7 +86,7 @@ def read_parts(
     known = (*chain.from_iterable(map(known_keys, parts)), *elsewhere)
     unknown = [key for key in value if key not in known]
     noted = len(place.problems)
-    readers = [_Reader(part, value, place, known, context) for part in parts]
+    readers = [_Reader(part, parts, value, place, known, context) for part in parts]
     found = [reader.validate(reader.given(unknown, elsewhere)) for reader in readers]
     before = len(place.problems)
     if all(part.model_config.get("extra") == "forbid" for part in parts):
@@ -114,6 +114,8 @@ class _Reader:
     """Reads one mapping as one of its classes and notes the faults."""
 
     part: type[Part]
+    parts: Sequence[type[Part]]
+    """All classes of the mapping."""
     value: JsonObject
     place: Place
     known: Collection[str]
@@ -174,12 +176,14 @@ class _Reader:
         if where in self.told:
             return
         key = str(where[-1])
-        known = self.known if owner is self.part else known_keys(owner)
+        parts, known = (self.parts, self.known) if owner is self.part else ((owner,), known_keys(owner))
         if key in known:
-            read = next((keys[0] for keys in spellings(owner).values() if key in keys), key)
+            read = _name_of(key, parts)
             self.place.at(*where).unread(f"is not read, because it is another word for {read!r}", "keep one of them")
             return
-        level, hint = owner.level_of(key, value), owner.hint_for(key) or did_you_mean(key, known)
+        near = near_word(key, known)
+        meant = None if near is None else f"did you mean {_name_of(near, parts)!r}?"
+        level, hint = owner.level_of(key, value), owner.hint_for(key) or meant
         if level == "error":
             self.place.at(*where).unread("unknown key", hint)
         elif level == "warning":
@@ -204,6 +208,11 @@ class _Reader:
         meaning = owner.model_fields[name].description if name in owner.model_fields else None
         hint = meaning if near is None else f"is {near!r} a misspelling of it?"
         self.place.at(*where).error("is missing", hint)
+
+
+def _name_of(key: str, parts: Sequence[type[Part]]) -> str:
+    """Return the first spelling of a key."""
+    return next((keys[0] for part in parts for keys in spellings(part).values() if key in keys), key)
 
 
 def _written_path(part: type[Part], loc: KeyPath) -> tuple[KeyPath, type[Part]]:

@@ -102,7 +102,7 @@ class TargetsFile(Record):
         judge, names = definition.judge_target, self.names
         if judge is not None and judge not in names:
             near = did_you_mean(judge, names) or f"available: {', '.join(names)}"
-            yield "judge_target", f"there is no target {judge!r}", near
+            yield "judge_target", f"there is no target {judge!r} to judge its answers", near
 
     def find(self, name: str) -> TargetDefinition:
         """Return the first target of a name. Raises `TargetError`."""

@@ -95,7 +95,7 @@ def _read_file(
     if is_included:  # eval files may include it too, and read its other keys
         value = {key: value[key] for key in value.keys() & {"targets", INCLUDE}}
     may_lack = is_included or value.get(INCLUDE) is not None
-    file = read_part(keys.IncludedTargetsFile if may_lack else keys.TargetsFileKeys, value, root)
+    file = read_part(keys.TargetsFileKeys if may_lack else keys.WholeTargetsFile, value, root)
     found: dict[str, TargetDefinition] = {}
     targets = []
     for index, entry in enumerate(file.targets if file else ()):

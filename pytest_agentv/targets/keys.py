@@ -56,10 +56,12 @@ class UnknownKind(Part):
     model_config = ConfigDict(extra="ignore")
 
 
-class IncludedTargetsFile(_Keys):
-    """The keys of a targets file whose targets may all be in other files."""
+class TargetsFileKeys(_Keys):
+    """The targets of a project, which may all stand in files that this one includes."""
 
-    schema_: Any = spelled("$schema", default=None, description="the schema of the file")
+    schema_: Any = spelled(
+        "$schema", default=None, description="the schema of the file", examples=["agentv-targets-v2.2"]
+    )
     targets: Annotated[Items[Any], WithJsonSchema({"type": "array", "items": definition("target")})] = Field(
         default=(), description="a list of targets: what can be asked, and who judges"
     )
@@ -68,14 +70,14 @@ class IncludedTargetsFile(_Keys):
     )
 
 
-class TargetsFileKeys(IncludedTargetsFile):
-    """The keys of a targets file."""
+class WholeTargetsFile(TargetsFileKeys):
+    """The keys of a targets file that includes no other one."""
 
     targets: Items[Any] = Field(description="a list of targets: what can be asked, and who judges")
 
 
 class Config(_Keys):
-    """The keys of `.agentv.yaml` and `.agentv/config.yaml`."""
+    """Settings for the eval files of a folder."""
 
     schema_: Literal["agentv-config-v2"] | None = spelled(
         "$schema", default=None, description="the schema of the file", examples=["agentv-config-v2"]

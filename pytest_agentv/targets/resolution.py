@@ -68,8 +68,8 @@ def resolve_target(
 
 
 def _refuse_unusable(file: TargetsFile, definition: TargetDefinition, where: str) -> None:
-    for key, message, hint in file.faults(definition):
-        raise TargetError(f"{where}: {key}: {message}{f' ({hint})' if hint else ''}")
+    for _, message, hint in file.faults(definition):
+        raise TargetError(f"{where}: {message}{f' ({hint})' if hint else ''}")
 
 
 def _missing_variables(missing: Mapping[str, list[str]], variables: Mapping[str, str]) -> str:
