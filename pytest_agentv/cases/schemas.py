@@ -16,7 +16,7 @@ from pytest_agentv.model.kind import FILLED_TEXT as KIND_FILLED_TEXT
 from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.targets.definitions import TargetKinds
-from pytest_agentv.targets.keys import METADATA, CommonKeys, Config, TargetsFileKeys
+from pytest_agentv.targets.keys import CommonKeys, Config, Metadata, TargetsFileKeys
 
 # Descriptions and examples for schema keys whose classes have none. Editors show them.
 
@@ -564,30 +564,33 @@ def targets_schema(kinds: TargetKinds) -> JsonObject:
     classes = {word: kinds.table[word] for word in kinds.table}
     known = {"provider": any_of({"enum": [*classes, *kinds.unsupported]}, FILLED_TEXT), "name": FILLED_TEXT}
     definitions: dict[str, Json] = {"target": by_kind(classes, "provider", known)}
-    common = model_schema(CommonKeys, texts=True)
+    common, metadata = model_schema(CommonKeys, texts=True), model_schema(Metadata)["properties"]
     for kind in classes.values():
         own = model_schema(kind, texts=True)
         required = [*common.get("allOf", ()), *own.get("allOf", ())]
-        properties = {**common["properties"], **own["properties"]}
-        definitions[kind.__name__] = _with_metadata({**own, "properties": properties, "allOf": required})
+        properties = {**common["properties"], **metadata, **own["properties"]}
+        definitions[kind.__name__] = {**own, "properties": properties, "allOf": required, **_FREE}
         definitions |= {part.__name__: model_schema(part, texts=True) for part in parts_of(kind)}
-    root = {**_as_it_stands(model_schema(TargetsFileKeys)), **one_key(("targets", "include"))}
-    return _document("AgentV targets file", _with_metadata(root), definitions)
+    root = {**_file_schema(TargetsFileKeys), **one_key(("targets", "include"))}
+    return _document("AgentV targets file", root, definitions)
 
 
 def config_schema() -> JsonObject:
     """Return the schema of `.agentv.yaml` and `.agentv/config.yaml`."""
-    return _document("AgentV config file", _with_metadata(_as_it_stands(model_schema(Config))), {})
+    return _document("AgentV config file", _file_schema(Config), {})
 
 
-def _with_metadata(schema: JsonObject) -> JsonObject:
-    """Return the schema of a mapping that may hold keys for people as well."""
-    properties = {**schema["properties"], **{key: {} for key in METADATA if key not in schema["properties"]}}
-    return {**schema, "properties": properties, "patternProperties": {"^x-": {}}}
+_FREE: Final[JsonObject] = {"patternProperties": {"^x-": {}}}
+
+
+def _file_schema(part: type[Metadata]) -> JsonObject:
+    """Return the schema of the keys of a file, which no `{{ variable }}` replaces. Those for people come last."""
+    schema = _as_it_stands(model_schema(part))
+    properties = sorted(schema["properties"].items(), key=lambda each: each[0] in Metadata.model_fields)
+    return {**schema, "properties": dict(properties), **_FREE}
 
 
 def _as_it_stands(schema: Json) -> Any:
-    """Return the schema of a class in files whose values no `{{ variable }}` replaces."""
     if isinstance(schema, list):
         return [_as_it_stands(item) for item in schema if item != TEMPLATE]
     if isinstance(schema, dict):

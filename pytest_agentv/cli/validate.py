@@ -257,7 +257,7 @@ def _create_parser() -> ArgumentParser:
         "--unknown-keys",
         choices=UNKNOWN_KEYS,
         default="error",
-        help="Level of unknown keys inside evaluators, as agentv_unknown_keys (default: error).",
+        help="Level of unknown keys that say what is asked or checked, as agentv_unknown_keys (default: error).",
     )
     parser.add_argument(
         "--plugin-kind",

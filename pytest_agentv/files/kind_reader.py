@@ -22,7 +22,7 @@ from pytest_agentv.model.kind_table import KindTable
 
 P = TypeVar("P", bound=Part)
 
-WORDING: Final = {
+_WORDING: Final = {
     "string_type": "a text",
     "float_type": "a number",
     "finite_number": "a finite number",
@@ -75,7 +75,7 @@ def read_part(
 
 
 def read_parts(
-    parts: Sequence[type[Part]],
+    parts: tuple[type[Part], ...],
     value: JsonObject,
     place: Place,
     *,
@@ -83,24 +83,30 @@ def read_parts(
     elsewhere: Collection[str] = (),
 ) -> list[Any]:
     """Read a mapping whose keys several classes define; else like `read_part`. Unknown keys are noted once."""
-    known = (*chain.from_iterable(map(known_keys, parts)), *elsewhere)
+    known = _known_to(parts) if not elsewhere else (*_known_to(parts), *elsewhere)
     unknown = [key for key in value if key not in known]
     noted = len(place.problems)
     readers = [_Reader(part, parts, value, place, known, context) for part in parts]
     found = [reader.validate(reader.given(unknown, elsewhere)) for reader in readers]
     before = len(place.problems)
-    if all(part.model_config.get("extra") == "forbid" for part in parts):
+    if unknown and all(part.model_config.get("extra") == "forbid" for part in parts):
         told = {where for reader in readers for where in reader.told}
         for key in unknown:
             if (key,) not in told:
                 readers[0].note_unknown((key,), value[key])
-    if any(read is None for read in found):  # a misspelt key comes first: another one is missing because of it
+    if len(place.problems) > before > noted and any(read is None for read in found):
+        # a misspelt key comes first, because it is the reason why another key is missing
         place.problems[noted:] = [*place.problems[before:], *place.problems[noted:before]]
     for read in found:
         for where, each in _parts(read, place) if read is not None else ():
             for key, reason in each.unread_keys():
                 where.at(key).unread("nobody reads this key", reason)
     return found
+
+
+@cache
+def _known_to(parts: tuple[type[Part], ...]) -> tuple[str, ...]:
+    return tuple(chain.from_iterable(map(known_keys, parts)))
 
 
 @cache
@@ -127,36 +133,35 @@ class _Reader:
     def given(self, unknown: Collection[str], elsewhere: Collection[str]) -> JsonObject:
         """Return the keys that the class reads; those that nobody knows too, if it takes any."""
         own = known_keys(self.part)
-        rest = unknown if self.part.model_config.get("extra") == "allow" else ()
-        return {
-            key: item
-            for key, item in self.value.items()
-            if key in rest or (item is not None and key in own and key not in elsewhere)
-        }
+        given = {key: item for key, item in self.value.items() if item is not None and key in own}
+        for key in elsewhere:
+            given.pop(key, None)
+        if unknown and self.part.model_config.get("extra") == "allow":
+            given |= {key: self.value[key] for key in unknown}
+        return given
 
     def validate(self, given: Json) -> Any:
         """Validate. Then validate again without unknown nested keys, because they prevent rules across keys."""
         noted = len(self.place.problems)
-        may_pass = getattr(self.context, "may_pass", lambda value, cause: False)  # noqa: ARG005 - as of contexts
         try:
             return self.part.model_validate(given, context=self.context)
         except ValidationError as error:
-            faults = [
-                each
-                for each in error.errors(include_url=False)
-                if each["type"] == _UNKNOWN or not may_pass(each["input"], each.get("ctx", {}).get("error"))
-            ]
+            faults = error.errors(include_url=False)
         except RecursionError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - validators of users may raise anything
-            if not may_pass(str(given), error):
+            if not self._may_pass(str(given), error):
                 self.place.error(f"{self.part.__name__} raised {type(error).__name__}: {error}")
             return None
         # numbers that come from templates are texts where a text is expected
         if getattr(self.context, "variables", ()) and (shown := _with_texts(given, faults)) is not None:
             return self.validate(shown)
         unknown = [fault for fault in faults if fault["type"] == _UNKNOWN]
-        others = [fault for fault in faults if fault["type"] != _UNKNOWN]
+        others = [
+            fault
+            for fault in faults
+            if fault["type"] != _UNKNOWN and not self._may_pass(fault["input"], fault.get("ctx", {}).get("error"))
+        ]
         for fault in others:
             self._note(fault)
         rest = given
@@ -169,6 +174,11 @@ class _Reader:
         for fault in unknown:
             self.note_unknown(fault["loc"], fault["input"])
         return read
+
+    def _may_pass(self, value: Json, cause: object) -> bool:
+        """Whether a fault does not count yet."""
+        may_pass = getattr(self.context, "may_pass", None)
+        return may_pass is not None and may_pass(value, cause)
 
     def note_unknown(self, loc: KeyPath, value: Json) -> None:
         """Note an unknown key. The class of a nested mapping decides which of its keys are known."""
@@ -183,7 +193,8 @@ class _Reader:
             return
         near = near_word(key, known)
         meant = None if near is None else f"did you mean {_name_of(near, parts)!r}?"
-        level, hint = owner.level_of(key, value), owner.hint_for(key) or meant
+        hint = next(filter(None, (part.hint_for(key) for part in parts)), meant)
+        level = owner.level_of(key, value)
         if level == "error":
             self.place.at(*where).unread("unknown key", hint)
         elif level == "warning":
@@ -260,31 +271,26 @@ def _changed(value: Json, where: KeyPath, new: Json) -> Json:
 
 def _note(fault: ErrorDetails, where: Place) -> None:
     context: dict[str, Any] = fault.get("ctx", {})
+    value, hint = fault["input"], None
     match fault["type"]:
         case "value_error" | "assertion_error":
             where.error(str(context["error"]))
+            return
         case "greater_than_equal":
-            where.expected(f"a number of {format_number(context['ge'])} or more", fault["input"])
+            what = f"a number of {format_number(context['ge'])} or more"
         case "less_than_equal":
-            where.expected(f"a number of {format_number(context['le'])} or less", fault["input"])
+            what = f"a number of {format_number(context['le'])} or less"
         case "literal_error":
             choices = re.findall("'([^']*)'", context["expected"]) or [context["expected"].lower()]
-            where.expected(
-                choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}",
-                fault["input"],
-                did_you_mean(str(fault["input"]), choices),
-            )
-        case kind if kind == EXPECTED:
-            where.expected(context["what"], fault["input"], _quotes(context["what"], fault["input"], where))
-        case kind if kind in WORDING:
-            where.expected(WORDING[kind], fault["input"], _quotes(WORDING[kind], fault["input"], where))
+            what = choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+            hint = did_you_mean(str(value), choices)
+        case kind if kind == EXPECTED or kind in _WORDING:
+            what = context["what"] if kind == EXPECTED else _WORDING[kind]
+            hint = where.quotes(value) if what in _TEXTS else None
         case _:
             where.error(fault["msg"])
-
-
-def _quotes(what: str, value: Json, place: Place) -> str | None:
-    """Return the hint for a number where a text is expected."""
-    return place.quotes(value) if what in _TEXTS else None
+            return
+    where.expected(what, value, hint)
 
 
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:

@@ -1,6 +1,6 @@
 """The keys of targets files, of the targets in them, and of config files. Importing this costs pydantic."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, ValidatorFunctionWrapHandler, WithJsonSchema, field_validator
 from pydantic_core import PydanticUseDefault
@@ -12,19 +12,20 @@ from pytest_agentv.model.kind import FILLED_TEXT, Items, Part, Text, definition,
 from pytest_agentv.targets.definitions import has_reference
 from pytest_agentv.targets.fields import AS_WRITTEN, AsWritten, Flag, OptionalText, PositiveCount, Resolution
 
-METADATA: Final = ("description", "metadata", "author")
-"""Keys for people: free, as those that begin with `x-`."""
 
+class Metadata(Part):
+    """Keys for people, which nobody else reads. In a file, others may keep what YAML anchors name."""
 
-class _Keys(Part):
-    """Keys beside which those for people are free. Others that nobody knows may keep what YAML anchors name."""
+    description: Any = Field(default=None, description="what it is about", examples=["The shop's own models"])
+    metadata: Any = Field(default=None, description="whatever else is to be known", examples=[{"owner": "support"}])
+    author: Any = Field(default=None, description="who wrote it", examples=["Support team"])
 
     @classmethod
     def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
-        return None if key in METADATA or key.startswith("x-") else "warning"
+        return None if key.startswith("x-") else "warning"
 
 
-class CommonKeys(_Keys):
+class CommonKeys(Part):
     """The keys of every target."""
 
     name: Text = Field(description="the name that runs and cases choose the target by")
@@ -38,8 +39,8 @@ class CommonKeys(_Keys):
     )
 
     @classmethod
-    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:
-        return super().level_of(key, value) and "error"
+    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
+        return None if key.startswith("x-") else "error"
 
     @field_validator("judge_target", "workers", "provider_batching", mode="wrap")
     @classmethod
@@ -56,7 +57,7 @@ class UnknownKind(Part):
     model_config = ConfigDict(extra="ignore")
 
 
-class TargetsFileKeys(_Keys):
+class TargetsFileKeys(Metadata):
     """The targets of a project, which may all stand in files that this one includes."""
 
     schema_: Any = spelled(
@@ -76,7 +77,7 @@ class WholeTargetsFile(TargetsFileKeys):
     targets: Items[Any] = Field(description="a list of targets: what can be asked, and who judges")
 
 
-class Config(_Keys):
+class Config(Metadata):
     """Settings for the eval files of a folder."""
 
     schema_: Literal["agentv-config-v2"] | None = spelled(
@@ -93,5 +94,7 @@ def read_target(
     kind: type[Part] | None, values: JsonObject, place: Place, context: AsWritten | Resolution = AS_WRITTEN
 ) -> tuple[CommonKeys | None, Any]:
     """Return the common keys of a target and those of its kind, each None after a fault."""
-    common, settings = read_parts((CommonKeys, kind or UnknownKind), values, place, context=context)
+    is_open = kind is not None and kind.model_config.get("extra") == "allow"
+    parts = (CommonKeys, kind or UnknownKind, *(() if is_open else (Metadata,)))
+    common, settings, *_ = read_parts(parts, values, place, context=context)
     return common, settings
