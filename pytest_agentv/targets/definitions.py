@@ -16,7 +16,7 @@ from pytest_agentv.model.kind_table import KindTable
 
 @dataclass(frozen=True, slots=True)
 class TargetKinds:
-    """Kinds by their words, and synonyms of these. Files may write them in capital letters."""
+    """Kinds by lower-case names, and synonyms of these names."""
 
     table: KindTable
     other_spellings: Mapping[str, str] = field(default_factory=dict)
@@ -26,9 +26,7 @@ class TargetKinds:
     def canonical(self, provider: Json) -> str:
         """Return the kind of a provider: `azure` for `Azure-OpenAI`; an unknown provider in lower case."""
         word = provider.lower() if isinstance(provider, str) else ""
-        if word not in self.table:
-            word = self.other_spellings.get(word) or next((each for each in self.table if each.lower() == word), word)
-        return word
+        return word if word in self.table else self.other_spellings.get(word, word)
 
     def find(self, kind: str) -> type[Any] | None:
         """Return the class of a kind, importing it if needed; None for an unknown kind."""
@@ -46,7 +44,25 @@ class TargetKinds:
 
     def with_own(self, own: Mapping[str, Any]) -> "TargetKinds":
         """Return these kinds with those of plugins and conftest files: classes, or factories."""
-        return TargetKinds(self.table.with_own(own), self.other_spellings, self.unsupported)
+        return TargetKinds(self.table.with_own(_Lowered(own)), self.other_spellings, self.unsupported)
+
+
+class _Lowered(Mapping[str, Any]):
+    """Kinds by their words in lower case. Reads the kinds only when a word is looked up."""
+
+    def __init__(self, kinds: Mapping[str, Any]) -> None:
+        self._kinds = kinds
+
+    def __getitem__(self, word: str) -> Any:
+        if word in self._kinds:
+            return self._kinds[word]
+        return self._kinds[next((each for each in self._kinds if each.lower() == word), word)]
+
+    def __iter__(self) -> Iterator[str]:
+        return (word.lower() for word in self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
 
 
 NO_KINDS: Final = TargetKinds(KindTable({}))
@@ -67,7 +83,7 @@ class TargetDefinition(Record):
     provider: str
     """The kind of its provider, as written."""
     kind: str
-    """The canonical kind of its provider: `azure` for `Azure-OpenAI`."""
+    """The canonical kind of its provider, in lower case: `azure` for `Azure-OpenAI`."""
     line: int
     """The line in the targets file, 1-based."""
     judge_target: str | None = None

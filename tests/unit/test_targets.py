@@ -105,7 +105,7 @@ def test_kinds_of_a_project_get_their_keys_with_variables_filled_in(project: Pro
         "  - {name: h, provider: mock}"
     )
     target = project(body, "MyAgent", HOST="h")
-    assert (target.kind, target.workers, target.judge_target) == ("MyAgent", 2, "h")
+    assert (target.kind, target.workers, target.judge_target) == ("myagent", 2, "h")
     assert target.settings.to_plain() == {
         "url": "http://h",
         "token": "plain-77",
