@@ -12,7 +12,6 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.scheduler import Batch, BatchMember
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.session.recording.run_results import with_texts
@@ -111,7 +110,7 @@ def _prepare(
 
 def _read(path: Path, targets: Sequence[str]) -> SuiteSource | None:
     try:
-        return read_suite(path, call_row_maker, targets, EVALUATORS)
+        return read_suite(path, call_row_maker, targets)
     except (AgentvError, OSError):
         return None
 

@@ -1,4 +1,7 @@
-"""Generates the JSON Schemas of eval, targets and config files for editors, from the classes of kinds."""
+"""Write the JSON Schemas of eval, targets and config files for editors, from the classes of their keys.
+
+python scripts/json_schemas.py  # replace pytest_agentv/schemas/*.schema.json
+"""
 
 import json
 import re
@@ -10,11 +13,15 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table
+from pytest_agentv.cli.schema import KINDS, schema_path
+from pytest_agentv.evaluators.composite import AGGREGATORS
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import CASE_LIST_KEYS, EVALUATOR_LIST_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import FILLED_TEXT as KIND_FILLED_TEXT
 from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.model.kind_table import NEGATION
+from pytest_agentv.providers.table import KINDS as TARGETS
 from pytest_agentv.targets.definitions import TargetKinds
 from pytest_agentv.targets.keys import CommonKeys, Config, Metadata, TargetsFileKeys
 
@@ -206,12 +213,6 @@ def any_of(*schemas: JsonObject) -> JsonObject:
 def one_key(keys: Iterable[str]) -> JsonObject:
     """Require one of some synonyms."""
     return {"anyOf": [{"required": [key]} for key in keys]}
-
-
-def closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonObject:
-    """Return the schema of a mapping with known keys. Null counts as absent everywhere."""
-    values = {key: any_of(properties[key], NULL) if key in properties else {} for key in sorted(known)}
-    return {"type": "object", "properties": values, "additionalProperties": False}
 
 
 # The classes of kinds as schemas: with all spellings of keys, and variables in place of any value.
@@ -596,3 +597,20 @@ def _as_it_stands(schema: Json) -> Any:
     if isinstance(schema, dict):
         return {key: _as_it_stands(item) for key, item in schema.items()}
     return schema
+
+
+def schema_text(kind: str) -> str:
+    """Return the schema of a kind of file as indented JSON."""
+    match kind:
+        case "eval":
+            schema = eval_schema(EVALUATORS, AGGREGATORS)
+        case "targets":
+            schema = targets_schema(TARGETS)
+        case _:
+            schema = config_schema()
+    return json.dumps(schema, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    for each in KINDS:
+        schema_path(each).write_text(schema_text(each), "utf-8")
