@@ -28,7 +28,7 @@ from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.store.yaml_documents import yaml_document
 from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, load_environment
-from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
 # Asks a model for the rubrics of cases.
 
@@ -222,6 +222,8 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
 
     Raises `TargetsError` or `TargetError`.
     """
+    from pytest_agentv.targets.resolution import resolve_target  # noqa: PLC0415 - imports pydantic
+
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
     file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)

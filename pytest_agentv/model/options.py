@@ -533,7 +533,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "unknown-keys",
-        "Level of unknown keys inside evaluators, rubrics and expected calls: error or warn (default: error).",
+        "Level of unknown keys that say what is asked or checked: error or warn (default: error).",
         parse=parse_unknown_keys,
         default="error",
         metavar="LEVEL",

@@ -43,8 +43,10 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
     """Return the content of the targets file. Masks texts under names of secrets."""
     cwd = config.invocation_params.dir
     try:
-        path = find_targets_file(options_of(config).targets, cwd, find_repo_root(cwd), cwd)
-        file = load_targets_file(path, KINDS.with_own(FolderKinds(config, "pytest_agentv_providers")(cwd)))
+        options = options_of(config)
+        path = find_targets_file(options.targets, cwd, find_repo_root(cwd), cwd)
+        kinds = KINDS.with_own(FolderKinds(config, "pytest_agentv_providers")(cwd))
+        file = load_targets_file(path, kinds, options.unknown_keys)
     except AgentvError as error:
         _fail(error)
     shown = (definition.replace(values=_without_secrets(definition.values)) for definition in file.definitions)
