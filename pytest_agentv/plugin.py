@@ -177,14 +177,6 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """Keep the run going when a worker of pytest-xdist dies while it starts."""
-    from pytest_agentv.session.scheduling import tolerate_deaths
-
-    tolerate_deaths(config)
-
-
-@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     from pytest_agentv.session.outcomes import obstacle
 
