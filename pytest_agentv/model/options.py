@@ -4,8 +4,9 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, get_args
 
 from pytest_agentv.model.base import Record
 
@@ -53,41 +54,27 @@ DEFAULT_BASELINE: Final = Path("agentv.baseline.jsonl")
 """In pytest's root directory."""
 LOGS_FOLDER: Final = Path(".agentv/logs")
 
-Word = TypeVar("Word", bound=str)
-
 MAX_WORKERS: Final = 50
 MAX_AWAY: Final = 3200
 """The most cases in flight with an executor."""
-CLUSTERS: Final = ("dask", "dask+tls", "tls")
+_CLUSTERS: Final = ("dask", "dask+tls", "tls")
 """The protocols of clusters."""
-DASK_PORT: Final = 8786
-_EXPECTED: Final = "expected local or dask://HOST:PORT"
+_DASK_PORT: Final = 8786
 MAX_REPEAT: Final = 100
 """The most answers of a case that its verdict may stand on."""
-
 Stop = Literal["certain", "never"]
 """When to stop asking a repeated case: when its verdict is certain, or after all answers."""
-STOPS: Final[tuple[Stop, ...]] = ("certain", "never")
-
 RunRule = Literal["always", "asked", "asked-if-paid"]
 """Which cases run if you do not ask for them."""
-RUN_RULES: Final[tuple[RunRule, ...]] = ("always", "asked", "asked-if-paid")
-
 OutputFormat = Literal["jsonl", "yaml"]
 """The format of the results file."""
-OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
-
 UnknownKeys = Literal["error", "warn"]
 """Level of unknown keys."""
-UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
-
+UNKNOWN_KEYS: Final = get_args(UnknownKeys)
 Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
-GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
-
 BaselineUpdate = Literal["write", "force"]
 """How a baseline is updated: written, or written even in CI."""
-BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "force")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,39 +100,33 @@ def parse_shard(text: str) -> Shard:
     return Shard(index, count)
 
 
-def parse_output_format(text: str) -> OutputFormat:
-    return _word(text, OUTPUT_FORMATS, f"unknown output format {text!r}")
+def _one_of(words: Any, what: str) -> Callable[[str], str]:
+    """Return a function that parses one of the words of a `Literal`, in any case."""
+
+    def parse(text: str) -> str:
+        word = text.strip().lower()
+        if word not in get_args(words):
+            raise ValueError(f"unknown {what} {text!r}: expected one of {', '.join(get_args(words))}")
+        return word
+
+    return parse
 
 
-def parse_unknown_keys(text: str) -> UnknownKeys:
-    return _word(text, UNKNOWN_KEYS, f"invalid level {text!r} for unknown keys")
-
-
-def parse_gate(text: str) -> Gate:
-    return _word(text, GATES, f"unknown gate {text!r}")
-
-
-def parse_baseline_update(text: str) -> BaselineUpdate:
-    return _word(text, BASELINE_UPDATES, f"unknown way to update the baseline {text!r}")
-
-
-def parse_stop(text: str) -> Stop:
-    return _word(text, STOPS, f"unknown word {text!r}")
-
-
-def parse_run_rule(text: str) -> RunRule:
-    return _word(text, RUN_RULES, f"unknown rule {text!r}")
+parse_output_format: Final = _one_of(OutputFormat, "output format")
 
 
 def parse_executor(text: str) -> str:
-    if "://" in text:
-        return _parse_cluster(text.strip())
+    """Return `local`, or the address of a scheduler with its port."""
     word = text.strip().lower()
     if word == "local":
         return word
-    if word.partition(":")[0] == "processes":
-        raise ValueError("processes:N is gone: `-n N` runs cases in N processes")
-    raise ValueError(f"unknown executor {text!r}: {_EXPECTED}")
+    protocol, _, place = word.partition("://")
+    if protocol not in _CLUSTERS:
+        raise ValueError(f"unknown executor {text!r}: expected local or dask://HOST:PORT")
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\s:/\[\]]+)(?::(\d{1,5}))?/?", place)
+    if found is None:
+        raise ValueError(f"{text!r} names no scheduler: expected {protocol}://HOST:PORT, such as dask://localhost:8786")
+    return f"{protocol}://{found[1]}:{int(found[2] or _DASK_PORT)}"
 
 
 def is_cluster(executor: str | None) -> bool:
@@ -175,31 +156,8 @@ def check_workers(text: str, executor: str | None) -> int:
     return parse_count(text, "workers", 1, most, note=" (the minimum is 1)")
 
 
-def _parse_cluster(text: str) -> str:
-    """Return the address of a scheduler with its port."""
-    word, _, place = text.partition("://")
-    if word.lower() not in CLUSTERS:
-        raise ValueError(f"unknown executor {text!r}: {_EXPECTED}")
-    found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(?::(\d{1,5}))?/?", place)
-    if found is None:
-        raise ValueError(f"{text!r} names no scheduler: expected {word}://HOST:PORT, such as {word}://localhost:8786")
-    return f"{word.lower()}://{found[1]}:{int(found[2] or DASK_PORT)}"
-
-
-def parse_confirm(text: str) -> int:
-    return parse_count(text, "answers", 0, MAX_REPEAT)
-
-
 def parse_retries(text: str) -> int:
     return parse_count(text, "retries", 0)
-
-
-def parse_sample(text: str) -> int:
-    return parse_count(text, "cases", 1)
-
-
-def parse_repeat(text: str) -> int:
-    return parse_count(text, "answers", 1, MAX_REPEAT)
 
 
 def parse_threshold(text: str) -> float:
@@ -224,14 +182,6 @@ def parse_bool(text: str) -> bool:
         return known[text.strip().lower()]
     except KeyError:
         raise ValueError(f"{text!r} is neither true nor false") from None
-
-
-def _word(text: str, words: tuple[Word, ...], fault: str) -> Word:
-    """Return the one of some words that a text matches, in any case."""
-    for word in words:
-        if text.strip().lower() == word:
-            return word
-    raise ValueError(f"{fault}: expected one of {', '.join(words)}")
 
 
 def parse_count(text: str, what: str, least: int, most: int | None = None, *, note: str = "") -> int:
@@ -281,7 +231,7 @@ CASE_VERDICT_OPTIONS: Final = (
     RunOption(
         "repeat",
         "Answers per case, 1 to 100; overrides `repeat` of cases, files and the ini file (default: 1).",
-        parse=parse_repeat,
+        parse=partial(parse_count, what="answers", least=1, most=MAX_REPEAT),
         metavar="N",
         ini=True,
     ),
@@ -297,7 +247,7 @@ CASE_VERDICT_OPTIONS: Final = (
         "stop",
         "When to stop asking a repeated case: certain (once no answer could change its verdict) or never "
         "(default: certain; with a baseline, never).",
-        parse=parse_stop,
+        parse=_one_of(Stop, "word"),
         metavar="WHEN",
         ini=True,
     ),
@@ -317,7 +267,7 @@ RUN_VERDICT_OPTIONS: Final = (
     RunOption(
         "update-baseline",
         "Make this run the baseline. HOW is write (the default) or force (write it even where CI is set).",
-        parse=parse_baseline_update,
+        parse=_one_of(BaselineUpdate, "way to update the baseline"),
         metavar="HOW",
         optional_value="write",
     ),
@@ -325,7 +275,7 @@ RUN_VERDICT_OPTIONS: Final = (
         "gate",
         "What makes the run fail: cases (each failing case, and a regression), run (required cases, errors and the "
         "verdict on the run), strict (as run, and a verdict that cannot tell) or off (default: cases).",
-        parse=parse_gate,
+        parse=_one_of(Gate, "gate"),
         default="cases",
         metavar="GATE",
         ini=True,
@@ -348,7 +298,7 @@ RUN_VERDICT_OPTIONS: Final = (
     RunOption(
         "confirm",
         "Fresh answers for each case that looks broken against the baseline; 0 = none (default: 10).",
-        parse=parse_confirm,
+        parse=partial(parse_count, what="answers", least=0, most=MAX_REPEAT),
         default=DEFAULT_CONFIRM,
         metavar="N",
         ini=True,
@@ -384,7 +334,7 @@ RUN_OPTIONS: Final = (
         "Which cases run if you do not ask for them: always (all; also the bare flag), asked (none), asked-if-paid "
         "(those that call no model and no coding agent). To ask for cases, give this flag, or name their files "
         "or folders (default: always).",
-        parse=parse_run_rule,
+        parse=_one_of(RunRule, "rule"),
         default="always",
         metavar="RULE",
         optional_value="always",
@@ -393,7 +343,7 @@ RUN_OPTIONS: Final = (
     RunOption(
         "sample",
         "Run only N of the selected cases: the same ones each time, as long as their names stay.",
-        parse=parse_sample,
+        parse=partial(parse_count, what="cases", least=1),
         metavar="N",
     ),
     RunOption(
@@ -531,7 +481,7 @@ RUN_OPTIONS: Final = (
     RunOption(
         "unknown-keys",
         "Level of unknown keys inside evaluators, rubrics and expected calls: error or warn (default: error).",
-        parse=parse_unknown_keys,
+        parse=_one_of(UnknownKeys, "level"),
         default="error",
         metavar="LEVEL",
         ini=True,

@@ -82,9 +82,8 @@ def ini_name(config: pytest.Config) -> str:
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
-
 _KEEP_HELP = "Days for which answers are kept in .agentv/answers.sqlite for later runs (default: 30; 0: none are kept)."
-
+_TOOLS_HELP = "Names of tools that only look around, for the exploration ratio."
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
 """Options whose flags override cases and files. Their ini keys do not."""
 
@@ -97,12 +96,7 @@ def add_options(parser: pytest.Parser) -> None:
         if option.ini:
             parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
     parser.addini("agentv_files", "Globs of eval files, in any folder.", "args", list(DEFAULT_EVAL_GLOBS))
-    parser.addini(
-        "agentv_exploration_tools",
-        "Names of tools that only look around, for the exploration ratio.",
-        "args",
-        list(DEFAULT_EXPLORATION_TOOLS),
-    )
+    parser.addini("agentv_exploration_tools", _TOOLS_HELP, "args", list(DEFAULT_EXPLORATION_TOOLS))
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
     parser.addini("agentv_keep_answers", _KEEP_HELP, default=str(DEFAULT_KEEP_ANSWERS))
 
@@ -133,7 +127,10 @@ def check_options(config: pytest.Config) -> None:
     if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
     _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
-    _check_delays(config.getoption("agentv_dry_run_delay_min"), config.getoption("agentv_dry_run_delay_max"))
+    shortest, longest = (config.getoption(f"agentv_dry_run_delay_{end}") for end in ("min", "max"))
+    if shortest is not None and longest is not None and shortest > longest:
+        flags = f"--agentv-dry-run-delay-min={shortest:g} is above --agentv-dry-run-delay-max={longest:g}"
+        raise pytest.UsageError(f"{flags}: expected the shorter delay first")
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
         if len(given) > 1:  # xdist passes this on to workers, which do not see the command line
@@ -214,11 +211,7 @@ def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
     """Whether an option or a hook may run cases elsewhere. The workers of xdist run their own cases."""
     if hasattr(config, "workerinput") or options.executor == "local" or options.rejudge is not None:
         return False
-    return options.executor is not None or _has_executor_hook(config)
-
-
-def _has_executor_hook(config: pytest.Config) -> bool:
-    return bool(config.hook.pytest_agentv_executor.get_hookimpls())
+    return options.executor is not None or bool(config.hook.pytest_agentv_executor.get_hookimpls())
 
 
 def _check_workers(config: pytest.Config, count: int | None, place: str) -> None:
@@ -227,20 +220,12 @@ def _check_workers(config: pytest.Config, count: int | None, place: str) -> None
         return
     option = next(option for option in RUN_OPTIONS if option.name == "executor")
     executor: str | None = _value(config, option)
-    if executor is None and _has_executor_hook(config):
+    if executor is None and config.hook.pytest_agentv_executor.get_hookimpls():
         return  # the number of its processes is known only later
     try:
         check_workers(str(count), executor)
     except ValueError as error:
         raise pytest.UsageError(f"{place}: {error}") from None
-
-
-def _check_delays(shortest: float | None, longest: float | None) -> None:
-    if shortest is not None and longest is not None and shortest > longest:
-        flag = f"--{PREFIX}-dry-run-delay"
-        raise pytest.UsageError(
-            f"{flag}-min={shortest:g} is above {flag}-max={longest:g}: expected the shorter delay first"
-        )
 
 
 def _flags(option: RunOption) -> list[str]:
