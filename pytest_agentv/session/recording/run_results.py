@@ -90,7 +90,9 @@ def read_run(
     replaced = 0
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
-    foreign, old = _foreign(identity), _lines_before(identity)
+    # A resumed run needs none of these: it writes the results of its own target again, after all others.
+    hidden = frozenset(identity.resumed.hidden if identity.resumed and identity.retried is not None else ())
+    old = _lines_before(identity)
     for entry in _entries(identity, None if with_texts else known):
         if isinstance(entry, Problem):
             problems.append(entry)
@@ -98,7 +100,7 @@ def read_run(
             result = entry.result if with_texts or entry.is_known else slim.without_texts(entry.result)
             key = (result.node_id, result.eval_id)
             if (before := latest.get(key)) is not None:
-                if (*key, result.target) in foreign and entry.line <= old and result.node_id not in evaluated:
+                if (*key, result.target) in hidden and entry.line <= old and result.node_id not in evaluated:
                     result = before
                 replaced += 1
             latest[key] = result
@@ -176,15 +178,6 @@ def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[
 def _lines_before(identity: RunIdentity) -> int:
     """Return how many lines the file of the run had before it."""
     return identity.resumed.last_line if identity.resumed is not None and identity.goes_on else 0
-
-
-def _foreign(identity: RunIdentity) -> frozenset[tuple[str, str, str]]:
-    """Return node id, id and target of the results of other targets that a run which retries errors must not count.
-
-    A resumed run needs none: it writes the results of its own target again, after all others.
-    """
-    resumed = identity.resumed
-    return frozenset() if resumed is None or identity.retried is None else frozenset(resumed.foreign)
 
 
 def _entries(identity: RunIdentity, known: KnownLines | None = None) -> Iterator[RecordedResult | Problem]:
