@@ -1,6 +1,5 @@
 """Evaluations written in Python: the value of the `agentv` fixture, and its cases as eval files for the loader."""
 
-import ast
 import hashlib
 import inspect
 import json
@@ -20,7 +19,6 @@ from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.answers import require_writable
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, Overrides
 from pytest_agentv.engine.results import effective_target_name, error_result
-from pytest_agentv.errors import locate
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
 from pytest_agentv.files.source import KeyPath, Source
 from pytest_agentv.model.base import Json, JsonObject
@@ -233,20 +231,12 @@ EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseWords:
-    """The arguments of a test beside the prompt. Each overrides the same key of the case."""
-
-    eval_id: str | None = None
-    expected_outcome: str | None = None
-    reference_answer: str | None = None
-    expected_messages: Sequence[Mapping[str, Any]] | None = None
-    evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None
-    rubrics: Sequence[Any] | None = None
-    threshold: float | None = None
-    files: Sequence[str | PathLike[str]] = ()
-    repeat: int | None = None
-    min_pass_rate: float | None = None
+_SYNONYMS: Final[Mapping[str, Collection[str]]] = {
+    "expected_outcome": OUTCOME_KEYS,
+    "expected_messages": EXPECTED_KEYS,
+    "evaluators": EVALUATOR_LIST_KEYS,
+}
+"""The keys of a case that an argument of the test replaces, if it is not only the one of its own name."""
 
 
 class PythonSource(Source):
@@ -264,28 +254,28 @@ class PythonSource(Source):
         return self._line
 
 
-def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
+def python_case(
+    prompt: EvalInput, files: Sequence[str | PathLike[str]], reference_answer: str | None, keys: Mapping[str, object]
+) -> dict[str, Json]:
     """Return the case that a test describes, in the form of an eval file. Its id may be missing.
+
+    Each of `keys` that is not None replaces the same key of a case that is given as `prompt`.
 
     Raises `TypeError` for an invalid prompt, or for files with a prompt that is not a text.
     """
     __tracebackhide__ = True
-    case = _case_of(prompt, words.files)
-    case |= {} if words.eval_id is None else {"id": words.eval_id}
-    expected = words.expected_messages
-    if words.reference_answer is not None:
-        expected = [{"role": "assistant", "content": words.reference_answer}]
-    _set(case, OUTCOME_KEYS, words.expected_outcome)
-    _set(case, EXPECTED_KEYS, expected)
-    _set(case, ("threshold",), words.threshold)
-    _set(case, ("rubrics",), words.rubrics)
-    _set(case, ("repeat",), words.repeat)
-    _set(case, ("min_pass_rate",), words.min_pass_rate)
-    if words.evaluators is not None:
-        execution = case.get("execution")
-        if isinstance(execution, dict):
-            case["execution"] = {key: value for key, value in execution.items() if key not in EVALUATOR_LIST_KEYS}
-        _set(case, EVALUATOR_LIST_KEYS, words.evaluators)
+    case = _case_of(prompt, files)
+    if reference_answer is not None:
+        keys = {**keys, "expected_messages": [{"role": "assistant", "content": reference_answer}]}
+    execution = case.get("execution")
+    if keys["evaluators"] is not None and isinstance(execution, dict):
+        case["execution"] = {key: value for key, value in execution.items() if key not in EVALUATOR_LIST_KEYS}
+    for name, value in keys.items():
+        if value is not None:
+            synonyms = _SYNONYMS.get(name, (name,))
+            for key in synonyms:
+                case.pop(key, None)
+            case[next(iter(synonyms))] = _plain(value)
     return case
 
 
@@ -348,13 +338,6 @@ def _case_of(prompt: EvalInput, files: Sequence[str | PathLike[str]]) -> dict[st
     if isinstance(prompt, Sequence):
         return {INPUT_KEYS[0]: _plain(prompt)}
     raise TypeError(f"expected a text, a list of messages or a case, got {type(prompt).__name__}")
-
-
-def _set(case: dict[str, Json], synonyms: Collection[str], value: object) -> None:
-    if value is not None:
-        for key in synonyms:
-            case.pop(key, None)
-        case[next(iter(synonyms))] = _plain(value)
 
 
 def _plain(value: Any) -> Json:
@@ -421,11 +404,18 @@ class Agentv:
         Raises `EvalErrored` when the answer cannot be judged: the test is shown as ERROR.
         """
         __tracebackhide__ = True
-        words = CaseWords(
-            *(id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files),
-            *(repeat, min_pass_rate),
-        )
-        return self._evaluate(prompt, words, None)
+        keys = {
+            "id": id,
+            "expected_outcome": expected_outcome,
+            "expected_messages": expected_messages,
+            "evaluators": evaluators,
+            "rubrics": rubrics,
+            "threshold": threshold,
+            "repeat": repeat,
+            "min_pass_rate": min_pass_rate,
+        }
+        case = python_case(prompt, files, reference_answer, keys)
+        return self._evaluate(case, None)
 
     def evaluate(
         self,
@@ -460,10 +450,16 @@ class Agentv:
         Raises `EvalErrored` when the answer cannot be judged: the test is shown as ERROR.
         """
         __tracebackhide__ = True
-        words = CaseWords(
-            id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files
-        )
-        return self._evaluate(prompt, words, given_response(answer, output_messages))
+        keys = {
+            "id": id,
+            "expected_outcome": expected_outcome,
+            "expected_messages": expected_messages,
+            "evaluators": evaluators,
+            "rubrics": rubrics,
+            "threshold": threshold,
+        }
+        case = python_case(prompt, files, reference_answer, keys)
+        return self._evaluate(case, given_response(answer, output_messages))
 
     def close(self) -> None:
         """Cancel what a thread of the test still evaluates: the test is over."""
@@ -471,9 +467,8 @@ class Agentv:
         for begun in tuple(self._open):
             self._session.cases.end(begun, _ENDED)
 
-    def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
+    def _evaluate(self, case: dict[str, Json], answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
-        case = python_case(prompt, words)
         if is_reason(skip := case.get("skip")):
             self._skip(skip if isinstance(skip, str) else "as its case says")
         given = case.get("id") or self._item.name
@@ -555,26 +550,3 @@ class Agentv:
             self._open.discard(begun)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
-
-
-# Finds tests that cannot fail, because Python leaves their assertions out.
-
-
-def left_out(item: pytest.Item) -> str | None:
-    """Return why a test cannot fail; None: it can.
-
-    pytest runs the assertions of test files even if Python leaves them out. It does not with `--assert=plain`.
-    """
-    if __debug__ or item.config.getoption("assertmode") != "plain":
-        return None
-    try:
-        statements = ast.walk(ast.parse(item.path.read_bytes()))
-    except (OSError, SyntaxError, ValueError):
-        return None
-    line = next((statement.lineno for statement in statements if isinstance(statement, ast.Assert)), None)
-    if line is None:
-        return None
-    return (
-        f"{locate(item.path, line)}: Python leaves out each `assert` (-O or PYTHONOPTIMIZE, with --assert=plain), so "
-        "this test would pass whatever the answer is. Leave out one of the two options, or use `.assert_passed()`"
-    )

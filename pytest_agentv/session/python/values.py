@@ -17,7 +17,7 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.session.compat import allow_to_pass, overrides_fixture, uses_own_fixture
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import obstacle
-from pytest_agentv.session.python.evals import Agentv, left_out
+from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.recording.identity import check_resumed, run_identity
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.items import TargetCaller, caller_of, overrides
@@ -68,8 +68,6 @@ def take_part(item: pytest.Item) -> None:
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
-    if not __debug__ and (reason := left_out(item)):
-        pytest.fail(reason, pytrace=False)
     try:
         session = _join(item)
     except (pytest.UsageError, AgentvError) as error:
