@@ -127,11 +127,24 @@ class ProcessLock:
         return self._locked()
 
 
-class FolderLock:
-    """A folder that one holder at a time locks, within this process and across processes. Writes no file.
+def _flocked(path: Path, operation: int) -> int | None:
+    """Lock an existing file or folder, and return its descriptor; None: another holder has it. Raises `OSError`.
 
-    The operating system releases the lock when its holder dies.
+    Writes no file. The operating system releases the lock when its holder dies.
     """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return descriptor
+
+
+class FolderLock:
+    """A folder that one holder at a time locks, within this process and across processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -139,16 +152,8 @@ class FolderLock:
 
     def acquire(self) -> bool:
         """Lock the folder unless another holder has it. Return whether it is locked now. Raises `OSError`."""
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BaseException as error:
-            os.close(descriptor)
-            if isinstance(error, BlockingIOError):
-                return False
-            raise
-        self._descriptor = descriptor
-        return True
+        self._descriptor = _flocked(self._folder, fcntl.LOCK_EX)
+        return self._descriptor is not None
 
     def release(self) -> None:
         """Release the lock if this object holds it."""
@@ -158,10 +163,7 @@ class FolderLock:
 
 
 class InUse:
-    """Tells other processes that this one uses a file. Writes no file; several processes may use one.
-
-    The operating system forgets it when the process dies.
-    """
+    """Tells other processes that this one uses a file. Several processes may use one."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -169,8 +171,7 @@ class InUse:
     def begin(self, path: Path) -> None:
         """Tell it until `end`. Without effect where the system cannot."""
         with suppress(OSError):
-            self._descriptor = os.open(path, os.O_RDONLY)
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            self._descriptor = _flocked(path, fcntl.LOCK_SH)
 
     def end(self) -> None:
         if self._descriptor is not None:
@@ -180,13 +181,11 @@ class InUse:
 
 def is_in_use(path: Path) -> bool:
     """Whether a process says that it uses a file, by `InUse`."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
+    with suppress(OSError):
+        descriptor = _flocked(path, fcntl.LOCK_EX)
+        if descriptor is None:
+            return True
+        os.close(descriptor)
     return False
 
 

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import uuid
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,15 +20,7 @@ from typing import IO, Final, Literal, TypeAlias
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.base import Record
 from pytest_agentv.runtime.files import utf8_fault
-from pytest_agentv.runtime.reaper import (
-    ProcessTree,
-    kill_marked,
-    program_mark,
-    send_group,
-    start_watcher,
-    watched_group,
-    watched_mark,
-)
+from pytest_agentv.runtime.reaper import PROGRAM_MARK, ProcessTree, kill_marked, send_group, start_watcher, watched
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Limit in bytes, for standard output and standard error each."""
@@ -92,11 +85,11 @@ async def run_process(
     Raises `ProcessStartError`.
     """
     start_watcher()
-    name, value = program_mark()
-    mark = f"{name}={value}"
-    child = Child(argv, cwd, {**env, name: value}, output_limit, listener, has_stdin=stdin is not None)
+    value = uuid.uuid4().hex
+    mark = f"{PROGRAM_MARK}={value}"
+    child = Child(argv, cwd, {**env, PROGRAM_MARK: value}, output_limit, listener, has_stdin=stdin is not None)
     started = time.perf_counter()
-    with watched_mark(mark), watched_group(child.pid):
+    with watched(f"MARK {mark}"), watched(f"GROUP {child.pid}"):
         try:
             await child.connect(stdin)
             await asyncio.wait([child.settled], timeout=timeout_seconds)

@@ -54,16 +54,8 @@ async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
 
     Raises only `CancelledError`, and only when the caller is cancelled.
     """
-    task = asyncio.ensure_future(capture(start))
-    caller = asyncio.current_task()
-    before = caller.cancelling() if caller else 0
-    try:
-        outcome = await task
-    except asyncio.CancelledError as error:  # a task can also cancel itself
-        outcome = Outcome(error=error)
-    if caller is not None and caller.cancelling() > before:
-        raise asyncio.CancelledError
-    return outcome
+    outcome = await attempt_here(lambda: asyncio.ensure_future(capture(start)))
+    return outcome.value or Outcome(error=outcome.error)  # a task can also cancel itself
 
 
 async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
