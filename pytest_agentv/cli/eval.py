@@ -190,6 +190,7 @@ def is_glob(pattern: str) -> bool:
 USAGE_EXIT_CODE: Final = 4
 """pytest's code for wrong usage."""
 
+_PREFIX: Final = "--agentv-"
 _BARE_FLAGS: Final = {
     f"--{name}": f"--{name}={option.optional_value}"
     for option in RUN_OPTIONS
@@ -258,9 +259,11 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     own, untouched = arguments[:cut], arguments[cut + 1 :]
     options, rest = _create_parser().parse_known_args([_BARE_FLAGS.get(word, word) for word in own])
-    if options.workers is not None and options.executor is None:  # with an executor, pytest checks it
+    given: list[str] = options.pytest or []
+    values = dict(word.partition("=")[::2] for word in given)
+    if "--agentv-workers" in values and "--agentv-executor" not in values:  # with an executor, pytest checks it
         try:
-            check_workers(options.workers, "local")
+            check_workers(values["--agentv-workers"], "local")
         except ValueError as error:
             raise UsageError(f"argument --workers: {error}") from None
     flags = [word for word in rest if word.startswith("-") and word != "-"]
@@ -273,17 +276,13 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
         # pytest takes a bracket for the start of a test's parameters
         raise UsageError("\n".join(["pytest takes no path with brackets:", *faults]))
     problems = tuple(find_left_out(patterns))
-    if problems and options.strict:
+    if problems and "--agentv-strict" in given:
         raise UsageError(join_problems(problems))
     # pytest shall collect also files that do not look like eval files, and report their faults
     hidden = [glob.escape(path.name) for path in files if not is_eval_by_itself(path)]
     claim = ("-o", f"agentv_files={shlex.join([*DEFAULT_EVAL_GLOBS, *hidden])}") if hidden else ()
-    run_flags = (flag for option in RUN_OPTIONS for flag in _pytest_flags(option, getattr(options, option.dest)))
-    return PytestCall(
-        (*run_flags, *(options.pytest or ()), *flags, *untouched, *claim, *names),
-        tuple(flag.partition("=")[0] for flag in flags),
-        problems,
-    )
+    arguments = (*given, *flags, *untouched, *claim, *names)
+    return PytestCall(arguments, tuple(flag.partition("=")[0] for flag in flags), problems)
 
 
 def _create_parser() -> ArgumentParser:
@@ -297,43 +296,35 @@ def _create_parser() -> ArgumentParser:
         flags = [f"--{name}" for name in (option.name, *option.aliases)]
         default = "" if "(default" in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
         text = f"{option.help}{default}".replace("--agentv-", "--").replace("%", "%%")
-        parser.add_argument(*flags, dest=option.dest, help=text, **_argument(option))
+        if option.is_flag:
+            parser.add_argument(*flags, dest="pytest", action="append_const", const=_PREFIX + option.name, help=text)
+            continue
+        parser.add_argument(
+            *flags,
+            dest="pytest",
+            action="append",
+            type=_flag_of_pytest(option),
+            nargs=None if option.optional_value is None else "?",
+            metavar=option.metavar,
+            help=text,
+        )
     for flag in PYTEST_FLAGS_WITH_VALUE:
         joined = f"{flag}={{}}" if flag.startswith("--") else f"{flag}{{}}"
         parser.add_argument(flag, dest="pytest", action="append", type=joined.format, help=argparse.SUPPRESS)
     return parser
 
 
-def _argument(option: RunOption) -> dict[str, Any]:
-    if option.is_flag:
-        return {"action": "store_true"}
-    arguments: dict[str, Any] = {"metavar": option.metavar, "type": _checked(option.parse)}
-    if option.optional_value is not None:
-        return arguments | {"nargs": "?"}
-    if option.joins:
-        return arguments | {"action": _Join}
-    return arguments | {"action": "append" if option.repeatable else "store"}
+def _flag_of_pytest(option: RunOption) -> Callable[[str], str]:
+    """Return a function that checks a value, and returns it with the flag of pytest."""
 
-
-class _Join(argparse.Action):
-    """Joins the values of a repeated flag by commas."""
-
-    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
-        before = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, values if before is None else f"{before},{values}")
-
-
-def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:
-    """Return a function that checks a value and returns it as written."""
-
-    def check(text: str) -> str:
+    def convert(text: str) -> str:
         try:
-            parse(text)
+            option.parse(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
-        return text
+        return f"{_PREFIX}{option.name}={text}"
 
-    return check
+    return convert
 
 
 def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ...]:
@@ -356,14 +347,6 @@ def _way_in(name: str) -> str:
         return "rename the file, or run `pytest` with a folder above it"
     folder, rest = map(shlex.quote, split)
     return f"cd {folder} && agentv eval {rest}, or run `pytest` with a folder above it"
-
-
-def _pytest_flags(option: RunOption, value: Any) -> Iterator[str]:
-    flag = f"--agentv-{option.name}"
-    if option.is_flag:
-        yield from [flag] if value else []
-    else:
-        yield from (f"{flag}={text}" for text in ([value] if isinstance(value, str) else value or ()))
 
 
 def _misspelt(flags: Sequence[str]) -> Iterator[str]:
