@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if shard is not None:
         from pytest_agentv.session.choosing import Sharding
 
-        Sharding.register(config, parse_shard(shard))
+        config.pluginmanager.register(Sharding(config, parse_shard(shard)), "agentv-shard")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

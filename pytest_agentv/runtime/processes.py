@@ -310,40 +310,27 @@ async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeo
     instead of pipes, because an editor that inherits a pipe would fail once this run is over.
     """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        popen = _start(argv, cwd, env, (stdout, stderr))
         try:
-            async with asyncio.timeout(timeout_seconds):
-                while popen.poll() is None:  # noqa: ASYNC110 - the end of this process cannot be awaited
-                    await asyncio.sleep(_POLL_SECONDS)
-        except TimeoutError:
-            return Launched(None, _text(stdout), _text(stderr))
+            program = subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
+                argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise LaunchError(f"cannot run {argv[0]!r}: {getattr(error, 'strerror', None) or error}") from error
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_seconds):
+                    while program.poll() is None:  # noqa: ASYNC110 - the end of this process cannot be awaited
+                        await asyncio.sleep(_POLL_SECONDS)
+            exit_code = program.poll()
         finally:
-            _end(popen)
-        return Launched(popen.returncode, _text(stdout), _text(stderr))
-
-
-def _start(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], output: tuple[IO[bytes], IO[bytes]]
-) -> "subprocess.Popen[bytes]":
-    stdout, stderr = output
-    try:
-        return subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
-            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
-        )
-    except (OSError, ValueError) as error:
-        raise LaunchError(f"cannot run {argv[0]!r}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _end(popen: "subprocess.Popen[bytes]") -> None:
-    """Terminate the program if it still runs. Blocks for at most a second if it ignores SIGTERM."""
-    if popen.poll() is not None:
-        return
-    popen.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        popen.wait(_LAUNCHER_SECONDS)
-        return
-    popen.kill()
-    popen.wait(_LAUNCHER_SECONDS)
+            if program.poll() is None:
+                program.terminate()
+                try:
+                    program.wait(_LAUNCHER_SECONDS)  # blocks, for a program that ignores SIGTERM
+                except subprocess.TimeoutExpired:
+                    program.kill()
+                    program.wait(_LAUNCHER_SECONDS)
+        return Launched(exit_code, _text(stdout), _text(stderr))
 
 
 def _text(file: IO[bytes]) -> str:
