@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -109,35 +109,6 @@ def escape_unencodable() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-class UnmatchedError(UsageError):
-    """Some patterns match no eval file. `patterns` holds them."""
-
-    def __init__(self, faults: Mapping[str, str]) -> None:
-        lines = (f"  {pattern}: {fault}" for pattern, fault in faults.items())
-        super().__init__("\n".join(["no eval files for:", *lines]))
-        self.patterns = frozenset(faults)
-
-
-def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
-    """Return the eval files for files, folders and globs: absolute, sorted, each once.
-
-    A file that a pattern names or matches is an eval file unless its name belongs to another kind of file. In
-    folders, name and shape decide. Raises `UnmatchedError` with all patterns that match no eval file.
-
-    Source: eval-cli-2026-01, "Path expansion and validation".
-    """
-    files: set[Path] = set()
-    faults: dict[str, str] = {}
-    for pattern in patterns:
-        found, fault = _find(pattern)
-        files.update(Path(os.path.normpath(path.absolute())) for path in found)
-        if not found:
-            faults[pattern] = fault
-    if faults:
-        raise UnmatchedError(faults)
-    return tuple(sorted(files))
 
 
 def _find(pattern: str) -> tuple[Sequence[Path], str]:
@@ -328,16 +299,29 @@ def _flag_of_pytest(option: RunOption) -> Callable[[str], str]:
 
 
 def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ...]:
-    """Find the eval files. The error names flags whose value was possibly taken for a path."""
-    try:
-        return find_eval_files(patterns)
-    except UnmatchedError as error:
-        pairs = [pair for pair in pairwise(words) if pair[0].startswith("-") and pair[1] in error.patterns]
-        if not pairs:
-            raise
-        hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
-        lines = [str(error), f"Write the value of an unknown flag after `=`: {hints}"]
-        raise UsageError("\n".join([*lines, *_misspelt([flag for flag, _ in pairs])])) from None
+    """Return the eval files for files, folders and globs: absolute, sorted, each once.
+
+    A file that a pattern names or matches is an eval file unless its name belongs to another kind of file. In
+    folders, name and shape decide. Raises `UsageError` with all patterns that match no eval file, and with the flags
+    among `words` whose value was possibly taken for a path.
+
+    Source: eval-cli-2026-01, "Path expansion and validation".
+    """
+    files: set[Path] = set()
+    faults: dict[str, str] = {}
+    for pattern in patterns:
+        found, fault = _find(pattern)
+        files.update(Path(os.path.normpath(path.absolute())) for path in found)
+        if not found:
+            faults[pattern] = fault
+    if faults:
+        lines = ["no eval files for:", *(f"  {pattern}: {fault}" for pattern, fault in faults.items())]
+        if pairs := [(flag, word) for flag, word in pairwise(words) if flag.startswith("-") and word in faults]:
+            hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
+            lines.append(f"Write the value of an unknown flag after `=`: {hints}")
+            lines += _misspelt([flag for flag, _ in pairs])
+        raise UsageError("\n".join(lines))
+    return tuple(sorted(files))
 
 
 def _way_in(name: str) -> str:

@@ -311,7 +311,7 @@ async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeo
     """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         try:
-            program = subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
+            program = subprocess.Popen(  # noqa: ASYNC220, S603 - starts the user's program, which is awaited below
                 argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
             )
         except (OSError, ValueError) as error:

@@ -18,7 +18,6 @@ from pytest_agentv.errors import SourceError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
 from pytest_agentv.files.problems import Hint, Problem, join_problems
-from pytest_agentv.model.base import Json
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.reports.figures import shown, visible
@@ -42,7 +41,7 @@ class CaseMarks:
     """Tags: further words for `-k`."""
 
 
-NONE: Final = CaseMarks()
+_REASON: Final = "as the eval file says"
 
 
 def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMarks:
@@ -52,14 +51,14 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMa
     """
     header, own = suite.header_of(entry), entry.value if isinstance(entry.value, dict) else {}
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
-        return NONE
+        return CaseMarks()
     names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
     marks = [_mark(name, suite, entry, warned) for name in dict.fromkeys(names) if is_mark(name)]
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
     if is_reason(skip):
-        marks.append(pytest.mark.skip(reason=_reason(skip)))
+        marks.append(pytest.mark.skip(reason=skip if isinstance(skip, str) else _REASON))
     if is_reason(xfail):
-        marks.append(_xfail(reason=_reason(xfail)))
+        marks.append(_xfail(xfail if isinstance(xfail, str) else _REASON))
     return CaseMarks(
         tuple(marks),
         tuple(dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))),
@@ -83,10 +82,6 @@ def _mark(name: str, suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> 
         warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
         warned.add(name)
     return mark
-
-
-def _reason(value: Json) -> str:
-    return value if isinstance(value, str) else "as the eval file says"
 
 
 # Eval files: the collectors of eval items.

@@ -174,7 +174,19 @@ class CrashWatch:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:
-        _tolerate_death(node)
+        """Ignore failures to send commands to a worker that died.
+
+        xdist may read the last reports of a worker after its death, and replies to each with more items. Sending fails,
+        which would end the whole run. Nothing is lost: the next event of the worker is its death, and xdist gives its
+        items to others.
+        """
+        send = node.sendcommand
+
+        def send_to_living(name: str, **arguments: object) -> None:
+            with suppress(OSError):
+                send(name, **arguments)
+
+        node.sendcommand = send_to_living
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, error: object | None) -> None:
@@ -269,19 +281,3 @@ class CrashWatch:
         from pytest_agentv.session.recording.case_files import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
 
         return CrashResults(self._config, self._identity, self._options)
-
-
-def _tolerate_death(node: Any) -> None:
-    """Ignore failures to send commands to a worker that died.
-
-    xdist may read the last reports of a worker after its death, and replies to each with more items. Sending fails,
-    which would end the whole run. Nothing is lost: the next event of the worker is its death, and xdist gives its items
-    to others.
-    """
-    send = node.sendcommand
-
-    def send_to_living(name: str, **arguments: object) -> None:
-        with suppress(OSError):
-            send(name, **arguments)
-
-    node.sendcommand = send_to_living

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.answers import require_writable
-from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, Overrides
+from pytest_agentv.engine.jobs import CaseJob, Overrides
 from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
 from pytest_agentv.files.source import KeyPath, Source
@@ -75,44 +75,34 @@ class EvalIds:
 
     def claim(self, given: Json, prepared: PreparedCase) -> PreparedCase:
         """Return a case that was prepared under its numbered id, under the id that it has in the earlier run."""
-        job = prepared.job
-        earlier = self._find_earlier(self._item.nodeid)
+        job, earlier = prepared.job, self._find_earlier(self._item.nodeid)
         if not earlier or not isinstance(given, str):
             return prepared
         if isinstance(job, EvalResult):
-            return prepared.replace(job=job.replace(eval_id=self._claim_free(given, job.eval_id, earlier)))
-        identity = job.identity.replace(
-            target=effective_target_name(job.identity.target, dry_run=job.options.dry_run),
-        )
-        name = self._claim_same(given, identity, earlier) or self._claim_free(given, identity.eval_id, earlier)
+            return prepared.replace(job=job.replace(eval_id=self._claim(given, job.eval_id, None, earlier)))
+        target = effective_target_name(job.identity.target, dry_run=job.options.dry_run)
+        name = self._claim(given, job.identity.eval_id, (job.identity.case_hash, target), earlier)
         named = job.replace(identity=job.identity.replace(eval_id=name), case=job.case.replace(eval_id=name))
         return prepared.replace(job=named)
 
-    def _claim_same(self, given: str, identity: CaseIdentity, earlier: Sequence[EvalResult]) -> str | None:
-        """Claim the id of an earlier result of the same case; None: there is none that is free."""
+    def _claim(self, given: str, name: str, case: tuple[str | None, str] | None, earlier: Sequence[EvalResult]) -> str:
+        """Claim the id of an earlier result of the same case and target, else an id for a new or changed case.
+
+        The latter is its own one, if no other evaluation has claimed it. In the thread of the test, evaluations come in
+        order, and a changed case replaces its earlier result. In other threads, the id may be that of a case that comes
+        later.
+        """
         numbers = re.compile(f"{re.escape(given)}(?:-([0-9]+))?")
-        wanted = identity.case_hash, identity.target
-        found = [numbers.fullmatch(each.eval_id) for each in earlier if (each.case_hash, each.target) == wanted]
+        same = [numbers.fullmatch(each.eval_id) for each in earlier if (each.case_hash, each.target) == case]
+        later = set[str]() if threading.get_ident() == self._thread else {each.eval_id for each in earlier}
         with self._choosing:
-            free = [match for match in found if match is not None and match[0] not in self._claimed]
-            if not free:
-                return None
-            name = min(free, key=lambda match: int(match[1] or 1))[0]
+            free = [match for match in same if match is not None and match[0] not in self._claimed]
+            if free:
+                name = min(free, key=lambda match: int(match[1] or 1))[0]
+            else:
+                name = _add_free(self._claimed | later, given, name)
             self._claimed.add(name)
             return name
-
-    def _claim_free(self, given: str, name: str, earlier: Sequence[EvalResult]) -> str:
-        """Claim an id for a case that is new or has changed: its own one, if no other evaluation has claimed it.
-
-        In the thread of the test, evaluations come in order, and a changed case replaces its earlier result. In other
-        threads, the id may be that of a case that comes later.
-        """
-        is_in_order = threading.get_ident() == self._thread
-        with self._choosing:
-            later = set[str]() if is_in_order else {each.eval_id for each in earlier}
-            free = _add_free(self._claimed | later, given, name)
-            self._claimed.add(free)
-            return free
 
 
 def _add_free(taken: set[str], given: str, name: str) -> str:
