@@ -26,8 +26,7 @@ from pytest_agentv.cases.discovery import (
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.model.base import Record
-from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, DEFAULT_MARGIN, RUN_OPTIONS, RunOption, check_workers
-from pytest_agentv.reports.failure import below_brackets
+from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, DEFAULT_MARGIN, RUN_OPTIONS, RunOption
 from pytest_agentv.reports.figures import visible
 
 # Shared parts of the commands: parsers, printing, and the files that paths and globs name.
@@ -231,21 +230,14 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     own, untouched = arguments[:cut], arguments[cut + 1 :]
     options, rest = _create_parser().parse_known_args([_BARE_FLAGS.get(word, word) for word in own])
     given: list[str] = options.pytest or []
-    values = dict(word.partition("=")[::2] for word in given)
-    if "--agentv-workers" in values and "--agentv-executor" not in values:  # with an executor, pytest checks it
-        try:
-            check_workers(values["--agentv-workers"], "local")
-        except ValueError as error:
-            raise UsageError(f"argument --workers: {error}") from None
     flags = [word for word in rest if word.startswith("-") and word != "-"]
     patterns = [word for word in rest if word not in flags]
     if not patterns:
         raise UsageError("no eval paths given: expected eval files, folders or globs")
     files = _find_files(patterns, own)
     names = [str(path) if (name := os.path.relpath(path)).startswith(os.pardir) else name for path in files]
-    if faults := [f"  {name}: {_way_in(name)}" for name in names if "[" in name]:
-        # pytest takes a bracket for the start of a test's parameters
-        raise UsageError("\n".join(["pytest takes no path with brackets:", *faults]))
+    if faults := [f"  {name}" for name in names if "[" in name]:  # pytest takes it for the start of parameters
+        raise UsageError("\n".join(["pytest takes no path with brackets; run `pytest` with a folder above:", *faults]))
     problems = tuple(find_left_out(patterns))
     if problems and "--agentv-strict" in given:
         raise UsageError(join_problems(problems))
@@ -289,10 +281,7 @@ def _flag_of_pytest(option: RunOption) -> Callable[[str], str]:
     """Return a function that checks a value, and returns it with the flag of pytest."""
 
     def convert(text: str) -> str:
-        try:
-            option.parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+        option.parse_flag(text)
         return f"{_PREFIX}{option.name}={text}"
 
     return convert
@@ -322,15 +311,6 @@ def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ..
             lines += _misspelt([flag for flag, _ in pairs])
         raise UsageError("\n".join(lines))
     return tuple(sorted(files))
-
-
-def _way_in(name: str) -> str:
-    """Say how to run a file whose path has brackets."""
-    split = below_brackets(name)
-    if split is None:
-        return "rename the file, or run `pytest` with a folder above it"
-    folder, rest = map(shlex.quote, split)
-    return f"cd {folder} && agentv eval {rest}, or run `pytest` with a folder above it"
 
 
 def _misspelt(flags: Sequence[str]) -> Iterator[str]:

@@ -128,19 +128,6 @@ exit codes:
 def run(arguments: Sequence[str]) -> int:
     """Generate rubrics. Print errors to standard error."""
     parser = ArgumentParser(prog="agentv generate", description="Let a model write parts of an eval file.")
-    add_arguments(parser)
-    options = parser.parse_args(arguments)
-    masker = Masker()
-    try:
-        with masking(masker):
-            return _generate(options, masker)
-    except AgentvError as error:
-        note(f"agentv generate: {masker.mask(str(error))}")
-        return 1
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare `generate rubrics FILE` and its flags."""
     commands = parser.add_subparsers(metavar="WHAT", required=True, parser_class=ArgumentParser)
     rubrics = commands.add_parser(
         "rubrics",
@@ -149,12 +136,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         epilog=_EPILOG,
     )
     rubrics.add_argument("file", type=Path, help="A .yaml or .yml eval file; it is not changed.")
-    rubrics.add_argument(
-        "-t", "--target", metavar="NAME", help="Target that writes them (default: the file's target, else `default`)."
-    )
-    rubrics.add_argument(
-        "--targets", type=Path, metavar="PATH", help="Targets file (default: searched as by `agentv eval`)."
-    )
+    text = "Target that writes them (default: the file's target, else `default`)."
+    rubrics.add_argument("-t", "--target", metavar="NAME", help=text)
+    text = "Targets file (default: searched as by `agentv eval`)."
+    rubrics.add_argument("--targets", type=Path, metavar="PATH", help=text)
+    options = parser.parse_args(arguments)
+    masker = Masker()
+    try:
+        with masking(masker):
+            return _generate(options, masker)
+    except AgentvError as error:
+        note(f"agentv generate: {masker.mask(str(error))}")
+        return 1
 
 
 def _generate(options: argparse.Namespace, masker: Masker) -> int:

@@ -273,9 +273,11 @@ class _Engine:
             future.cancel()
             with _LOCK:
                 self.running -= 1
-                is_last = not self.running
-        if is_last and (engine := self._removed()):
-            engine.close()
+                removed = [] if self.running else [setup for setup, engine in _ENGINES.items() if engine is self]
+                for setup in removed:
+                    del _ENGINES[setup]
+        if removed:
+            self.close()
         return Reply().to_text().encode()
 
     def close(self) -> None:
@@ -288,11 +290,6 @@ class _Engine:
         for name, stream in self._streams.items():
             if getattr(getattr(sys, name), "masker", None) is self._masker:
                 setattr(sys, name, stream)
-
-    def _removed(self) -> "_Engine | None":
-        with _LOCK:
-            found = next((setup for setup, engine in _ENGINES.items() if engine is self), None)
-            return None if found is None or self.running else _ENGINES.pop(found)
 
     def _watch(self) -> None:
         """Close the engine when the run is over. End a process of a killed run's pool: it would wait for ever."""

@@ -2,6 +2,7 @@
 
 import math
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +42,13 @@ class RunOption:
     @property
     def help(self) -> str:
         return _HELP[self.name]
+
+    def parse_flag(self, text: str) -> object:
+        """Parse the value of a flag for `argparse`. Raises `ArgumentTypeError`."""
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
 
 
 DEFAULT_TIMEOUT_SECONDS: Final = 120.0

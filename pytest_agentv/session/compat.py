@@ -160,16 +160,17 @@ def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequ
 
 def logging_handlers(config: pytest.Config) -> list[logging.Handler]:
     """Return the handlers with which pytest collects the records of the current item."""
-    plugin = config.pluginmanager.get_plugin("logging-plugin")
-    handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
-    return [handler for handler in handlers if isinstance(handler, logging.Handler)]
+    return _handlers(config, "caplog_handler", "report_handler")
 
 
 def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
     """Return the handlers with which pytest shows records at once: on the terminal and in its log file."""
+    return _handlers(config, "log_cli_handler", "log_file_handler")
+
+
+def _handlers(config: pytest.Config, *names: str) -> list[logging.Handler]:
     plugin = config.pluginmanager.get_plugin("logging-plugin")
-    handlers = (getattr(plugin, name, None) for name in ("log_cli_handler", "log_file_handler"))
-    return [handler for handler in handlers if isinstance(handler, logging.Handler)]
+    return [handler for name in names if isinstance(handler := getattr(plugin, name, None), logging.Handler)]
 
 
 def junit_case(config: pytest.Config, report: Any) -> Any:

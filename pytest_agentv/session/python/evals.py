@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
 from os.path import normpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import pytest
 
@@ -59,14 +59,8 @@ class EvalIds:
         # A fixture of a case in an eval file may evaluate. The result of the case has the id of the case.
         own = {item.name, item.entry.eval_id or item.name} if isinstance(item, EvalItem) else set[str]()
         self._numbered, self._claimed = {*own}, {*own}
-        self._own = own
         self._thread = threading.get_ident()
         self._choosing = threading.Lock()
-
-    @property
-    def has_any(self) -> bool:
-        """Whether the item has evaluated."""
-        return self._numbered != self._own
 
     def number(self, given: Json) -> Json:
         """Return an id with the next free number. The loader reports an id that is not a text."""
@@ -355,7 +349,7 @@ class Agentv:
         self._ids = EvalIds(item, session.cases.earlier)
         self._open: set[Begun] = set()
         """Cases that have begun, and that the test awaits."""
-        self._is_closed = False
+        self._is_closed = self._has_evaluated = False
         forget_results(item)
 
     def __repr__(self) -> str:
@@ -460,7 +454,12 @@ class Agentv:
     def _evaluate(self, case: dict[str, Json], answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         if is_reason(skip := case.get("skip")):
-            self._skip(skip if isinstance(skip, str) else "as its case says")
+            reason = skip if isinstance(skip, str) else "as its case says"
+            if self._has_evaluated:
+                fault = f"a case with `skip` ({reason}) follows another one in its test"
+                raise ValueError(f"{fault}: give it a test of its own")
+            pytest.skip(reason)
+        self._has_evaluated = True
         given = case.get("id") or self._item.name
         case["id"] = self._ids.number(given)
         prepared = self._ids.claim(given, self._prepare(case, given, answer))
@@ -477,14 +476,6 @@ class Agentv:
         reads: list[str] = []
         note_result(self._item, result, account, reads)
         return PythonEvalResult.of(result, account, one_line(result, masker), reads)
-
-    def _skip(self, reason: str) -> NoReturn:
-        """Skip the test, as a case says. Raises `ValueError` if that would hide an evaluation before it."""
-        __tracebackhide__ = True
-        if self._ids.has_any:
-            fault = f"a case with `skip` ({reason}) follows another one in its test"
-            raise ValueError(f"{fault}: give it a test of its own")
-        pytest.skip(reason)
 
     def _prepare(self, case: JsonObject, given_id: Json, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
@@ -517,15 +508,11 @@ class Agentv:
             result = self._wait(begun)
         finally:
             cases.take(key)
-        if session.options.baseline is not None:
-            result = self._confirmed(result, prepared)
+        if session.options.baseline is not None:  # after the test, nobody can ask for fresh answers
+            again = session.begin_again(self._item.config, result, lambda: prepared)
+            result = result if again is None else self._wait(again)
         session.show_warnings(begun)
         return result, begun.asked
-
-    def _confirmed(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
-        """Return the result with fresh answers if it looks broken. After the test, nobody can ask for them."""
-        again = self._session.begin_again(self._item.config, result, lambda: prepared)
-        return result if again is None else self._wait(again)
 
     def _wait(self, begun: Begun) -> EvalResult:
         self._open.add(begun)

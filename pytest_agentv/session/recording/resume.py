@@ -92,42 +92,28 @@ class FinishedCases:
         if crashed_at != self._crashed_at:
             self._crashed_at = crashed_at
             self._journal = self._read()
-        return None if self._journal is None else self._journal.take(job, repeat)
+        return self._journal.take(job, repeat)
 
     def earlier(self, node_id: str) -> Sequence[EvalResult]:
         """Return the last results of an item, also errors."""
-        if self._journal is None:
-            return ()
         return [each for (item, _), each in self._journal.last.items() if item == stored_name(node_id)]
 
     def last(self, node_id: str, eval_id: str) -> EvalResult | None:
         """Return the last result of a case, also an error."""
-        return None if self._journal is None else self._journal.last.get((node_id, eval_id))
+        return self._journal.last.get((node_id, eval_id))
 
-    @property
-    def sources(self) -> dict[Path, str | None]:
-        """Return the results files to read, with the id of the run to read; None: all runs in the file."""
-        sources: dict[Path, str | None] = {}
-        if self._identity.resumed is not None:
-            sources[self._identity.resumed.path] = None
-        if self._crashed_at is not None:
-            sources.setdefault(self._identity.results_path, self._identity.run_id)
-        return sources
-
-    def _read(self) -> Journal | None:
+    def _read(self) -> Journal:
         """Read all runs of the resumed file, but only this run's results from its own file.
 
         The process that owns the terminal reports what cannot be read.
         """
-        sources = self.sources
-        results = [
-            entry.result
-            for path, run_id in sources.items()
-            if path.is_file()
-            for entry in iter_recorded(path, run_id)
-            if not isinstance(entry, Problem)
-        ]
-        return Journal(results, self._identity.run_id, with_errors=self.with_errors) if sources else None
+        identity = self._identity
+        sources: dict[Path, str | None] = {} if identity.resumed is None else {identity.resumed.path: None}
+        if self._crashed_at is not None:
+            sources.setdefault(identity.results_path, identity.run_id)
+        entries = (entry for path, run_id in sources.items() if path.is_file() for entry in iter_recorded(path, run_id))
+        results = [entry.result for entry in entries if not isinstance(entry, Problem)]
+        return Journal(results, identity.run_id, with_errors=self.with_errors)
 
 
 def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | None:
