@@ -37,10 +37,13 @@ class _Written:
     place: Place
 
 
-def load_evaluators(scope: Scope, share: LoadShared | None = None) -> tuple[AnyEvaluator, ...]:
+def load_evaluators(
+    scope: Scope, share: LoadShared | None = None, beside: tuple[AnyEvaluator, ...] = ()
+) -> tuple[AnyEvaluator, ...]:
     """Check a list of evaluators and read their files.
 
     Leaves out invalid evaluators, and notes an error at the place of each. `share` finds those of other cases.
+    `beside` are other evaluators of the case, whose names are taken.
     Source: agentv-formats 6.1, 6.2; evaluation-2025-11, "User defines multiple evaluators in YAML".
     """
     if not isinstance(scope.value, list):
@@ -48,7 +51,7 @@ def load_evaluators(scope: Scope, share: LoadShared | None = None) -> tuple[AnyE
         scope.place.expected("a list of evaluators", scope.value, hint)
         return ()
     evaluators: list[Any] = [evaluator for evaluator in _load_items(scope, share) if evaluator is not None]
-    taken = {each.name for each in evaluators}
+    taken = {*(each.name for each in evaluators), *(each.label for each in beside)}
     named: list[AnyEvaluator] = []
     for each in evaluators:
         named.append(each.with_name_beside(taken))

@@ -3,36 +3,30 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, SuiteSource
 from pytest_agentv.cases.references import LoadShared, References, Scope
 from pytest_agentv.cases.variables import IN_CHECKS, UNFILLED, TemplateFault, as_text, fill, has_template, render
 from pytest_agentv.errors import locate
 from pytest_agentv.files.places import (
-    CASE_KEYS,
     EVALUATOR_LIST_KEYS,
-    EXECUTION_KEYS,
     EXPECTED_KEYS,
     INPUT_KEYS,
-    MARK_KEYS,
-    MEANT,
     OUTCOME_KEYS,
     Place,
-    check_reason,
+    evaluator_lists,
     first_key,
-    is_refused,
-    mark_fault,
-    warn_of_evaluator_word,
-    warn_of_unknown_keys,
-    warn_of_unread_lists,
-    warn_of_unread_twins,
+    takes_place,
 )
-from pytest_agentv.files.problems import Problem, near_word
+from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.options import UnknownKeys
+
+if TYPE_CHECKING:
+    from pytest_agentv.cases.keys import Suite
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators that a file sets for its cases, and their problems."""
@@ -66,7 +60,6 @@ class WrittenCase:
 
     suite: SuiteSource
     value: JsonObject
-    execution: JsonObject
     place: Place
     references: References
     context: LoadContext
@@ -82,31 +75,6 @@ class WrittenCase:
 
         return fill_value(value, self.variables, place, is_check=is_check)
 
-    def required_text(self, keys: tuple[str, ...], in_place_of: tuple[str, ...] = ()) -> str:
-        """Return the text of one of some synonymous keys. A key of `in_place_of` may replace it."""
-        key = first_key(self.value, keys) or keys[0]
-        value = self.value.get(key)
-        if isinstance(value, str) and value.strip():
-            return value
-        if key in self.value:
-            self.place.at(key).expected("a non-empty text", value, self.place.at(key).quotes(value))
-        else:
-            self.missing(keys, "a non-empty text", in_place_of)
-        return ""
-
-    def missing(self, keys: tuple[str, ...], what: str, in_place_of: tuple[str, ...] = ()) -> None:
-        """Note that a key is missing. If a misspelt key is the reason, only that is noted: it becomes an error."""
-        wanted = (*keys, *in_place_of)
-        unknown = (key for key in self.value if key not in CASE_KEYS)
-        slips = [self.place.at(key).key for key in unknown if (MEANT.get(key) or near_word(key, CASE_KEYS)) in wanted]
-        problems = self.place.problems
-        problems[:] = [each.replace(level="error") if each.key in slips else each for each in problems]
-        if slips:
-            return
-        is_named = keys[0] == "id" and isinstance(self.value.get("name"), str)
-        hint = "write `id` in place of `name`" if is_named else None
-        self.place.at(keys[0]).error(f"is missing: expected {what}", hint)
-
     def header_place(self, problems: list[Problem] | None = None) -> Place:
         """Return the place of the file's own keys for this case. By default, faults there belong to the case."""
         return self.suite.header_place(self.place.problems if problems is None else problems, self.place.source.row)
@@ -116,43 +84,44 @@ class WrittenCase:
         return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
 
 
-def check_keys(written: WrittenCase, header: JsonObject) -> None:
-    """Warn of unknown keys. Check the keys that only collection reads: those of the case and of its file, `header`."""
-    value, place = written.value, written.place
-    warn_of_unknown_keys(value, CASE_KEYS, place, is_refused)
-    if written.execution:
-        warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"), is_refused)
-    for key, instead in written.suite.without_effect.items():
-        if value.get(key):
-            place.at(key).warn("has no effect in a test", instead)
-    warn_of_evaluator_word(value, place)
-    warn_of_unread_lists(value, place)
-    warn_of_unread_twins(value, place)
-    for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS):
-        if len(value.keys() & synonyms) < 2:
-            continue
-        present = [key for key in synonyms if value.get(key) is not None]
-        for key in present[1:]:
-            place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
-    place.problems.extend(written.suite.refused)
-    if not (MARK_KEYS.isdisjoint(value) and MARK_KEYS.isdisjoint(header)):
-        _check_marks(value, place)
-        _check_marks(header, written.suite.header_place(place.problems))
+def note_twins(mapping: JsonObject, place: Place) -> None:
+    """Note a target, a threshold or a list of evaluators that is not read because there is another one.
+
+    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
+    """
+    lists = [(keys, value) for keys, value in evaluator_lists(mapping)]
+    for keys, value in lists[1:]:
+        if value != []:
+            place.at(*keys).unread(f"is not read, because {'.'.join(lists[0][0])!r} is there as well", _KEEP_ONE)
+    execution = mapping.get("execution")
+    if isinstance(execution, dict):
+        for key, unread, read in (
+            ("target", ("target",), "execution.target"),
+            ("threshold", ("execution", "threshold"), "threshold"),
+        ):
+            values = [
+                each.strip() if isinstance(each, str) else each for each in (mapping.get(key), execution.get(key))
+            ]
+            if all(each is not None and each != "" for each in values) and values[0] != values[1]:
+                place.at(*unread).unread(f"is not read, because {read!r} is there as well", _KEEP_ONE)
 
 
-def _check_marks(mapping: JsonObject, place: Place) -> None:
-    for key in ("marks", "fixtures", "tags"):
-        value = mapping.get(key)
-        names = [value] if value is None or isinstance(value, str) else value
-        if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
-            place.at(key).expected("a name or a list of names", value)
-        elif key == "marks":
-            for index, name in enumerate(names):
-                if name and (fault := mark_fault(name)):
-                    where = place.at(key, index) if isinstance(value, list) else place.at(key)
-                    where.error(f"{name!r} cannot mark a case", fault)
-    for key in ("skip", "xfail"):
-        check_reason(mapping, key, place)
+_KEEP_ONE: Final = "keep one of them"
+
+
+def read_header(suite: SuiteSource, context: LoadContext) -> tuple["Suite | None", tuple[Problem, ...]]:
+    """Return the keys of a file that apply to its cases, and their faults, which are faults of each case."""
+    from pytest_agentv.cases.keys import Suite  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
+
+    known = context.shared.setdefault("headers", {})
+    if suite.path not in known:
+        place = suite.header_place([])
+        keys = read_part(Suite, suite.header, place)
+        note_twins(suite.header, place)
+        known[suite.path] = keys, tuple(place.problems)
+    found: tuple[Suite | None, tuple[Problem, ...]] = known[suite.path]
+    return found
 
 
 # The evaluators of a case: its own, else those of its file.
@@ -161,8 +130,9 @@ _OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
 
 
 def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
-    """Return the evaluators of the case, else those of its file; None if there are none at all.
+    """Return the evaluators of the case and of its file; None if there are none at all.
 
+    Those of the file come behind a list called `assert`, or in place of a missing one, unless `skip_defaults` is true.
     Source: agentv-formats 1.6, 6.4.
     """
     value, place = written.value, written.place
@@ -171,22 +141,22 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
         from pytest_agentv.cases.evaluators import load_case_rubrics  # noqa: PLC0415 - imports pydantic
 
         rubrics = load_case_rubrics(written.scope(value, place))
-    own = _load_nearest(written, written.execution, value, place)
+    keys = next((keys for keys, _ in evaluator_lists(value)), None)
     # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
-    return rubrics + (_of_file(written) if own is None else own) or None
+    of_file = () if takes_place(value) else _of_file(written)
+    own = () if keys is None else _load_list(written, value, place, beside=of_file)
+    return rubrics + own + of_file or None
 
 
-def _load_nearest(
-    written: WrittenCase, execution: JsonObject, beside: JsonObject, place: Place
-) -> tuple[AnyEvaluator, ...] | None:
-    """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
-    for mapping, keys in ((execution, ("execution",)), (beside, ())):
-        key = first_key(mapping, EVALUATOR_LIST_KEYS)
-        if key is not None:
-            from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
+def _load_list(
+    written: WrittenCase, mapping: JsonObject, place: Place, beside: tuple[AnyEvaluator, ...] = ()
+) -> tuple[AnyEvaluator, ...]:
+    """Load the first list of evaluators of a case or a file. An empty list means the default judge."""
+    for keys, value in evaluator_lists(mapping)[:1]:
+        from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
 
-            return load_evaluators(written.scope(mapping[key], place.at(*keys, key)), written.share)
-    return None
+        return load_evaluators(written.scope(value, place.at(*keys)), written.share, beside)
+    return ()
 
 
 def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
@@ -197,8 +167,7 @@ def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
         place = written.header_place([])
         filled = written.fill(lists, place, is_check=True)
         is_alike = filled is lists and not place.problems  # a value of one case may be what cannot be filled in
-        specs = _load_nearest(written, filled.get("execution") or {}, filled, place)
-        found = specs or (), tuple(place.problems)
+        found = _load_list(written, filled, place), tuple(place.problems)
         if is_alike:  # evaluators with variables differ by case
             known[key] = found
     written.place.problems.extend(found[1])

@@ -298,7 +298,6 @@ def python_suite(
         header_source=source,
         cases_key=None,
         target=target,
-        threshold=None,
         problems=(),
         is_asked=is_asked,
         hashed_id=hashed_id,

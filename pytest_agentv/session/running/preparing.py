@@ -179,8 +179,8 @@ class CasePreparer:
     def planned(self, suite: SuiteSource, entry: CaseEntry) -> int:
         """Return how many answers a case asks for, as far as is known before it is loaded."""
         options, value = self._options, entry.value
-        written = value.get("repeat") if isinstance(value, dict) else None
-        own = written if type(written) is int and 1 <= written <= MAX_REPEAT else suite.repeat
+        written = (value.get("repeat") if isinstance(value, dict) else None, suite.header.get("repeat"))
+        own = next((each for each in written if type(each) is int and 1 <= each <= MAX_REPEAT), None)
         return options.repeat or own or options.ini_repeat or 1
 
     def eval_file(self, suite: SuiteSource) -> str:
