@@ -120,14 +120,14 @@ class ProcessLock:
         return self._locked()
 
 
-def _flocked(path: Path, operation: int) -> int | None:
+def flocked(path: Path, *, is_shared: bool = False) -> int | None:
     """Lock an existing file or folder, and return its descriptor; None: another holder has it. Raises `OSError`.
 
     Writes no file. The operating system releases the lock when its holder dies.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_NB | (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX))
     except BaseException as error:
         os.close(descriptor)
         if isinstance(error, BlockingIOError):
@@ -145,7 +145,7 @@ class FolderLock:
 
     def acquire(self) -> bool:
         """Lock the folder unless another holder has it. Return whether it is locked now. Raises `OSError`."""
-        self._descriptor = _flocked(self._folder, fcntl.LOCK_EX)
+        self._descriptor = flocked(self._folder)
         return self._descriptor is not None
 
     def release(self) -> None:
@@ -156,7 +156,7 @@ class FolderLock:
 
 
 class InUse:
-    """Tells other processes that this one uses a file. Several processes may use one."""
+    """Keeps other processes from locking a file that this one uses. Several processes may use one."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -164,22 +164,12 @@ class InUse:
     def begin(self, path: Path) -> None:
         """Tell it until `end`. Without effect where the system cannot."""
         with suppress(OSError):
-            self._descriptor = _flocked(path, fcntl.LOCK_SH)
+            self._descriptor = flocked(path, is_shared=True)
 
     def end(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-
-def is_in_use(path: Path) -> bool:
-    """Whether a process says that it uses a file, by `InUse`."""
-    with suppress(OSError):
-        descriptor = _flocked(path, fcntl.LOCK_EX)
-        if descriptor is None:
-            return True
-        os.close(descriptor)
-    return False
 
 
 @asynccontextmanager

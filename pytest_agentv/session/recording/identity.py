@@ -6,7 +6,6 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.runtime.files import ProcessLock, is_in_use
+from pytest_agentv.runtime.files import flocked
 from pytest_agentv.session.options import run_options
 from pytest_agentv.store.readers import iter_recorded
 from pytest_agentv.store.writers import ResultSink, default_results_path, stored_name
@@ -355,18 +354,11 @@ def lock_resumed(path: Path, flag: str, config: pytest.Config) -> None:
 
     The system opens the lock when its holder dies, however that happens.
     """
-    lock, holding = ProcessLock(path.with_name(f".{path.name}.resumed")), ExitStack()
-    holding.callback(lock.close)
     try:
-        holding.enter_context(lock.hold(0))
-    except TimeoutError:
-        holding.close()
-        where = locate(path, None)
-        raise pytest.UsageError(f"{flag}: {where} is being resumed by another process; wait for its end") from None
-    except OSError:  # nobody can write to this folder
+        descriptor = flocked(path)
+    except OSError:  # nobody can lock files there
         return
-    if is_in_use(path):
-        holding.close()
+    if descriptor is None:
         where = locate(path, None)
-        raise pytest.UsageError(f"{flag}: a run that writes {where} is not over; wait for its end, or end it")
-    config.add_cleanup(holding.close)
+        raise pytest.UsageError(f"{flag}: a run that uses {where} is not over; wait for its end, or end it")
+    config.add_cleanup(lambda: os.close(descriptor))
