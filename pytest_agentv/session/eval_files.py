@@ -1,8 +1,6 @@
 """Eval files: the collectors of eval items, with their marks and fixtures."""
 
 import functools
-import inspect
-import keyword
 import os
 import types
 import warnings
@@ -197,16 +195,13 @@ class LeftOutFile(_FileWithFaults):
 def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
     """Return a function that requests fixtures. Items of one file with the same fixtures share it.
 
-    Its signature names them. A mark requests those with names that no parameter can have, such as `my-shop`.
+    A mark names them, because a fixture may have a name that no parameter can have, such as `my-shop`.
 
     It is in this module, because pytest shows frames of the items' module in the traceback of a failing fixture.
     """
 
     def agentv_case(**_: object) -> None: ...
 
-    others = [name for name in names if not name.isidentifier() or keyword.iskeyword(name)]
-    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names if name not in others]
-    agentv_case.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    if others:
-        agentv_case.pytestmark = [pytest.mark.usefixtures(*others).mark]  # type: ignore[attr-defined]
+    if names:
+        agentv_case.pytestmark = [pytest.mark.usefixtures(*names).mark]  # type: ignore[attr-defined]
     return agentv_case
