@@ -30,6 +30,7 @@ from pytest_agentv.providers.api.litellm import LitellmClient
 from pytest_agentv.providers.api.replies import Asked, build_messages, build_response
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
+from pytest_agentv.runtime.user_code import abandon
 
 if TYPE_CHECKING:
     from pytest_agentv.providers.api.replies import Price  # the tables are loaded after a model's reply
@@ -283,7 +284,9 @@ def load_network() -> Network:
         _settle(network.client, lambda: importlib.import_module("pytest_agentv.providers.api.client"))
         _settle(network.prices, _load_prices)
 
-    threading.Thread(target=load, name="agentv-import-http", daemon=True).start()
+    thread = threading.Thread(target=load, name="agentv-import-http", daemon=True)
+    thread.start()
+    abandon(thread)  # a run whose requests all fail never waits for the tables
     return network
 
 
