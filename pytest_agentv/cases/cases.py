@@ -22,6 +22,7 @@ from pytest_agentv.cases.written import (
     choose_evaluators,
     fill_case,
     note_twins,
+    note_unfilled,
     read_header,
     wants_outcome,
     written_evaluators,
@@ -98,11 +99,13 @@ def _load(
         # The columns of the matrix are not in the id, because rows are named before they are combined.
         place.at("id").error("uses a variable of the matrix", "the names of the matrix follow each id by themselves")
     share: LoadShared | None = None
-    is_template = entry.row is not None and suite.has_template
-    if is_template or entry.origins:
+    if variables is not None or entry.origins:
         known = context.shared.setdefault("evaluators", {})
-        share = written_evaluators(entry, tuple(variables or ()), known, is_template=is_template).load
+        is_template = entry.row is not None and suite.has_template
+        share = written_evaluators(entry, suite.header, tuple(variables or ()), known, is_template=is_template).load
     written = WrittenCase(suite, value, place, references, context, variables, share)
+    if suite.has_braces and variables is None:
+        note_unfilled(written, entry)
     return _case(written, entry.line), value
 
 

@@ -346,6 +346,8 @@ class SuiteSource:
     """The `vars` of the file."""
     has_template: bool = False
     """Whether the rows of a table fill the template `case`. Otherwise they are complete cases."""
+    has_braces: bool = False
+    """Whether its texts hold braces of templates. False if no text of it does, or if Python code made its case."""
     is_asked: bool = True
     """Whether a target is asked. False if Python code already has the answer of its case."""
     hashed_id: Json = None

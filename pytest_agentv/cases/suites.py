@@ -37,7 +37,6 @@ from pytest_agentv.files.places import (
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value, did_you_mean, with_problems
 from pytest_agentv.files.source import Source, read_jsonl, read_yaml
 from pytest_agentv.model.base import Json, JsonObject, mapping
-from pytest_agentv.model.kind_table import KindTable
 
 # The keys of an eval file that apply to all its cases.
 
@@ -58,14 +57,12 @@ def _template(header: JsonObject, place: Place) -> Layer | None:
     return Layer(template, place.source, ("case",))
 
 
-_FOREIGN: Final = "this is a file of promptfoo or AgentV 5, which is not read"
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
 _TAGS: Final = ("{{", "{%", "{#")
 """The beginnings of what a template fills, runs and leaves out."""
 _OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
 """Keys of a file that are merged into its entries."""
-_NO_KINDS: Final = KindTable()
 
 
 class _Run(NamedTuple):
@@ -73,14 +70,12 @@ class _Run(NamedTuple):
 
     call: CallFunction
     targets: Sequence[str]
-    kinds: KindTable
 
 
 def read_suite(
     path: Path,
     call: CallFunction = no_functions,
     targets: Sequence[str] = (),
-    kinds: KindTable = _NO_KINDS,
 ) -> SuiteSource:
     """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar.
 
@@ -92,9 +87,9 @@ def read_suite(
     """
     path = Path(os.path.normpath(path.absolute()))
     if path.suffix == ".jsonl":
-        return _read_jsonl_suite(path, _Run(no_functions, targets, kinds))
+        return _read_jsonl_suite(path, _Run(no_functions, targets))
     if path.suffix in {".yaml", ".yml"}:
-        return _read_yaml_suite(path, _Run(call, targets, kinds))
+        return _read_yaml_suite(path, _Run(call, targets))
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
 
 
@@ -169,7 +164,7 @@ def _create_suite(
         return suite
     from pytest_agentv.cases.matrix import with_braces  # noqa: PLC0415 - few files have braces
 
-    return with_braces(suite, run.kinds)
+    return with_braces(suite)
 
 
 def _foreign(header: JsonObject, place: Place) -> UnreadKey | None:
@@ -179,7 +174,20 @@ def _foreign(header: JsonObject, place: Place) -> UnreadKey | None:
         return None
     hints = "; ".join(f"{each}: {INSTEAD[each]}" for each in header if each in REFUSED)
     where = place.at(key)
-    return UnreadKey(where.path, where.line, where.key, _FOREIGN, hints)
+    return UnreadKey(where.path, where.line, where.key, _of_other_tool(header), hints)
+
+
+def _of_other_tool(header: JsonObject) -> str:
+    """Return which tool a file with some of `FOREIGN_KEYS` belongs to, and which page shows the same here.
+
+    promptfoo writes keys such as `defaultTest`, and the ids of providers with colons: `openai:gpt-6-luna`.
+    """
+    providers = header.get("providers")
+    listed = providers if isinstance(providers, list) else [providers]
+    ids = [each.get("id", each) if isinstance(each, dict) else each for each in listed]
+    is_promptfoo = any(key != key.lower() for key in header) or any(":" in str(each) for each in ids)
+    tool, section = ("promptfoo", "from-promptfoo") if is_promptfoo else ("AgentV 5", "from-agentv-5")
+    return f"this is a file of {tool}, which is not read: docs/coming-from.md#{section} shows the same here"
 
 
 def _target(header: JsonObject) -> str | None:
@@ -288,7 +296,7 @@ def _near_list_key(header: JsonObject) -> str:
     if isinstance(header.get("targets"), list):
         return " (with the key targets, this is a targets file: --agentv-targets names one)"
     if not header.keys().isdisjoint(FOREIGN_KEYS):
-        return f" ({_FOREIGN})"
+        return f" ({_of_other_tool(header)})"
     from pytest_agentv.cases.keys import Suite  # noqa: PLC0415 - imports pydantic
     from pytest_agentv.files.kind_reader import known_keys  # noqa: PLC0415 - imports pydantic
 

@@ -1,13 +1,23 @@
 """A case as it is written in an eval file, its variables, its evaluators, and what it shares with other cases."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, SuiteSource
 from pytest_agentv.cases.references import LoadShared, References, Scope
-from pytest_agentv.cases.variables import IN_CHECKS, UNFILLED, TemplateFault, as_text, fill, has_template, render
+from pytest_agentv.cases.variables import (
+    IN_CHECKS,
+    UNFILLED,
+    TemplateFault,
+    as_text,
+    fill,
+    has_template,
+    raw_keys,
+    render,
+)
 from pytest_agentv.errors import locate
 from pytest_agentv.files.places import (
     EVALUATOR_LIST_KEYS,
@@ -251,6 +261,64 @@ def fill_value(value: Json, variables: JsonObject, place: Place, *, is_check: bo
     return fill(value, variables, place, IN_CHECKS if is_check else UNFILLED)
 
 
+_VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}|\$\{\{\s*[A-Z][A-Z0-9_]*\s*\}\}", re.ASCII)
+"""A variable of a case, or, with `$`, one of the environment as AgentV 4 reads it."""
+_FIRST_NAME: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)", re.ASCII)
+_WRITE_CASE: Final = "write `case:` with id and input: columns are variables there"
+
+
+def note_unfilled(written: WrittenCase, entry: CaseEntry) -> None:
+    """Note braces that stay as they are, because the case has no variables: once per file, as a hint.
+
+    Checks of a file, or of its `defaults`, that name a column of a row which is a whole case are errors:
+    `not-contains: "{{ answer }}"` would pass for any answer. A row's own values are data.
+    """
+    value, columns = written.value, {} if entry.row is None else entry.row.values
+    keys = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS, "rubrics", *_CHECKS)
+    own = {key: value[key] for key in keys if key in value and (entry.row is None or (key,) in entry.origins)}
+    of_file = {} if takes_place(value) else {key: each for key, each in written.suite.header.items() if key in _CHECKS}
+    told = written.context.shared.setdefault("unfilled", set())
+    for mapping, around in ((own, written.place), (of_file, written.header_place())):
+        for place, text in _texts_of(mapping, around, written.context.evaluators):
+            column = next((name for name in _FIRST_NAME.findall(text) if name in columns), None)
+            word = _VARIABLE.search(text)
+            if column is not None and place.keys[len(around.keys)] in ("rubrics", *_CHECKS):
+                place.error(f"{{{{ {column} }}}} stays as it is, because the rows are whole cases", _WRITE_CASE)
+            elif word is not None and written.suite.path not in told:
+                told.add(written.suite.path)
+                if word[0].startswith("$"):
+                    place.suggest(f"{word[0]} stays as it is", "only targets files read variables of the environment")
+                else:
+                    hint = _WRITE_CASE if column else "`vars:` of the case or its file fill it in"
+                    place.suggest(f"{word[0]} stays as it is, because the case has no variables", hint)
+
+
+def _texts_of(value: Json, place: Place, kinds: KindTable) -> Iterator[tuple[Place, str]]:
+    """Yield the texts with `{{`. Code, prompts of judges and evaluators of the project have templates of their own."""
+    if isinstance(value, str) and "{{" in value:
+        yield place, value
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if not (isinstance(item, dict) and _has_own_keys(item, kinds)):
+                yield from _texts_of(item, place.at(index), kinds)
+    elif isinstance(value, dict):
+        raw = raw_keys(value, UNFILLED)
+        for key, item in value.items():
+            if key not in raw and (key not in ("llm_judge", "code_judge") or isinstance(item, dict)):
+                yield from _texts_of(item, place.at(key), kinds)
+
+
+def _has_own_keys(check: JsonObject, kinds: KindTable) -> bool:
+    """Whether a mapping may be an evaluator of the project, or a script."""
+    word = check.get("type")
+    found = next(filter(None, map(kinds.find, check if word is None else (str(word),))), None)
+    kind: Any = None if found is None else kinds[found[0]]
+    return kind is not None and (kind.model_config.get("extra") == "allow" or not kind.__module__.startswith(_OURS))
+
+
+_OURS: Final = "pytest_agentv."
+
+
 # What several cases share: evaluators without variables, and the cases of several targets.
 
 Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
@@ -258,24 +326,22 @@ Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
 
 
 def written_evaluators(
-    entry: CaseEntry, variables: tuple[str, ...], known: Known, *, is_template: bool
+    entry: CaseEntry, header: JsonObject, variables: tuple[str, ...], known: Known, *, is_template: bool
 ) -> "WrittenEvaluators":
-    """Return the written evaluators that a case shares with others: those of a template or of `defaults`.
+    """Return the written evaluators that a case shares with others: those of a template, of `defaults` or of the file.
 
     Args:
         entry: The case.
+        header: The keys of its file.
         variables: The names of its variables.
         known: The evaluators of earlier cases.
         is_template: Whether the whole case comes from the template of a table.
     """
-    execution = entry.value.get("execution")
-    within = execution if isinstance(execution, dict) else {}
-    lists: list[tuple[tuple[str, ...], Json]] = []
-    for key in EVALUATOR_LIST_KEYS:
-        lists += ((key,), entry.value.get(key)), (("execution", key), within.get(key))
-    written = ((keys, each) for keys, each in lists if isinstance(each, list))
-    shared = (each for keys, each in written if is_template or keys in entry.origins or keys[:1] in entry.origins)
-    return WrittenEvaluators(frozenset(id(item) for each in shared for item in each), variables, known)
+    of_case = evaluator_lists(entry.value)
+    shared = [each for keys, each in of_case if is_template or keys in entry.origins or keys[:1] in entry.origins]
+    shared += [each for _, each in evaluator_lists(header)]
+    ids = frozenset(id(item) for each in shared if isinstance(each, list) for item in each)
+    return WrittenEvaluators(ids, variables, known)
 
 
 @dataclass(frozen=True, slots=True)

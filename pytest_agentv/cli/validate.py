@@ -371,7 +371,7 @@ class Checker:
 
     def _check_suite(self, path: Path) -> None:
         try:
-            suite = read_suite(path, call_row_maker, kinds=EVALUATORS)
+            suite = read_suite(path, call_row_maker)
         except FileError as error:
             self._note(_problems_of(error, path))
             return

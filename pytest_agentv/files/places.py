@@ -266,10 +266,15 @@ def is_refused(key: str, value: Json) -> bool:
     return key in MEANT or (key in REFUSED and (key != "options" or (isinstance(value, dict) and "transform" in value)))
 
 
+_LIST_PLACES: Final = frozenset(("execution", *EVALUATOR_LIST_KEYS))
+
+
 def evaluator_lists(mapping: JsonObject) -> list[tuple[tuple[str, ...], Json]]:
     """Return the lists of evaluators of a file or a case, with their keys. The first is read."""
-    execution = mapping.get("execution")
     found: list[tuple[tuple[str, ...], Json]] = []
+    if _LIST_PLACES.isdisjoint(mapping):  # as most cases of a file with checks
+        return found
+    execution = mapping.get("execution")
     for at, each in ((("execution",), execution if isinstance(execution, dict) else {}), ((), mapping)):
         keys = filter(None, (first_key(each, EVALUATOR_LIST_KEYS[:2]), first_key(each, EVALUATOR_LIST_KEYS[2:])))
         found += (((*at, key), each[key]) for key in keys)

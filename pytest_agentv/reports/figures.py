@@ -109,9 +109,8 @@ def answer_cost_of(result: EvalResult) -> float | None:
 
 
 def answer_tokens_of(result: EvalResult) -> TokenUsage | None:
-    """Return the tokens of the calls for the answers of a case, or of the answer if no call was made; None: unknown."""
-    costs = spent_of(result).answer
-    return costs.usage if costs.calls else tokens_of(result)
+    """Return the tokens of the calls for the answers of a case; None: not reported, or no call was made."""
+    return spent_of(result).answer.usage
 
 
 def total_cost_of(result: EvalResult) -> float:

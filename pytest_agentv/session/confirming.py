@@ -11,12 +11,11 @@ from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.session.recording.run_results import with_texts
 from pytest_agentv.session.running.hooks import participate
-from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.running.session import EvalSession
 
 
@@ -53,10 +52,10 @@ def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: i
     whole = with_texts(evals.identity, results)
     found = [(result, _prepare(session, evals, result, suites)) for result in whole]
     begun = [
-        None if prepared is None else evals.cases.begin_again(prepared, result, answers) for result, prepared in found
+        None if prepared is None else evals.flight.begin_again(prepared, result, answers) for result, prepared in found
     ]
     pairs = zip(whole, begun, strict=True)
-    return [result if each is None else evals.cases.wait(each) for result, each in pairs]
+    return [result if each is None else evals.flight.wait(each) for result, each in pairs]
 
 
 def _prepare(
@@ -67,7 +66,7 @@ def _prepare(
     if str(path) not in suites:
         suites[str(path)] = None
         with suppress(AgentvError, OSError):
-            suites[str(path)] = read_suite(path, call_row_maker, evals.options.chosen_targets, EVALUATORS)
+            suites[str(path)] = read_suite(path, call_row_maker, evals.options.chosen_targets)
     suite = suites[str(path)]
     entry = None if suite is None else _find(suite, result)
     if suite is None or entry is None:
@@ -75,7 +74,7 @@ def _prepare(
     place: Any = SimpleNamespace(ihook=session.gethookproxy(path))  # the item has ended, or was in another process
     hooks = evals.user_hooks
     prepared = evals.preparer.prepare(suite, entry, result.node_id or "", lambda case: hooks.adjust(place, case))
-    signed = evals.cases.sign(prepared)
+    signed = evals.planner.plan(prepared)
     if not isinstance(signed.job, CaseJob) or _hashes(signed.job.identity) != _hashes(result):
         return None
     # Cases with fixtures were asked again before their fixtures were torn down.

@@ -34,7 +34,7 @@ def write(name: str, text: str) -> Path:
 
 
 def load_all(path: Path) -> list[LoadedCase]:
-    suite = read_suite(path, kinds=EVALUATORS)
+    suite = read_suite(path)
     context = LoadContext(Path.cwd(), Path.cwd(), PATTERNS, evaluators=EVALUATORS)
     return [load_case(suite, entry, context) for entry in suite.entries]
 
@@ -167,7 +167,7 @@ def test_the_keys_of_a_file_that_collection_reads_are_filled_for_each_case() -> 
     write("q.csv", "n,why\n1,\n2,broken\n")
     write("common.yaml", "tags: ['t-{{ n }}', all]\nfixtures: ['{{ n }}-db']\n")
     keys = "include: common.yaml\nmatrix: {y: [3]}\nskip: '{{ why }}'\nxfail: '{{ y }}!'\nevalcases: {from: q.csv}\n"
-    suite = read_suite(write("q.yaml", f"{keys}case: {{id: '{{{{ n }}}}', tags: mine, input: hi}}\n"), kinds=EVALUATORS)
+    suite = read_suite(write("q.yaml", f"{keys}case: {{id: '{{{{ n }}}}', tags: mine, input: hi}}\n"))
     found = [
         ({key: suite.header_of(entry).get(key) for key in MARK_KEYS}, suite.tags(entry)) for entry in suite.entries
     ]

@@ -30,10 +30,10 @@ from pytest_agentv.providers.kind import WireError, parse_response, response_fau
 from pytest_agentv.reports.failure import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
 from pytest_agentv.session.running.case_runs import Begun
+from pytest_agentv.session.running.flight import LOG_SECTION
 from pytest_agentv.session.running.items import EvalItem
-from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.running.turns import LOG_SECTION
 from pytest_agentv.session.showing.item_outcomes import Asked
 from pytest_agentv.session.showing.texts import errored, failed, forget_results, note_result
 
@@ -345,7 +345,7 @@ class Agentv:
         self._session = session
         self._target = target
         self._own = own
-        self._ids = EvalIds(item, session.cases.earlier)
+        self._ids = EvalIds(item, session.finished.earlier)
         self._open: set[Begun] = set()
         """Cases that have begun, and that the test awaits."""
         self._is_closed = self._has_evaluated = False
@@ -448,7 +448,7 @@ class Agentv:
         """Cancel what a thread of the test still evaluates: the test is over."""
         self._is_closed = True
         for begun in tuple(self._open):
-            self._session.cases.end(begun, _ENDED)
+            self._session.flight.end(begun, _ENDED)
 
     def _evaluate(self, case: dict[str, Json], answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
@@ -500,15 +500,15 @@ class Agentv:
 
     def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, Asked]:
         """Return the result, with the question and the expected outcome of its case."""
-        session, cases, key = self._session, self._session.cases, (self._item.nodeid, prepared.eval_id)
-        begun = cases.begin(key, prepared)
+        session, flight, key = self._session, self._session.flight, (self._item.nodeid, prepared.eval_id)
+        begun = flight.begin(key, prepared)
         session.progress.total += prepared.repeat
         try:
             result = self._wait(begun)
         finally:
-            cases.take(key)
+            flight.forget(key)
         if session.options.baseline is not None:  # after the test, nobody can ask for fresh answers
-            again = session.begin_again(self._item.config, result, lambda: prepared)
+            again = session.flight.confirm(self._item.config, result, lambda: prepared)
             result = result if again is None else self._wait(again)
         session.show_warnings(begun)
         return result, begun.asked
@@ -517,10 +517,10 @@ class Agentv:
         self._open.add(begun)
         try:
             if self._is_closed:
-                self._session.cases.end(begun, _ENDED)
-            return self._session.cases.wait(begun)
+                self._session.flight.end(begun, _ENDED)
+            return self._session.flight.wait(begun)
         except BaseException as error:
-            self._session.cases.end(begun, ended_text(error), is_run_ending=isinstance(error, RUN_ENDS))
+            self._session.flight.end(begun, ended_text(error), is_run_ending=isinstance(error, RUN_ENDS))
             raise
         finally:
             self._open.discard(begun)

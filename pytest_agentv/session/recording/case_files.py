@@ -12,7 +12,6 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.engine.jobs import CaseIdentity, choose_target
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.providers.row_makers import call_row_maker
@@ -91,7 +90,7 @@ class CrashResults:
         try:
             if not is_eval_file(path, root=config.rootpath, is_named=is_named, globs=config.getini("agentv_files")):
                 return None
-            suite = read_suite(path, call_row_maker, self._options.chosen_targets, EVALUATORS)
+            suite = read_suite(path, call_row_maker, self._options.chosen_targets)
         except (AgentvError, OSError):
             return None, {}
         names = unique_names(entry.base_name for entry in suite.entries)

@@ -1,4 +1,7 @@
-"""Generates the JSON Schemas of eval, targets and config files for editors, from the classes of kinds."""
+"""Write the JSON Schemas of eval, targets and config files for editors, from the classes of their keys.
+
+python scripts/json_schemas.py  # replace pytest_agentv/schemas/*.schema.json
+"""
 
 import json
 import re
@@ -11,11 +14,15 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table
 from pytest_agentv.cases.references import CONFIG_SCHEMA
+from pytest_agentv.cli.schema import KINDS, schema_path
+from pytest_agentv.evaluators.composite import AGGREGATORS
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import CASE_LIST_KEYS, EVALUATOR_LIST_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import FILLED_TEXT as KIND_FILLED_TEXT
 from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.model.kind_table import NEGATION
+from pytest_agentv.providers.table import KINDS as TARGETS
 from pytest_agentv.targets.definitions import TargetKinds
 from pytest_agentv.targets.resolution import common_keys
 
@@ -580,3 +587,20 @@ def config_schema() -> JsonObject:
     """Return the schema of `.agentv.yaml` and `.agentv/config.yaml`."""
     properties = {"$schema": {"const": CONFIG_SCHEMA}, "guideline_patterns": list_of(FILLED_TEXT)}
     return _document("AgentV config file", closed(properties, properties), {})
+
+
+def schema_text(kind: str) -> str:
+    """Return the schema of a kind of file as indented JSON."""
+    match kind:
+        case "eval":
+            schema = eval_schema(EVALUATORS, AGGREGATORS)
+        case "targets":
+            schema = targets_schema(TARGETS)
+        case _:
+            schema = config_schema()
+    return json.dumps(schema, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    for each in KINDS:
+        schema_path(each).write_text(schema_text(each), "utf-8")
