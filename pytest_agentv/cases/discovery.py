@@ -37,6 +37,7 @@ _JSONL_KEY: Final = re.compile(r'"(id|input|input_messages)"\s*:')
 _INPUT_KEYS: Final = frozenset({"input", "input_messages"})
 _OUR_LINE: Final = re.compile(rb"""[\n{]["']?eval_?cases["']?[ \t]*:""")
 """A line that only eval files have (others have `case`), below whatever. `^` would take four times as long as `\\n`."""
+_WORD: Final = re.compile(rb"cases|tests|defaults|include")
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -86,6 +87,8 @@ def _names_table(value: Json) -> bool:
 
 def _top_values(head: bytes) -> Iterator[tuple[str, int, Json]]:
     """Yield the keys at top level of YAML with their lines and values. Of a case list, only the first entry is read."""
+    if _WORD.search(head) is None:  # most files of others need no parser
+        return iter(())
     from pytest_agentv.files.source import top_values  # noqa: PLC0415 - the parser, for few files
 
     return top_values(head.decode("utf-8-sig", "replace"), _LISTS)
