@@ -667,8 +667,10 @@ class TargetPool:
         fault = judging_fault(target, target.settings, self._folders.file(eval_dir).path)
         if fault:
             raise TargetError(fault)
-        judge_name = target.name if target.judge_target is None else target.judge_target
-        return self._folders.open(eval_dir, judge_name)
+        if target.judge_target is None and target.path is not None:
+            told = f"target {target.name!r} judges its own answers: name a judge, `judge_target: <name of a target>`"
+            self.warn_once(Problem(Path(target.path), target.line, "", told, level="warning"), "own-judge")
+        return self._folders.open(eval_dir, target.judge_target or target.name)
 
     def _named_judge(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
         try:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.jobs import choose_judge, choose_target
-from pytest_agentv.engine.judging import evaluators_of
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.session.outcomes import EvalFailed
@@ -235,5 +234,4 @@ def _is_paid(item: EvalItem, session: EvalSession) -> bool:
     if case is None:
         return False
     target = choose_target(session.options, case.target)
-    judge = choose_judge(session.options, case.judge)
-    return session.spending.is_paid(case.folder, target, evaluators_of(case), item.stand_ins, judge)
+    return session.spending.is_paid(case, target, item.stand_ins, choose_judge(session.options, case.judge))
