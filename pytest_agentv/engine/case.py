@@ -99,9 +99,9 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     evaluators = evaluators_of(job.case)
     judge = choose_judge(job.options, job.case.judge)
     target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own, judge)
-    services = Services(
-        target.judge, target.environment, target.callable_targets, target.embedders, job.case, target.judges
-    )
+    judges = target.judges
+    own_judge = judges.get(None)
+    services = Services(own_judge, target.environment, target.callable_targets, target.embedders, job.case, judges)
     evaluators = tuple(prepare(evaluator, services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:

@@ -1,6 +1,7 @@
 """Prepares targets: finds, resolves, opens and health-checks each once, and finds its judge."""
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import logging
@@ -476,15 +477,14 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReadyTarget:
-    """A target that can be called, and its judge."""
+    """A target that can be called, and its judges."""
 
     name: str
     is_agent: bool
     provider: Adapter
-    judge: Judge | None
+    judges: Mapping[str | None, Judge]
+    """The judges that evaluators of the case name; that of None is for those that name none."""
     environment: Mapping[str, str]
-    judges: Mapping[str, Judge] = field(default_factory=dict)
-    """The judges that evaluators of the case name."""
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     """The targets whose embeddings the case's evaluators compare."""
     callable_targets: ProxiedTargets | None = None
@@ -539,37 +539,31 @@ class TargetPool:
         file = None if own.replace_target else self._folders.file(eval_dir)
         environment = self._folders.environment(eval_dir)
         needs = needs_of(evaluators)
-        named = [each for each in needs.judges if each is not None]
         if self._options.dry_run:
-            for each in needs.embeddings:
+            judges = [judge if each is None else each for each in needs.asked]
+            for each in filter(None, (*needs.embeddings, *judges)):
                 self.file(eval_dir).find(each)
-            for each in (*named, *([judge] if judge is not None and None in needs.asked and own.judge is None else [])):
-                self.file(eval_dir).find(each)
-            return self._mocked(file, name, environment, named)
+            return self._mocked(file, name, environment, needs.judges)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
+        target = dataclasses.replace(target, judge_target=judge or target.judge_target)
         asked = EqualQuestions()
-        judging = self._judging(eval_dir, target, own, judge) if None in needs.judges else None
-        judges = {each: self._named_judge(eval_dir, each) for each in named}
-        callable_targets = (
-            self._callable(eval_dir, target, provider, own, asked, judge=judge) if needs.targets else None
-        )
+        judging = {each: self._judging(eval_dir, target, own, each) for each in needs.judges}
+        callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         default = None if callable_targets is None else callable_targets.default
-        asked_ones = (None if self.rejudged is not None else (target, provider), judging, default, *judges.values())
+        asked_ones = (None if self.rejudged is not None else (target, provider), *judging.values(), default)
         for pair in (each for each in asked_ones if each is not None):
             await self._check(*pair)
         tell = partial(self.warn_of_answer, eval_dir)
-
-        def ask(pair: tuple[Target, Adapter]) -> ProviderJudge:
-            return ProviderJudge(*self.stored(eval_dir, *pair), self._options, asked, tell)
-
         return ReadyTarget(
             target.name,
             getattr(target.settings, "is_agent", False),
             provider,
-            judging and ask(judging),
+            {
+                each: ProviderJudge(*self.stored(eval_dir, *pair), self._options, asked, tell)
+                for each, pair in judging.items()
+            },
             environment.variables,
-            {each: ask(pair) for each, pair in judges.items()},
             embedders,
             callable_targets,
             is_object=file is None,
@@ -653,11 +647,18 @@ class TargetPool:
             provider = own.calls.of(provider, eval_dir, name)
         return Target(name, "python"), self._folders.in_process(eval_dir, provider)
 
-    def _judging(self, eval_dir: Path, target: Target, own: Overrides, chosen: str | None) -> tuple[Target, Adapter]:
-        if own.judge is not None:
-            return self._own_judge(eval_dir, own.judge)
-        if chosen is not None:
-            return self._named_judge(eval_dir, chosen)
+    def _judging(self, eval_dir: Path, target: Target, own: Overrides, name: str | None) -> tuple[Target, Adapter]:
+        """Return the judge of a name; None: that of the target."""
+        if name is None:
+            if own.judge is not None:
+                return self._own_judge(eval_dir, own.judge)
+            name = target.judge_target or self._judge_of(eval_dir, target, own)
+        try:
+            return self._folders.open(eval_dir, name)
+        except AgentvError as error:
+            raise TargetError(f"judge {name!r}: {error}") from error
+
+    def _judge_of(self, eval_dir: Path, target: Target, own: Overrides) -> str:
         if own.replace_target:
             try:
                 target = self._folders.definition(eval_dir, target.name)  # the replaced one may name a judge
@@ -667,26 +668,14 @@ class TargetPool:
         fault = judging_fault(target, target.settings, self._folders.file(eval_dir).path)
         if fault:
             raise TargetError(fault)
-        if target.judge_target is None and target.path is not None:
+        if target.judge_target is None:
             told = f"target {target.name!r} judges its own answers: name a judge, `judge_target: <name of a target>`"
-            self.warn_once(Problem(Path(target.path), target.line, "", told, level="warning"), "own-judge")
-        return self._folders.open(eval_dir, target.judge_target or target.name)
-
-    def _named_judge(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
-        try:
-            return self._folders.open(eval_dir, name)
-        except AgentvError as error:
-            raise TargetError(f"judge {name!r}: {error}") from error
+            path = self._folders.file(eval_dir).path if target.path is None else Path(target.path)
+            self.warn_once(Problem(path, target.line, "", told, level="warning"), "own-judge")
+        return target.judge_target or target.name
 
     def _callable(
-        self,
-        eval_dir: Path,
-        target: Target,
-        provider: Adapter,
-        own: Overrides,
-        asked: EqualQuestions,
-        *,
-        judge: str | None,
+        self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides, asked: EqualQuestions
     ) -> "CallableTargets":
         from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - for scripts that call targets
 
@@ -702,7 +691,7 @@ class TargetPool:
         return CallableTargets(
             target.name,
             (*opened, *names),
-            OWN_JUDGE if own.judge is not None else judge or target.judge_target or target.name,
+            OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
             lambda name: self.stored(eval_dir, *(opened.get(name) or self._folders.open(eval_dir, name))),
             asked=asked,
             check=self._check,
@@ -724,7 +713,7 @@ class TargetPool:
         return self._embedders[key]
 
     def _mocked(
-        self, file: TargetsFile | None, name: str, environment: Environment, judges: Sequence[str]
+        self, file: TargetsFile | None, name: str, environment: Environment, judges: Sequence[str | None]
     ) -> ReadyTarget:
         from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - only for dry runs
         from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - imports pydantic
@@ -736,7 +725,7 @@ class TargetPool:
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
         callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
         named = dict.fromkeys(judges, judge)
-        return ReadyTarget(mock.name, False, provider, judge, environment.variables, named, {}, callables)
+        return ReadyTarget(mock.name, False, provider, named, environment.variables, {}, callables)
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))

@@ -113,7 +113,7 @@ class Services:
     """The targets of evaluators that compare embeddings, by name."""
     case: EvalCase | None = field(default=None, repr=False)
     """The case that will be judged; None: it is not known yet."""
-    judges: Mapping[str, Judge] = field(default_factory=dict)
+    judges: Mapping[str | None, Judge] = field(default_factory=dict)
     """The judges that evaluators of the case name."""
 
 

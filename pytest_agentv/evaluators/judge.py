@@ -31,15 +31,9 @@ from pytest_agentv.evaluators.context import Context, Judge, Services, camel_cas
 from pytest_agentv.evaluators.panel import Vote
 from pytest_agentv.evaluators.run import SLACK
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json, trim
-from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Amount, Items, Part, Text, definition, expected, spelled
+from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Amount, Items, Part, Text, definition, spelled
 from pytest_agentv.model.messages import ContentPart, FilePart, OtherPart
 from pytest_agentv.model.results import NOTHING_COUNTS, EvaluatorResult, Score, verdict_of, weighted_mean
-
-
-def _several(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    if names is not None and len(names) < 2:
-        raise expected("two judges or more (of one, write `judge: <name>`)")
-    return names
 
 
 class ModelJudge(Evaluator):
@@ -52,11 +46,9 @@ class ModelJudge(Evaluator):
         "target",
         examples=["gpt"],
     )
-    judges: Annotated[
-        Items[Text] | None,
-        AfterValidator(_several),
-        WithJsonSchema({"type": "array", "items": FILLED_TEXT, "minItems": 2}),
-    ] = Field(default=None, description="a panel: each of these targets judges", examples=[["gpt", "claude", "gemini"]])
+    judges: Items[Text] | None = Field(
+        default=None, description="a panel: each of these targets judges", examples=[["gpt", "claude", "gemini"]]
+    )
     vote: Vote = Field(default="majority", description="what a panel says", examples=["median"])
     threshold: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
@@ -66,8 +58,8 @@ class ModelJudge(Evaluator):
 
     @model_validator(mode="after")
     def _choose_judges(self) -> Self:
-        if self.judge is not None and self.judges is not None:
-            raise ValueError("both `judge` and `judges` are there: keep one")
+        if self.judges is not None and (self.judge is not None or len(self.judges) < 2):
+            raise ValueError("expected either one name as `judge`, or two names or more as `judges`")
         return self
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:

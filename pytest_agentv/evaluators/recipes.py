@@ -22,7 +22,6 @@ from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.judge import PromptJudge, question_by
 from pytest_agentv.model.base import JsonObject, trim
-from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.results import Score
 
 _SYSTEM: Final = """\
@@ -48,6 +47,14 @@ Reply with exactly one JSON object and no text before or after it:
 - choice: one of the words that the request lists
 - reasoning: one or two sentences that justify it"""
 
+_NEEDED: Final = {
+    "question": "the question, and there is none",
+    "reference_answer": "a reference: write the ideal answer of the case as `expected`",
+    "retrieved_context": "the passages that the answer was made from: a target reports them as `retrieved_context`, "
+    "and a prompt of your own may show a variable instead",
+}
+"""What is missing, by the variable of a prompt that shows it."""
+
 
 @cache
 def _shipped(kind: str) -> str:
@@ -67,26 +74,23 @@ class Recipe(PromptJudge):
     def summary(self) -> str:
         return ""
 
+    @property
+    def template(self) -> str:
+        return self.prompt or _shipped(self.kind)
+
     def prepare(self, services: Services) -> Evaluator:
         if services.case is not None:
-            self._require_reference(services.case)
+            self._require(reference_answer=services.case.reference_answer)
         return super().prepare(services)
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Ask the judge. Raises `EvaluatorError` if it cannot be reached, or if what its prompt shows is missing."""
-        judge = self.judge_of(context.services)
-        template = self.prompt or _shipped(self.kind)
-        self._require_reference(context.case)
-        shown = template_variables(template)
-        if "retrieved_context" in shown and context.retrieved_context is None and not context.dry_run:
-            told = "a target reports it as `retrieved_context`, and a prompt of your own may show a variable instead"
-            raise EvaluatorError(f"evaluator {self.label!r} needs what the answer was made from: {told}", "config")
-        if "question" in shown and not trim(question_of(context)):
-            raise EvaluatorError(f"evaluator {self.label!r} needs the question, and there is none", "config")
+        is_reported = context.retrieved_context is not None or context.dry_run  # it may be empty
+        self._require(retrieved_context="reported" if is_reported else "", question=question_of(context))
         contract, schema = self.form()
-        question = question_by(template, context, {}, system=_SYSTEM, contract=contract, schema=schema)
-        return await ask_judge(judge, question, context, self.read)
+        question = question_by(self.template, context, {}, system=_SYSTEM, contract=contract, schema=schema)
+        return await ask_judge(self.judge_of(context.services), question, context, self.read)
 
     def read(self, reply: str, question: JudgeQuestion) -> Score:
         """Turn a judge's reply into a score, which has `error` if the reply is none."""
@@ -99,12 +103,10 @@ class Recipe(PromptJudge):
         """Turn a judge's reply into a score. Raises `ValueError`."""
         raise NotImplementedError
 
-    def _require_reference(self, case: EvalCase) -> None:
-        if "reference_answer" in template_variables(self.prompt or _shipped(self.kind)) and not trim(
-            case.reference_answer
-        ):
-            told = f"evaluator {self.label!r} needs a reference: write the ideal answer of the case as `expected`"
-            raise EvaluatorError(told, "config")
+    def _require(self, **found: str) -> None:
+        for name, text in found.items():
+            if not trim(text) and name in template_variables(self.template):
+                raise EvaluatorError(f"evaluator {self.label!r} needs {_NEEDED[name]}", "config")
 
 
 class _Share(Recipe):
