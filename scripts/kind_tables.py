@@ -11,7 +11,8 @@ from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.calls import ExpectedCall
 from pytest_agentv.evaluators.composite import AGGREGATORS
 from pytest_agentv.evaluators.data import FieldCheck
-from pytest_agentv.evaluators.judge import Rubric
+from pytest_agentv.evaluators.judge import ModelJudge, Rubric
+from pytest_agentv.evaluators.recipes import Recipe
 from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.kind import REFERENCE, spellings
@@ -48,16 +49,20 @@ INHERITED = {
     "http": Service,
     "asgi": Service,
     "pi-coding-agent": CodingAgent,
+    **dict.fromkeys(("llm_judge", "statements", "recipes"), ModelJudge),
 }
 """Tables that leave out what another one tells."""
 
 ELSEWHERE = {word for word, kind in EVALUATORS.items() if kind.examples} - {"levenshtein"}
 """Kinds that docs/checks.md tells (checks_page.py)."""
+RECIPES = {word for word, kind in EVALUATORS.items() if issubclass(kind, Recipe)}
 EVALUATOR_PARTS: Mapping[str, type[BaseModel]] = {
-    **{word: kind for word, kind in EVALUATORS.items() if word == kind.kind and word not in ELSEWHERE},
+    **{word: kind for word, kind in EVALUATORS.items() if word == kind.kind and word not in ELSEWHERE | RECIPES},
     **{f"aggregator {word}": kind for word, kind in AGGREGATORS.items()},
     "field": FieldCheck,
     "expected call": ExpectedCall,
+    "judges": ModelJudge,
+    "recipes": Recipe,
     "rubric": Rubric,
     "proxy": Proxy,
 }
