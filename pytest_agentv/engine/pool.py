@@ -540,9 +540,10 @@ class TargetPool:
         environment = self._folders.environment(eval_dir)
         needs = needs_of(evaluators)
         if self._options.dry_run:
-            judges = [judge if each is None else each for each in needs.asked]
-            for each in filter(None, (*needs.embeddings, *judges)):
+            for each in needs.embeddings:
                 self.file(eval_dir).find(each)
+            for each in filter(None, (judge if each is None else each for each in needs.asked)):
+                self._find_judge(eval_dir, each)
             return self._mocked(file, name, environment, needs.judges)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
         target = dataclasses.replace(target, judge_target=judge or target.judge_target)
@@ -653,9 +654,13 @@ class TargetPool:
             if own.judge is not None:
                 return self._own_judge(eval_dir, own.judge)
             name = target.judge_target or self._judge_of(eval_dir, target, own)
+        self._find_judge(eval_dir, name)
+        return self._folders.open(eval_dir, name)
+
+    def _find_judge(self, eval_dir: Path, name: str) -> None:
         try:
-            return self._folders.open(eval_dir, name)
-        except AgentvError as error:
+            self._folders.file(eval_dir).find(name)
+        except TargetError as error:
             raise TargetError(f"judge {name!r}: {error}") from error
 
     def _judge_of(self, eval_dir: Path, target: Target, own: Overrides) -> str:

@@ -142,7 +142,7 @@ class Evaluator(Kind):
         """
         return threshold if self.is_graded else 1.0
 
-    def graded(self, score: Score) -> Score:
+    def at_own_threshold(self, score: Score) -> Score:
         """Return the score, held against a `threshold` of its own, if the kind has one."""
         return score
 

@@ -78,7 +78,7 @@ class ModelJudge(Evaluator):
         is_graded = self.threshold is None and (self.judges is None or self.vote in ("mean", "median"))
         return threshold if is_graded else 1.0
 
-    def graded(self, score: Score) -> Score:
+    def at_own_threshold(self, score: Score) -> Score:
         if self.threshold is None or score.error is not None:
             return score
         is_enough = score.value + SLACK >= self.threshold

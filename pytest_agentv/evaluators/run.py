@@ -205,7 +205,7 @@ def judged_services(evaluator: AnyEvaluator, services: Services) -> Services:
 
 def _finished(evaluator: AnyEvaluator, score: Score) -> Score:
     """Hold a score against the evaluator's own threshold, and negate it."""
-    score = evaluator.graded(score)
+    score = evaluator.at_own_threshold(score)
     return negated(score) if shared_key(evaluator, "negate") is True else score
 
 

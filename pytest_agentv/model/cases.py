@@ -68,7 +68,7 @@ class AnyEvaluator(Protocol):
         """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
         ...
 
-    def graded(self, score: Score) -> Score:
+    def at_own_threshold(self, score: Score) -> Score:
         """Return the score, held against a `threshold` of its own, if the kind has one."""
         ...
 
