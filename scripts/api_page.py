@@ -25,11 +25,11 @@ Your conftest files, tests and plugins import these names from `pytest_agentv`:
 from pytest_agentv import EvalCase, EvalResult, Evaluator, Score
 ```
 
-Judge scripts import theirs from `pytest_agentv.sdk`: [Judges](judges.md). Everything else inside the package may change
-at any time. A name is imported when it is first used, so `import pytest_agentv` costs next to nothing.
+Judge scripts import theirs from `pytest_agentv.sdk`: [code_judge](evaluators.md#code_judge). Everything else inside the
+package may change at any time. A name is imported when it is first used, so `import pytest_agentv` costs next to nothing.
 
-Records are frozen: `record.replace(field=value)` returns a changed copy. [Extending](extending.md) shows the names at
-work.
+Records are frozen: `record.replace(field=value)` returns a changed copy, and `record.to_plain()` a mapping.
+[Extend](extend.md) shows the names at work.
 
 <!-- Written by `python scripts/api_page.py --write`. Change the docstrings, not this page. -->
 """
@@ -47,10 +47,17 @@ def sections() -> dict[str, list[str]]:
 
 
 def _sections() -> Iterator[str]:
+    """Yield a section for each title: a table of what has no fields and methods, then the others."""
     for title, names in sections().items():
         yield f"## {title}\n"
-        for name in names:
-            yield from _entry(entry_of(name))
+        entries = [entry_of(name) for name in names]
+        if short := [entry for entry in entries if not entry.members]:
+            yield "| name | meaning |\n|---|---|"
+            yield from (_row(entry.signature or entry.name, text=entry.summary) for entry in short)
+            yield ""
+        for entry in entries:
+            if entry.members:
+                yield from _entry(entry)
 
 
 def _hooks() -> Iterator[str]:
@@ -64,17 +71,19 @@ def _hooks() -> Iterator[str]:
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield f"### {entry.name}\n"
-    if entry.signature:
-        yield f"`{entry.signature}`\n"
-    yield fill(entry.summary, 120, break_long_words=False, break_on_hyphens=False) + "\n"
-    if fields := [member for member in entry.members if not member.is_method]:
+    signature = f"`{entry.signature}`. " if entry.signature else ""
+    yield fill(signature + entry.summary, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+    fields = [member for member in entry.members if not member.is_method]
+    told = () if entry.name == "Record" else ("replace", "to_plain")
+    methods = [member for member in entry.members if member.is_method and member.name not in told]
+    if fields:
         yield "| field | type | default | meaning |\n|---|---|---|---|"
         yield from (_row(member.name, member.type, member.default, text=_sentence(member.summary)) for member in fields)
-        yield ""
-    if methods := [member for member in entry.members if member.is_method]:
+        yield from (_row(_call(member), "", "", text=member.summary) for member in methods)
+    elif methods:
         yield "| method | meaning |\n|---|---|"
         yield from (_row(_call(member), text=member.summary) for member in methods)
-        yield ""
+    yield ""
 
 
 def _call(member: Member) -> str:
