@@ -8,7 +8,6 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import fill
 from typing import Final
 
 from api_names import FIXTURES, HOOKS, Entry, Member, entry_of, entry_of_module
@@ -29,7 +28,7 @@ Judge scripts import theirs from `pytest_agentv.sdk`: [code_judge](evaluators.md
 package may change at any time. A name is imported when it is first used, so `import pytest_agentv` costs next to nothing.
 
 Records are frozen: `record.replace(field=value)` returns a changed copy, and `record.to_plain()` a mapping.
-[Extend](extend.md) shows the names at work.
+[Extend](extend.md) shows the names at work. Below a name in bold are its fields and methods.
 
 <!-- Written by `python scripts/api_page.py --write`. Change the docstrings, not this page. -->
 """
@@ -47,17 +46,12 @@ def sections() -> dict[str, list[str]]:
 
 
 def _sections() -> Iterator[str]:
-    """Yield a section for each title: a table of what has no fields and methods, then the others."""
+    """Yield a table for each title: a row in bold for each name, and below it its fields and methods."""
     for title, names in sections().items():
-        yield f"## {title}\n"
-        entries = [entry_of(name) for name in names]
-        if short := [entry for entry in entries if not entry.members]:
-            yield "| name | meaning |\n|---|---|"
-            yield from (_row(entry.signature or entry.name, text=entry.summary) for entry in short)
-            yield ""
-        for entry in entries:
-            if entry.members:
-                yield from _entry(entry)
+        yield f"## {title}\n\n| name | type | default | meaning |\n|---|---|---|---|"
+        for name in names:
+            yield from _entry(entry_of(name))
+        yield ""
 
 
 def _hooks() -> Iterator[str]:
@@ -70,20 +64,13 @@ def _hooks() -> Iterator[str]:
 
 
 def _entry(entry: Entry) -> Iterator[str]:
-    yield f"### {entry.name}\n"
-    signature = f"`{entry.signature}`. " if entry.signature else ""
-    yield fill(signature + entry.summary, 120, break_long_words=False, break_on_hyphens=False) + "\n"
-    fields = [member for member in entry.members if not member.is_method]
+    yield f"| **{entry.name}** {_row(entry.signature, '', text=entry.summary)}"
     told = () if entry.name == "Record" else ("replace", "to_plain")
-    methods = [member for member in entry.members if member.is_method and member.name not in told]
-    if fields:
-        yield "| field | type | default | meaning |\n|---|---|---|---|"
-        yield from (_row(member.name, member.type, member.default, text=_sentence(member.summary)) for member in fields)
-        yield from (_row(_call(member), "", "", text=member.summary) for member in methods)
-    elif methods:
-        yield "| method | meaning |\n|---|---|"
-        yield from (_row(_call(member), text=member.summary) for member in methods)
-    yield ""
+    for member in entry.members:
+        if not member.is_method:
+            yield _row(member.name, member.type, member.default, text=_sentence(member.summary))
+        elif member.name not in told:
+            yield _row(_call(member), "", "", text=member.summary)
 
 
 def _call(member: Member) -> str:
