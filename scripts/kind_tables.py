@@ -30,7 +30,7 @@ from pytest_agentv.providers.cli import CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.providers.http import Service
 from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.targets.resolution import CommonKeys, parts_of_target
+from pytest_agentv.targets.keys import CommonKeys
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -129,7 +129,7 @@ def option_row(option: RunOption) -> str:
 def other_spellings() -> str:
     """Return the table of the keys that have other names than those of the docs."""
     parts = [Suite, Case, Table, Proxy, *EVALUATORS.values(), *(each for each in AGGREGATORS.values())]
-    parts += [part for word in KINDS.table for part in parts_of_target(KINDS.table[word])]
+    parts += [CommonKeys, *(KINDS.table[word] for word in KINDS.table)]
     found: dict[str, dict[str, None]] = {}
     for part in parts:
         for key, *others in spellings(part).values():

@@ -38,8 +38,9 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.targets.definitions import REFERENCE, Environment
-from pytest_agentv.targets.files import load_targets_file, resolve_target
-from pytest_agentv.targets.resolution import parts_of_target
+from pytest_agentv.targets.files import load_targets_file
+from pytest_agentv.targets.keys import CommonKeys
+from pytest_agentv.targets.resolution import resolve_target
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {
@@ -105,7 +106,7 @@ def test_each_spelling_of_a_key_and_each_provider_is_on_some_page() -> None:
     """The pages say once that each key may be written in camelCase."""
     pages = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
     parts = [*map(EVALUATORS.__getitem__, EVALUATORS), Proxy, Suite, Case, Table]
-    parts += [part for word in KINDS.table for part in parts_of_target(KINDS.table[word])]
+    parts += [CommonKeys, *(KINDS.table[word] for word in KINDS.table)]
     keys = {
         key
         for part in parts
