@@ -25,7 +25,7 @@ from pytest_agentv import EvalCase, EvalResult, Evaluator, Score
 ```
 
 Judge scripts import theirs from `pytest_agentv.sdk`: [code_judge](evaluators.md#code_judge). Everything else inside the
-package may change at any time. A name is imported when it is first used, so `import pytest_agentv` costs next to nothing.
+package may change at any time. A name is imported when it is first used: `import pytest_agentv` costs next to nothing.
 
 Records are frozen: `record.replace(field=value)` returns a changed copy, and `record.to_plain()` a mapping.
 [Extend](extend.md) shows the names at work. Below a name in bold are its fields and methods.

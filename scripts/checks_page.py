@@ -21,8 +21,8 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "checks.md"
 INTRODUCTION: Final = """\
 # All checks
 
-A check judges an answer in the process of pytest, without a model and without a script. [Evaluators](evaluators.md) shows how
-to write them, and the kinds that need more.
+A check judges an answer in the process of pytest, without a model and without a script. [Evaluators](evaluators.md) shows
+how to write them, and the kinds that need more.
 
 <!-- Written by `python scripts/checks_page.py --write`. Change the classes or the script, not this page. -->
 
@@ -33,8 +33,8 @@ to write them, and the kinds that need more.
 KEYS: Final = """
 ## Keys
 
-The short form `{contains: 30 days}` sets `value`, of `length` and `field` all keys: `{length: {max_words: 9}}`. `weight`,
-`required`, `negate`, `path` and `name` are [keys of every evaluator](evaluators.md#checks).
+The short form `{contains: 30 days}` sets `value`, of `length` and `field` all keys: `{length: {max_words: 9}}`. The
+keys `weight`, `required`, `negate`, `path` and `name` are [keys of every evaluator](evaluators.md#checks).
 
 | check | key | value | meaning |
 |---|---|---|---|
@@ -45,10 +45,10 @@ DETAILS: Final = """
 """
 
 TEXTS: Final = """
-- **Thoughts.** If a server does not separate the thoughts of a model (`<think>…</think>`), they are part of the answer. The
-  hook [`pytest_agentv_response`](extend.md#hooks) can remove them.
-- **Unicode.** Checks compare code points. If only the Unicode form, an apostrophe, a hyphen or an invisible character differs,
-  the miss says so.
+- **Thoughts.** If a server does not separate the thoughts of a model (`<think>…</think>`), they are part of the answer.
+  The hook [`pytest_agentv_response`](extend.md#hooks) can remove them.
+- **Unicode.** Checks compare code points. If only the Unicode form, an apostrophe, a hyphen or an invisible character
+  differs, the miss says so.
 - **In Python** each check is a class: `agentv.run(…, evaluators=[Contains(value="30 days"), Length(max_words=20)])`.
 """
 

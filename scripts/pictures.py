@@ -1,4 +1,6 @@
-"""The pictures of the README and the start page: what a terminal shows of real runs, as SVG. `--write` puts them into docs/pictures/.
+"""The pictures of the README and the start page: what a terminal shows of real runs, as SVG.
+
+`--write` puts them into docs/pictures/.
 
 The picture of the report, a PNG, is made by Chromium. Without `--write` the script ends with 1 if a picture of a
 terminal shows other text than the runs print. Times are made equal. It needs `rich`, of the extra `docs`.

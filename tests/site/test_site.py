@@ -91,9 +91,6 @@ def test_no_code_block_is_shown_as_its_marks(site: Path) -> None:
     [
         ("agentv_gates", "how-sure.html"),
         ("min_pass_rate", "cases.html"),
-        ("LLM as a judge", "evaluators.html"),
-        ("hallucination", "rag.html"),
-        ("multi-turn", "cases.html"),
         ("retrieved_context", "examples/rag_files/index.html"),
         ("Semantic Versioning", "changelog.html"),
     ],

@@ -121,7 +121,9 @@ def test_each_spelling_of_a_key_and_each_provider_is_on_some_page() -> None:
 
 def test_other_spellings_are_shown_on_one_page_only() -> None:
     """The docs speak one dialect."""
-    foreign = re.compile(r"^ *(?:- )?(?:evalcases|input_messages|expected_messages|execution|evaluators):", re.MULTILINE)
+    foreign = re.compile(
+        r"^ *(?:- )?(?:evalcases|input_messages|expected_messages|execution|evaluators):", re.MULTILINE
+    )
     shown = [block.where for block in BLOCKS if block.language == "yaml" and foreign.search(block.text)]
     assert [where for where in shown if not where.startswith(("docs/coming-from.md", "examples/"))] == []
 
@@ -269,7 +271,9 @@ def check_yaml(block: Block, folder: Path) -> None:
         assert re.search(r"\.eval\.ya?ml$|^evals/.*\.ya?ml$", name), f"{name} is no eval file, targets or config file"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples/machines/kubernetes").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples/machines/kubernetes").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_manifests_are_those_of_kubernetes(path: Path) -> None:
     kubernetes = pytest.importorskip("kubernetes_validate")
     kubernetes.validate(dict(read_yaml(path).value), KUBERNETES, strict=True)
