@@ -83,7 +83,8 @@ def _sentence(text: str) -> str:
 
 
 def _row(*codes: str, text: str) -> str:
-    cells = [f"`{code}`" if code else "" for code in codes]
+    # "or": within code of a table, not every renderer reads `\\|`
+    cells = [f"`{code.replace(' | ', ' or ')}`" if code else "" for code in codes]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in (*cells, text)) + " |"
 
 

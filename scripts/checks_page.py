@@ -21,8 +21,8 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "checks.md"
 INTRODUCTION: Final = """\
 # All checks
 
-A check judges an answer in the process of pytest, without a model and without a script. [Evaluators](evaluators.md) shows
-how to write them, and the kinds that need more.
+A check judges an answer in the process of pytest, without a model and without a script.
+[Evaluators](evaluators.md) shows how to write it, and the kinds that need more.
 
 <!-- Written by `python scripts/checks_page.py --write`. Change the classes or the script, not this page. -->
 

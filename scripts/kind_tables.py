@@ -123,7 +123,7 @@ def option_row(option: RunOption) -> str:
     value = f"={option.metavar}" if option.metavar else ""
     flag = f"--agentv-{option.name}" + (f"[{value}]" if option.optional_value is not None else value)
     ini = f"`agentv_{option.dest}`" if option.ini else ""
-    return f"| `{flag}` | {ini} | {option.help} |"
+    return f"| `{flag}` | {ini} | {option.help.replace('<', '&lt;')} |"
 
 
 def other_spellings() -> str:
