@@ -114,8 +114,11 @@ _HEAD = ["| key | value | meaning |", "|---|---|---|"]
 
 
 def options() -> str:
-    """Return the table of the options of a run."""
-    return "\n".join(["| option | ini key | meaning |", "|---|---|---|", *map(option_row, RUN_OPTIONS)])
+    """Return the options of a run: those of `pytest --help`, and then the others."""
+    head = ["| option | ini key | meaning |", "|---|---|---|"]
+    shown = [option_row(option) for option in RUN_OPTIONS if not option.is_hidden]
+    hidden = [option_row(option) for option in RUN_OPTIONS if option.is_hidden]
+    return "\n".join([*head, *shown, "", "`pytest --help` leaves these out:", "", *head, *hidden])
 
 
 def option_row(option: RunOption) -> str:
