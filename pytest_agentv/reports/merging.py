@@ -11,8 +11,9 @@ from pytest_agentv.errors import locate
 from pytest_agentv.files.problems import Hint, Problem
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, text_or_none
 from pytest_agentv.model.results import ShardFigures
-from pytest_agentv.reports.failure import failed_as_expected
-from pytest_agentv.reports.judged_cases import CaseName, ended_at, is_error_of, name_of, result_fault
+from pytest_agentv.reports.figures import ended_at
+from pytest_agentv.reports.judged_cases import CaseKey
+from pytest_agentv.reports.reading import is_error, key_of, result_fault
 from pytest_agentv.store.readers import iter_foreign
 
 
@@ -41,8 +42,8 @@ class Part(Record):
     """A results file: the last result of each case, and those before."""
 
     path: Path
-    results: Mapping[CaseName, CaseResult]
-    replaced: Mapping[CaseName, CaseResult]
+    results: Mapping[CaseKey, CaseResult]
+    replaced: Mapping[CaseKey, CaseResult]
     """For cases with several results, the one before the last."""
     problems: tuple[Problem, ...] = ()
     hints: tuple[Hint, ...] = ()
@@ -71,8 +72,8 @@ class Part(Record):
 
 def read_part(path: Path) -> Part:
     """Read a results file. Raises `FileError` if it cannot be opened."""
-    results: dict[CaseName, CaseResult] = {}
-    replaced: dict[CaseName, CaseResult] = {}
+    results: dict[CaseKey, CaseResult] = {}
+    replaced: dict[CaseKey, CaseResult] = {}
     problems: list[Problem] = []
     hints: list[Hint] = []
     shards: dict[object, ShardFigures] = {}
@@ -85,7 +86,7 @@ def read_part(path: Path) -> Part:
         elif fault is not None:
             problems.append(Problem(path, entry.line, "", f"{fault}; it was left out", level="warning"))
         else:
-            name, result = name_of(entry.value), _result(entry.line, entry.value, shards)
+            name, result = key_of(entry.value), _result(entry.line, entry.value, shards)
             before = results.pop(name, None)  # keeps cases in the order of their last results
             if before is not None and not result.is_of(before):
                 replaced[name] = before
@@ -94,14 +95,14 @@ def read_part(path: Path) -> Part:
 
 
 def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> CaseResult:
-    status = "error" if is_error_of(value) else text_or_none(value.get("status")) or "judged"
-    if status == "fail" and failed_as_expected(value):
+    status = "error" if is_error(value) else text_or_none(value.get("status")) or "judged"
+    if status == "fail" and isinstance(value.get("xfail"), str):
         status = "fail as expected"
     took = value.get("duration_ms")
     return CaseResult(
         line,
         status,
-        ended_at(value.get("timestamp")),
+        ended_at(text_or_none(value.get("timestamp")) or ""),
         float(took) if is_measure(took) else None,
         text_or_none(value.get("run_id")),
         _figures(value.get("shard"), shards),
@@ -135,8 +136,8 @@ class Place(NamedTuple):
 class Merged(Record):
     """The last result of each case."""
 
-    chosen: Mapping[CaseName, Place]
-    replaced: Mapping[CaseName, Place]
+    chosen: Mapping[CaseKey, Place]
+    replaced: Mapping[CaseKey, Place]
     """For cases with several results, the last one that does not count."""
 
     @property
@@ -158,8 +159,8 @@ class Merged(Record):
 
 def merge_parts(parts: Sequence[Part]) -> Merged:
     """Choose the last result of each case: the one that ended last or, if that is unknown, the later one in order."""
-    chosen: dict[CaseName, Place] = {}
-    replaced: dict[CaseName, Place] = {}
+    chosen: dict[CaseKey, Place] = {}
+    replaced: dict[CaseKey, Place] = {}
     for number, part in enumerate(parts):
         for name, result in part.results.items():
             if name in part.replaced:

@@ -264,10 +264,6 @@ class RunGate:
         stash = self._config.stash
         stash[DESELECTED] = max(count, stash.get(DESELECTED, 0))
 
-    def red_texts(self) -> Sequence[str]:
-        """Return the headlines of the gates that failed."""
-        return [outcome.headline for outcome in self.outcomes if outcome.is_red]
-
     def lines(self, *, verbose: bool) -> Iterator[SummaryLine]:
         """Yield the section of the terminal."""
         if self.statistics is not None:
@@ -426,10 +422,6 @@ class VerdictSection:
     def lines(self) -> Iterator[SummaryLine]:
         """Yield the lines of the section."""
         return self._gate.lines(verbose=self._options.verbose)
-
-    def red_texts(self) -> Sequence[str]:
-        """Return the headlines of the gates that failed."""
-        return self._gate.red_texts()
 
     def contract(self) -> JsonObject | None:
         """Return the JSON of `<results>.verdict.json`; None: there is no verdict file."""

@@ -12,7 +12,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.junit import result_properties
+from pytest_agentv.reports.junit import is_own, result_properties
 from pytest_agentv.runtime.files import InUse, remove_leftovers
 from pytest_agentv.session.choosing import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter, junit_case
@@ -27,13 +27,12 @@ from pytest_agentv.session.recording.identity import (
     unpack,
 )
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run, recorded_now
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports, is_own
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, verdict_path
 
 if TYPE_CHECKING:
-    from pytest_agentv.reports.figures import SummaryLine  # needed by few runs
     from pytest_agentv.session.gating.run_gate import VerdictSection
     from pytest_agentv.session.showing.ending import EndedRun
 
@@ -354,7 +353,6 @@ class RunReporter:
             ended=self._ended(),
             cpu_ms=self._cpu_ms,
             has_workers=self._crashes is not None,
-            section=tuple(self._section_lines()),
             notes=tuple(self._notes),
             report=self._report,
             remarks=tuple(self._remarks),
@@ -371,15 +369,11 @@ class RunReporter:
         of, known = self._outcomes, self.known
         return read_run(self._identity, of.reported, of.evaluated, with_texts=with_texts, known=known)
 
-    def _section_lines(self) -> "Iterable[SummaryLine]":
-        return self._section.lines() if self._section is not None else ()
-
     def _write_html(self, path: Path) -> None:
         """Write the HTML report, or note why it could not be written."""
         from pytest_agentv.session.showing.ending import write_html  # noqa: PLC0415 - only if asked for
 
-        contract = self._section.contract() if self._section is not None else None
-        if fault := write_html(path, self._ended(), contract, self._config):
+        if fault := write_html(path, self._ended(), self._config):
             self._remarks.append(fault)
         else:
             self._report = path
@@ -393,8 +387,8 @@ class RunReporter:
             run=self._run,
             outcomes=self._outcomes,
             is_broken_off=self._is_broken_off,
-            gate_texts=tuple(self._section.red_texts()) if self._section is not None else (),
-            statistics=tuple(line.text for line in self._section_lines()),
+            contract=self._section.contract() if self._section is not None else None,
+            statistics=tuple(self._section.lines()) if self._section is not None else (),
             write_errors=tuple(dict.fromkeys(self._home.write_errors)),
             lost=self._home.lost(self._run),
             elapsed_ms=self._elapsed_ms,

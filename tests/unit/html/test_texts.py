@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from views import view
 
 from pytest_agentv.reports.html import cases as reading
-from pytest_agentv.reports.html.cases import judgements_of, why_of
+from pytest_agentv.reports.html.cases import cases_of
 
 
 @pytest.mark.parametrize(
@@ -63,4 +64,11 @@ def test_links_hold_no_markup() -> None:
 def test_why_names_the_reason() -> None:
     judged = [{"name": "facts", "type": "llm_judge", "score": 0.5, "misses": ["the price", "the weight"]}]
     value = {"status": "fail", "evaluator_results": judged, "unmet_required": ["Names the price"]}
-    assert why_of(value, judgements_of(value), 0.8) == "required: Names the price; facts: the price; the weight"
+    [case] = cases_of(view("run.jsonl", [{"eval_id": "a", "score": 0.5, "threshold": 0.8, **value}]))
+    assert case.why == "required: Names the price; facts: the price; the weight"
+
+
+def test_a_reason_is_said_once() -> None:
+    judged = [{"name": "contains: 130", "type": "contains", "score": 0, "misses": ["lacks 130"]}] * 2
+    [case] = cases_of(view("run.jsonl", [{"eval_id": "a", "score": 0, "threshold": 1, "evaluator_results": judged}]))
+    assert case.why == "contains: 130: lacks 130"

@@ -36,7 +36,7 @@ def test_a_run_whose_later_answers_fail_says_that_they_depend_on_their_number():
 
 
 def test_an_outage_shows_what_the_other_cases_could_have_been():
-    new = [*run_of([5] * 46), *(each.replace(scores=(), is_error=True) for each in run_of([5] * 48)[46:])]
+    new = [*run_of([5] * 46), *(each.replace(scores=(), status="error") for each in run_of([5] * 48)[46:])]
     text = section(new, run_of([4] * 48))
     assert "on 46 of 48 cases; +15.8 to +20.0 whatever the other 2 are" in text
     assert text.endswith("GATE: FAILED, 2 cases could not be judged")
@@ -142,5 +142,5 @@ def test_a_list_ends_in_time():
 
 
 def test_a_rate_that_is_not_100_percent_does_not_look_like_it():
-    assert "Pass rate      99.95 %  95 %:" in section(run_of([1] * 2099 + [0], 1))
-    assert "Pass rate      100.0 %  95 %:" in section(run_of([1] * 2100, 1))
+    assert "Pass rate      99.95 %  95 % CI:" in section(run_of([1] * 2099 + [0], 1))
+    assert "Pass rate      100.0 %  95 % CI:" in section(run_of([1] * 2100, 1))

@@ -96,7 +96,7 @@ def test_what_an_earlier_run_could_not_judge_may_have_been_anything():
     new, old = run_of([5] * 10), run_of([5] * 10)
     for run, missing in ((old, (0, 1)), (new, (1, 2))):
         for place in missing:
-            run[place] = run[place].replace(scores=(), passes=0, is_error=True)
+            run[place] = run[place].replace(scores=(), passes=0, status="error")
     comparison = compare_runs(new, old)
     assert len(comparison.pairing.errors) == 3
     assert comparison.bounds_with_errors == pytest.approx((-0.2, 0.2))
