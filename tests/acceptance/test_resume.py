@@ -15,6 +15,7 @@ from thorough import varied
 
 from pytest_agentv.cli.main import main
 from pytest_agentv.model.results import SCHEMA_VERSION
+from pytest_agentv.store.readers import iter_recorded
 
 from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
 
