@@ -536,6 +536,7 @@ RUN_OPTIONS: Final = (
         metavar="LEVEL",
         ini=True,
     ),
+    RunOption("show-answers", "Show question, answer and evaluators of passing cases, too.", is_flag=True),
     RunOption("verbose", "Show targets, provider calls, attempts and timings.", is_flag=True),
 )
 """In the order of the documentation. Precedence: command line > ini > file > default."""

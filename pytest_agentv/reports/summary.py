@@ -178,6 +178,9 @@ def _at_once_ms(results: Sequence[EvalResult]) -> float:
 #
 # Source: eval-cli-2026-01, "Summary Reporting".
 
+FULL_SUMMARY: Final = "AGENTV_FULL_SUMMARY"
+"""The variable that `agentv eval` sets for the run: its summary has all statistics."""
+
 _WIDTH: Final = 80
 _BAR_WIDTH: Final = 40
 _ERROR_LINES: Final = 4

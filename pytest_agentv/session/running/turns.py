@@ -23,7 +23,7 @@ from pytest_agentv.session.running.cases import Cases
 from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.running.preparing import CasePreparer, PreparedCase
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED
+from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED, shows_answers
 from pytest_agentv.session.user_hooks import bound_by, fixtures_per_case, hook_around, is_free_to_run_ahead
 from pytest_agentv.session.workers import AHEAD
 
@@ -302,7 +302,8 @@ class Turns:
         result = self._wait(item, begun)
         if self._session.options.baseline is not None and (item.own_fixtures or bound_by(item)):
             result = self._confirmed(item, result)
-        item.asked = begun.asked if result.status == "fail" else NOTHING_ASKED
+        is_shown = result.status == "fail" or shows_answers(item.config)
+        item.asked = begun.asked if is_shown else NOTHING_ASKED
         self._session.show_warnings(begun)
         return result
 

@@ -14,7 +14,7 @@ from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import SummaryLine, visible
-from pytest_agentv.reports.summary import summary_lines, waiting_hint
+from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.session.compat import TerminalReporter, items_of
 from pytest_agentv.session.outcomes import may_be_eval, uncollected_text
@@ -75,9 +75,6 @@ class EndedRun(Record):
         if self.lost:
             yield Trouble(lost_text(self.lost), self.lost)
 
-
-FULL_SUMMARY: Final = "AGENTV_FULL_SUMMARY"
-"""The variable that `agentv eval` sets for the run: its summary has all statistics."""
 
 _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "error": {"red": True, "bold": True},

@@ -203,6 +203,16 @@ def suite_properties(config: pytest.Config) -> list[Any]:
     return next((each for each in found if isinstance(each, list)), [])
 
 
+def shows_answers(config: pytest.Config) -> bool:
+    """Whether the answers of passing cases are shown: with `-rP`, `-vv` or `--agentv-show-answers`."""
+    return "P" in config.getoption("reportchars", "") or shows_answers_at_once(config)
+
+
+def shows_answers_at_once(config: pytest.Config) -> bool:
+    """Whether they are shown when their cases end, and not only in pytest's section PASSES."""
+    return config.get_verbosity() > 1 or bool(config.getoption("agentv_show_answers", default=False))
+
+
 # Keeps the question and the expected outcome of a case for its failure text, after the case is freed.
 
 

@@ -15,7 +15,7 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.junit import is_own, result_properties
 from pytest_agentv.runtime.files import InUse, remove_leftovers
 from pytest_agentv.session.choosing import REASON, send_named, unasked_line
-from pytest_agentv.session.compat import TerminalReporter, junit_case
+from pytest_agentv.session.compat import TerminalReporter, junit_case, title_errors
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.session.recording.identity import (
@@ -187,6 +187,14 @@ _GITHUB: Final = ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
 """Variables that make a run show the findings of all cases, also of passing ones with low scores."""
 
 
+_TITLES: Final = {
+    "setup": "the case could not be set up",
+    "provider": "target gave no answer",
+    "evaluator": "judge gave no judgement",
+}
+"""What broke, by the stage of the error."""
+
+
 class RunReporter:
     """Prints the summary of a run from the lines in its results file. So it is the same with and without workers."""
 
@@ -306,6 +314,10 @@ class RunReporter:
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
         self._run = self._read(with_texts=with_texts)  # --agentv-retry-errors has results even if nothing runs
+        if self._terminal is not None:
+            broken = ((each.node_id, each.error_detail) for each in self._run.results)
+            titles = {node_id or "": _TITLES[detail.stage] for node_id, detail in broken if detail is not None}
+            title_errors(self._terminal, titles)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
