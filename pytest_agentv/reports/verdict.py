@@ -506,9 +506,8 @@ def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
     """Return the variants of a run in its order, without those that have no judged case; empty for fewer than two."""
     members: dict[str, list[JudgedCase]] = {}
     for case in cases:
-        if case.result is not None and case.result.combination is not None:
-            members.setdefault(case.result.combination, []).append(case)
-    if len(members) < 2:
+        members.setdefault((case.result and case.result.combination) or "", []).append(case)
+    if len(members) < 2 or "" in members:  # a run of other cases, too, has a rate of its own
         return []
     first, *_ = members
     known = {_without_variant(case): case for case in members[first] if case.scores}
