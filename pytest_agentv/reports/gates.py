@@ -24,7 +24,7 @@ from pytest_agentv.reports.judged_cases import (
     values_of,
 )
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
-from pytest_agentv.reports.view import LEFT, REPLACING, UNENFORCED, list_of
+from pytest_agentv.reports.view import LEFT, REPLACING, UNENFORCED, GateOutcome, list_of
 from pytest_agentv.stats.comparing import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path
 
@@ -144,29 +144,6 @@ _INDENT: Final = 6
 
 _RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors", "broken", "regressed"})
 _RED_IF_STRICT: Final = _RED | {"inconclusive"}
-
-
-@dataclass(frozen=True, slots=True)
-class GateOutcome(Record):
-    """The outcome of a gate, which becomes a report of its own."""
-
-    name: str
-    """`agentv.baseline.jsonl::regression`, `gate::booking`."""
-    is_red: bool
-    reason: str
-    is_told: bool = False
-    """Whether the report shows a finding, even one that does not fail the gate."""
-    is_plain: bool = False
-    """Whether the reason is shown without a status, because nothing was judged."""
-    details: tuple[str, ...] = ()
-
-    @property
-    def is_unenforced(self) -> bool:
-        return self.is_told and not self.is_red
-
-    @property
-    def headline(self) -> str:
-        return self.reason.partition("\n")[0]
 
 
 def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection[str]) -> JsonObject:

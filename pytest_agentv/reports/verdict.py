@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record, counted
@@ -14,7 +13,6 @@ from pytest_agentv.reports.columns import (
     INDENT,
     ShortNames,
     bounds,
-    interval_bar,
     percent,
     plain,
     points,
@@ -41,10 +39,8 @@ from pytest_agentv.reports.judged_cases import (
 )
 from pytest_agentv.stats.comparing import (
     LEAST_DIFFERING,
-    MOST_FALSE,
     NO_DROP,
     Difference,
-    benjamini_hochberg,
     cases_to_see,
     compare_pairs,
     decide_change,
@@ -425,46 +421,6 @@ def word_of(comparison: RunComparison) -> tuple[str, str]:
     return "worse", f"{counted(differing, 'case')} differ, {LEAST_DIFFERING} make it a regression of the whole run"
 
 
-# Compares the files and tags of a run with the baseline. These rows describe, and decide nothing.
-
-
-@dataclass(frozen=True, slots=True)
-class Part(Record):
-    """The cases of a file, or with a tag."""
-
-    name: str
-    n: int
-    mean: float
-    delta: float
-    q: float
-    """Among all rows, of "not worse"."""
-
-    @property
-    def stands_out(self) -> bool:
-        return self.q <= MOST_FALSE and self.delta < 0
-
-
-def parts_of(pairs: Sequence[Pair]) -> list[Part]:
-    """Return a row for each file and each tag with several compared cases, files first."""
-    members: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        file = [] if pair.new.eval_file is None else [f"file {pair.new.eval_file}"]
-        for name in (*file, *(f"tag {tag}" for tag in pair.new.tags)):
-            members.setdefault(name, []).append(pair)
-    found = {name: group for name, group in sorted(members.items()) if len(group) >= 2}
-    if len(found) < 2:
-        return []  # a single row would repeat the figures of the run
-    differences = [
-        compare_pairs(deltas_of(group), groups_of([pair.new for pair in group]), graded=True)
-        for group in found.values()
-    ]
-    q_values = benjamini_hochberg([1.0 if each.p_exact is None else each.p_exact for each in differences])
-    return [
-        Part(name, len(group), fmean(values_of([pair.new for pair in group])), each.estimate.mean, q)
-        for (name, group), each, q in zip(found.items(), differences, q_values, strict=True)
-    ]
-
-
 def tool_hint(case: JudgedCase) -> str | None:
     """Return the tool that separates all failing from all passing answers of a case; None: no tool does.
 
@@ -657,10 +613,6 @@ def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: b
         text = f"these could not be asked again{few}, so their answers of this run decide: "
         shown = [names.of(pair.new) for pair in comparison.unconfirmed]
         yield from wrapped("Not confirmed", text + short_list(shown, verbose=verbose), "warning")
-    for part in parts_of(comparison.pairing.pairs) if verbose else ():
-        text = f"{part.n:>4}  {percent(part.mean):>7}  {points(part.delta):>6}  q {part.q:.2f}  {visible(part.name)}"
-        # Red only if chance hardly explains it among so many rows.
-        yield SummaryLine(text, "fail" if part.stands_out else "plain")
 
 
 def _state_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
@@ -691,11 +643,10 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
         return
     word, note = word_of(comparison)
     yield SummaryLine(f"{mean:24}95 % CI: {points(interval.low)} to {points(interval.high)}  {word}")
-    bar = interval_bar(interval, difference.estimate.mean)
     differ = f"{counted(difference.differing, 'case')} {'differs' if difference.differing == 1 else 'differ'}"
     if difference.differing:
         differ += f" ({comparison.worse} worse, {comparison.better} better)"
-    yield SummaryLine(f"{'':{INDENT}}{bar}  {differ}")
+    yield SummaryLine(f"{'':{INDENT}}{differ}")
     if word == "worse" and note:
         yield from wrapped("", note, "warning")
     if comparison.least_drop is not None and comparison.cases_needed is not None:

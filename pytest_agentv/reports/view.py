@@ -28,15 +28,26 @@ Outcome: TypeAlias = Literal["pass", "fail", "error", "expected"]
 
 
 @dataclass(frozen=True, slots=True)
-class GateWord(Record):
-    """The verdict of one gate."""
+class GateOutcome(Record):
+    """The outcome of a gate, which becomes a report of its own."""
 
     name: str
     """`agentv.baseline.jsonl::regression`, `gate::booking`."""
     is_red: bool
     reason: str
-    is_unenforced: bool = False
-    """Whether it found something and does not fail the run: advisory, or with `--agentv-gate=off`."""
+    is_told: bool = False
+    """Whether it found something, even if that does not fail the run: advisory, or with `--agentv-gate=off`."""
+    is_plain: bool = False
+    """Whether the reason is shown without a status, because nothing was judged."""
+    details: tuple[str, ...] = ()
+
+    @property
+    def is_unenforced(self) -> bool:
+        return self.is_told and not self.is_red
+
+    @property
+    def headline(self) -> str:
+        return self.reason.partition("\n")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class Ending(Record):
     """Whether the gates judged the run instead of its cases. Errors and required cases still count."""
     left: frozenset[str] | None = None
     """Node ids of the failed cases that the gates judged. None in files of older versions: all of them."""
-    gates: tuple[GateWord, ...] = ()
+    gates: tuple[GateOutcome, ...] = ()
     """The verdicts of all gates, failed or not."""
     unjudged: str = ""
     """Why there is no verdict on the whole run; empty: there is one, or none was requested."""
@@ -94,8 +105,11 @@ def ending_of(contract: JsonObject | None) -> Ending:
     if contract is None:
         return AS_JUDGED
     gates = tuple(
-        GateWord(
-            str(each.get("name")), each.get("failed") is True, str(each.get("reason")), each.get(UNENFORCED) is True
+        GateOutcome(
+            str(each.get("name")),
+            is_red := each.get("failed") is True,
+            str(each.get("reason")),
+            is_told=is_red or each.get(UNENFORCED) is True,
         )
         for each in _mappings(contract.get("gates"))
     )

@@ -16,13 +16,13 @@ from pytest_agentv.reports.judged_cases import JudgedCase
 from pytest_agentv.reports.markdown import comment_lines
 from pytest_agentv.reports.reading import case_in
 from pytest_agentv.reports.verdict import run_statistics
-from pytest_agentv.reports.view import AS_JUDGED, Ending, GateWord, ending_of
+from pytest_agentv.reports.view import AS_JUDGED, Ending, GateOutcome, ending_of
 
 GATE = {"name": "agentv.baseline.jsonl::regression", "failed": True, "reason": "12 cases are broken"}
 PASSED = GATE | {"failed": False}
-RED = GateWord("agentv.baseline.jsonl::regression", is_red=True, reason="12 cases are broken")
-GREEN = RED.replace(is_red=False)
-TOLD = GREEN.replace(is_unenforced=True)
+RED = GateOutcome("agentv.baseline.jsonl::regression", is_red=True, reason="12 cases are broken", is_told=True)
+TOLD = RED.replace(is_red=False)
+GREEN = TOLD.replace(is_told=False)
 FITTING = {"verdict": "broken", "n": 2, "mean": 0.5, "errors": ["c"]}
 
 

@@ -239,23 +239,6 @@ class First(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetRow(Record):
-    """A target, or a variant of a matrix, with the figures of its cases."""
-
-    name: str
-    link: str
-    rate: str
-    interval: str
-    difference: str
-    """To the first variant; empty if there is none."""
-    failed: int
-    errors: int
-    flaky: int
-    cost: str
-    median: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reason(Record):
     """A reason that several failing cases share."""
 
@@ -283,7 +266,7 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
     return (*shown, *failed[: max(0, _MOST_FIRST - len(shown))])
 
 
-def target_rows(cases: Sequence[Case]) -> tuple[TargetRow, ...]:
+def target_rows(cases: Sequence[Case]) -> tuple[dict[str, str | int], ...]:
     """Return a row for each variant of a matrix, else for each target."""
     variants = {each.name: each.text for each in variants_of([case.judged for case in cases])}
     if not variants:
@@ -293,23 +276,23 @@ def target_rows(cases: Sequence[Case]) -> tuple[TargetRow, ...]:
     return tuple(_target_row(name, members[name], text) for name, text in variants.items())
 
 
-def _target_row(name: str, cases: Sequence[Case], difference: str) -> TargetRow:
+def _target_row(name: str, cases: Sequence[Case], difference: str) -> dict[str, str | int]:
     rate = pass_rate_of([case.judged for case in cases])
     times = [case.duration_ms for case in cases if case.duration_ms is not None]
     costs = Costs.added(spent_of(case.result).answer for case in cases)
     part = known_for(costs.cost_known, costs)
-    return TargetRow(
-        name=name,
-        link=filter_link(target=cases[0].target),
-        rate="–" if rate is None else percent(rate.mean),
-        interval="" if rate is None or rate.low is None or rate.high is None else bounds(rate.low, rate.high),
-        difference=difference,
-        failed=sum(case.status == "fail" for case in cases),
-        errors=sum(case.status == "error" for case in cases),
-        flaky=sum(case.is_flaky for case in cases),
-        cost=f"{dollars(costs.cost_usd)}{f' ({part})' if part else ''}" if costs.cost_known else "–",
-        median=duration(statistics.median(times)) if times else "–",
-    )
+    return {
+        "name": name,
+        "link": filter_link(target=cases[0].target),
+        "rate": "–" if rate is None else percent(rate.mean),
+        "interval": "" if rate is None or rate.low is None or rate.high is None else bounds(rate.low, rate.high),
+        "difference": difference,
+        "failed": sum(case.status == "fail" for case in cases),
+        "errors": sum(case.status == "error" for case in cases),
+        "flaky": sum(case.is_flaky for case in cases),
+        "cost": f"{dollars(costs.cost_usd)}{f' ({part})' if part else ''}" if costs.cost_known else "–",
+        "median": duration(statistics.median(times)) if times else "–",
+    }
 
 
 def reasons(cases: Sequence[Case]) -> tuple[Reason, ...]:

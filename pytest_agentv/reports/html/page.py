@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_agentv.model.base import Json, JsonObject, Record, counted
+from pytest_agentv.model.base import Json, JsonObject, counted
 from pytest_agentv.reports.columns import bounds, percent
 from pytest_agentv.reports.failure import Start
 from pytest_agentv.reports.figures import case_name, format_score, known_for
@@ -47,6 +47,9 @@ from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.stats.intervals import mean_interval
 
 # The plots of a report.
+
+Plot: TypeAlias = dict[str, Any]
+"""What a template needs to draw a plot, or a part of it. Lengths are in percent of an axis or of the height."""
 
 # The axes of plots: map values to positions, and choose ticks.
 
@@ -84,36 +87,7 @@ def log_ticks(low: float, high: float, say: Callable[[float], str]) -> tuple[tup
 MOST_ROWS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class RateRow(Record):
-    """A pass rate with its interval, in percent of the axis."""
-
-    name: str
-    link: str
-    at: float
-    low: float | None
-    high: float | None
-    before: float | None
-    """The rate of the baseline."""
-    text: str
-    count: str
-    interval: str
-    """In percent; empty if unknown."""
-    was: str
-    """The pass rate of the baseline; empty without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class RatePlot(Record):
-    """Pass rates in rows, on an axis of percent."""
-
-    rows: tuple[RateRow, ...]
-    ticks: tuple[tuple[float, str], ...]
-    overall: float
-    left_out: int
-
-
-def tag_plot(cases: Sequence[Case], run: RunView) -> RatePlot | None:
+def tag_plot(cases: Sequence[Case], run: RunView) -> Plot | None:
     """Return the pass rates by tag, lowest first; None if no case has a tag."""
     members: dict[str, list[Case]] = {}
     for case in cases:
@@ -122,7 +96,7 @@ def tag_plot(cases: Sequence[Case], run: RunView) -> RatePlot | None:
     return _rate_plot(members, run, lambda tag: filter_link(tag=tag))
 
 
-def file_plot(cases: Sequence[Case], run: RunView) -> RatePlot | None:
+def file_plot(cases: Sequence[Case], run: RunView) -> Plot | None:
     """Return the pass rates by file, lowest first; None if there is only one file."""
     members: dict[str, list[Case]] = {}
     for case in cases:
@@ -131,7 +105,7 @@ def file_plot(cases: Sequence[Case], run: RunView) -> RatePlot | None:
     return _rate_plot(members, run, lambda file: filter_link(file=file)) if len(members) > 1 else None
 
 
-def _rate_plot(members: Mapping[str, Sequence[Case]], run: RunView, link: Callable[[str], str]) -> RatePlot | None:
+def _rate_plot(members: Mapping[str, Sequence[Case]], run: RunView, link: Callable[[str], str]) -> Plot | None:
     overall = run.statistics.rate if run.statistics else None
     if not members or overall is None:
         return None
@@ -142,7 +116,7 @@ def _rate_plot(members: Mapping[str, Sequence[Case]], run: RunView, link: Callab
     lowest = [rate.mean if rate.low is None else rate.low for rate in shown]
     axis = Axis.percents(min([*lowest, overall.mean, *(value for value in before.values() if value is not None)]))
     rows = tuple(_row(name, link(name), rates[name], before[name], axis) for name in worst)
-    return RatePlot(rows, axis.ticks, axis.at(overall.mean), len(rates) - len(worst))
+    return {"rows": rows, "ticks": axis.ticks, "overall": axis.at(overall.mean), "left_out": len(rates) - len(worst)}
 
 
 def _before(cases: Sequence[Case], run: RunView) -> float | None:
@@ -155,20 +129,20 @@ def _before(cases: Sequence[Case], run: RunView) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> RateRow:
+def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> Plot:
     is_known = rate.low is not None and rate.high is not None
-    return RateRow(
-        name=name,
-        link=link,
-        at=axis.at(rate.mean),
-        low=None if rate.low is None else axis.at(rate.low),
-        high=None if rate.high is None else axis.at(rate.high),
-        before=None if before is None else axis.at(before),
-        text=percent(rate.mean),
-        count=f"of {rate.n:,}",
-        interval=bounds(rate.low or 0.0, rate.high or 0.0) if is_known else "",
-        was="" if before is None else percent(before),
-    )
+    return {
+        "name": name,
+        "link": link,
+        "at": axis.at(rate.mean),
+        "low": None if rate.low is None else axis.at(rate.low),
+        "high": None if rate.high is None else axis.at(rate.high),
+        "before": None if before is None else axis.at(before),
+        "text": percent(rate.mean),
+        "count": f"of {rate.n:,}",
+        "interval": bounds(rate.low or 0.0, rate.high or 0.0) if is_known else "",
+        "was": "" if before is None else percent(before),
+    }
 
 
 # Plots the score against the cost or the time of a case.
@@ -179,42 +153,7 @@ _CELLS: Final = 24
 """The number of cells along each side of the grid in which pale dots are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dot(Record):
-    """A mark in a plot, with the number of its target."""
-
-    x: float
-    y: float
-    size: float
-    series: int
-
-
-@dataclass(frozen=True, slots=True)
-class Typical(Record):
-    """The typical case of a target."""
-
-    target: str
-    series: int
-    x: float
-    y: float
-    low: float | None
-    high: float | None
-    cost: str
-    score: str
-    interval: str
-
-
-@dataclass(frozen=True, slots=True)
-class TradePlot(Record):
-    """Score against what a case takes, on a logarithmic axis."""
-
-    title: str
-    dots: tuple[Dot, ...]
-    typical: tuple[Typical, ...]
-    ticks: tuple[tuple[float, str], ...]
-
-
-def trade_plots(cases: Sequence[Case]) -> tuple[TradePlot, ...]:
+def trade_plots(cases: Sequence[Case]) -> tuple[Plot, ...]:
     """Return score against cost and against time, if costs are known."""
     axes: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
         ("cost of a case", lambda case: case.cost, dollars),
@@ -226,7 +165,7 @@ def trade_plots(cases: Sequence[Case]) -> tuple[TradePlot, ...]:
 
 def _trade_plot(
     title: str, cases: Sequence[Case], of: Callable[[Case], float | None], say: Callable[[float], str]
-) -> TradePlot | None:
+) -> Plot | None:
     known = [
         (case, value) for case in cases if case.status != "error" and (value := of(case)) is not None and value > 0
     ]
@@ -234,8 +173,8 @@ def _trade_plot(
         return None
     logs = [math.log10(value) for _, value in known]
     low, high = min(logs) - 0.05, max(logs) + 0.05
-    dots: list[Dot] = []
-    typical: list[Typical] = []
+    dots: list[Plot] = []
+    typical: list[Plot] = []
     for series, target in enumerate(sorted({case.target for case in cases})):
         mine = [(case, (math.log10(value) - low) / (high - low)) for case, value in known if case.target == target]
         if not mine:
@@ -246,27 +185,32 @@ def _trade_plot(
         estimate = mean_interval([case.score for case, _ in mine], groups_of(judged), graded=is_graded(judged))
         interval = estimate.interval
         typical.append(
-            Typical(
-                target=target,
-                series=series % 3,
-                x=round(at * WIDTH, 1),
-                y=_height(estimate.mean),
-                low=None if interval is None else _height(interval.low),
-                high=None if interval is None else _height(interval.high),
-                cost=say(10 ** (low + at * (high - low))),
-                score=f"{estimate.mean:.2f}",
-                interval="" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
-            )
+            {
+                "target": target,
+                "series": series % 3,
+                "x": round(at * WIDTH, 1),
+                "y": _height(estimate.mean),
+                "low": None if interval is None else _height(interval.low),
+                "high": None if interval is None else _height(interval.high),
+                "cost": say(10 ** (low + at * (high - low))),
+                "score": f"{estimate.mean:.2f}",
+                "interval": "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
+            }
         )
-    return TradePlot(title, tuple(dots), tuple(typical), log_ticks(low, high, say))
+    return {"title": title, "dots": dots, "typical": typical, "ticks": log_ticks(low, high, say)}
 
 
-def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Dot]:
+def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Plot]:
     """Return one dot for each cell with cases, so that many cases need only some hundred dots."""
     cells = Counter((round(x * _CELLS), round(case.score * _CELLS)) for case, x in cases)
     most = max(cells.values())
     return [
-        Dot(round(x / _CELLS * WIDTH, 1), _height(y / _CELLS), round(1.4 + 4 * math.sqrt(n / most), 1), series % 3)
+        {
+            "x": round(x / _CELLS * WIDTH, 1),
+            "y": _height(y / _CELLS),
+            "size": round(1.4 + 4 * math.sqrt(n / most), 1),
+            "series": series % 3,
+        }
         for (x, y), n in sorted(cells.items())
     ]
 
@@ -281,24 +225,7 @@ BINS: Final = 10
 _MOST_ROWS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram(Record):
-    """The scores of an evaluator in ten bins."""
-
-    name: str
-    kind: str
-    link: str
-    """Empty for a kind whose evaluators have many names."""
-    heights: tuple[float, ...]
-    """Square roots, 0 to 1. Otherwise a bin at 1 would hide all others."""
-    counts: tuple[int, ...]
-    threshold: float | None
-    text: str
-    is_partial: bool = False
-    """Whether only one answer of a repeated case is known."""
-
-
-def histograms(cases: Sequence[Case]) -> tuple[Histogram, ...]:
+def histograms(cases: Sequence[Case]) -> tuple[Plot, ...]:
     """Return the scores of each kind or name of evaluators that judged, the most used first."""
     scores: dict[tuple[str, str], list[float]] = {}
     names: dict[tuple[str, str], set[str]] = {}
@@ -316,56 +243,29 @@ def histograms(cases: Sequence[Case]) -> tuple[Histogram, ...]:
     threshold = thresholds.pop() if len(thresholds) == 1 else None
     ordered = sorted(scores.items(), key=lambda entry: -len(entry[1]))
     return tuple(
-        _histogram(*key, names[key], found, threshold).replace(is_partial=key in partial)
+        {**_histogram(*key, names[key], found, threshold), "is_partial": key in partial}
         for key, found in ordered[:_MOST_ROWS]
     )
 
 
-def _histogram(
-    name: str, kind: str, names: Collection[str], scores: Sequence[float], threshold: float | None
-) -> Histogram:
+def _histogram(name: str, kind: str, names: Collection[str], scores: Sequence[float], threshold: float | None) -> Plot:
     bins = Counter(min(BINS - 1, int(min(1, max(0, score)) * BINS + 1e-9)) for score in scores)
     counts = tuple(bins[number] for number in range(BINS))
     top = math.sqrt(max(counts))
     low = sum(score < threshold - 1e-9 for score in scores) if threshold is not None else 0
     below = f", {low:,} of {len(scores):,} below" if threshold is not None else f" of {counted(len(scores), 'score')}"
-    return Histogram(
-        name=name,
-        kind=kind,
-        link=filter_link(evaluator=next(iter(names))) if len(names) == 1 else "",
-        heights=tuple(round(math.sqrt(count) / top, 3) for count in counts),
-        counts=counts,
-        threshold=threshold,
-        text=f"mean {math.fsum(scores) / len(scores):.2f}{below}",
-    )
+    return {
+        "name": name,
+        "kind": kind,
+        "link": filter_link(evaluator=next(iter(names))) if len(names) == 1 else "",
+        "heights": tuple(round(math.sqrt(count) / top, 3) for count in counts),
+        "counts": counts,
+        "threshold": threshold,
+        "text": f"mean {math.fsum(scores) / len(scores):.2f}{below}",
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPoint(Record):
-    """A run in the plot, in percent of the axes."""
-
-    x: float
-    y: float
-    low: float | None
-    high: float | None
-    bar: float
-    """The height of its cost."""
-    when: str
-    name: str
-    rate: str
-    interval: str
-    cost: str
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPlot(Record):
-    """Pass rate and cost of several runs."""
-
-    points: tuple[HistoryPoint, ...]
-    ticks: tuple[tuple[float, str], ...]
-
-
-def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
+def history_plot(runs: Sequence[PastRun]) -> Plot | None:
     """Return the runs in order; None if there is only one."""
     if len(runs) < 2:
         return None
@@ -373,7 +273,7 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
     axis = Axis.percents(min(lows))
     most = max(run.costs.cost_usd for run in runs) or 1.0
     step = 100 / len(runs)
-    points: list[HistoryPoint] = []
+    points: list[Plot] = []
     for number, run in enumerate(runs):
         rate, low, high = run.rate.mean, run.rate.low, run.rate.high
         cost = "cost not known" if run.costs.calls else "from the cache"
@@ -381,20 +281,20 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
             part = known_for(run.costs.cost_known, run.costs)
             cost = f"{dollars(run.costs.cost)}{f', known for {part}' if part else ''}"
         points.append(
-            HistoryPoint(
-                x=round(step * (number + 0.5), 2),
-                y=axis.at(rate),
-                low=None if low is None else axis.at(low),
-                high=None if high is None else axis.at(high),
-                bar=round(100 * run.costs.cost_usd / most, 1),
-                when=run.when,
-                name=run.name,
-                rate=percent(rate),
-                interval="" if low is None or high is None else bounds(low, high),
-                cost=cost,
-            )
+            {
+                "x": round(step * (number + 0.5), 2),
+                "y": axis.at(rate),
+                "low": None if low is None else axis.at(low),
+                "high": None if high is None else axis.at(high),
+                "bar": round(100 * run.costs.cost_usd / most, 1),
+                "when": run.when,
+                "name": run.name,
+                "rate": percent(rate),
+                "interval": "" if low is None or high is None else bounds(low, high),
+                "cost": cost,
+            }
         )
-    return HistoryPlot(tuple(points), axis.ticks)
+    return {"points": points, "ticks": axis.ticks}
 
 
 CHUNK: Final = 50
@@ -524,24 +424,16 @@ def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:
 # Packs the data of the cases: gzip, then base64, which cannot hold `</script>`.
 
 
-@dataclass(frozen=True, slots=True)
-class Block(Record):
-    """Data in the page, under an id."""
-
-    id: str
-    text: str
-
-
 def blocks(
     cases: Sequence[Case], history: Mapping[str, Sequence[JsonObject]], gallery: Gallery, commands: Commands
-) -> Iterator[Block]:
+) -> Iterator[tuple[str, str]]:
     """Yield the list of the cases, then their details in blocks."""
     chunks = range(0, len(cases), CHUNK)
-    yield Block("index", _packed(index_of(cases) | {"chunk": CHUNK, "chunks": len(chunks)}))
+    yield ("index", _packed(index_of(cases) | {"chunk": CHUNK, "chunks": len(chunks)}))
     for number, start in enumerate(chunks):
         shown = cases[start : start + CHUNK]
         details = [detail_of(case, history.get(case.key, ()), gallery, commands) for case in shown]
-        yield Block(f"d{number}", _packed(details))
+        yield f"d{number}", _packed(details)
 
 
 def index_of(cases: Sequence[Case]) -> dict[str, Json]:

@@ -33,7 +33,7 @@ from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, verdict_path
 
 if TYPE_CHECKING:
-    from pytest_agentv.session.gating.run_gate import VerdictSection
+    from pytest_agentv.session.gating.run_gate import RunGate
     from pytest_agentv.session.showing.ending import EndedRun
 
 
@@ -372,10 +372,10 @@ class RunReporter:
         )
         write_end(terminalreporter, end)
 
-    def _open_section(self, config: pytest.Config) -> "VerdictSection":
-        from pytest_agentv.session.gating.run_gate import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
+    def _open_section(self, config: pytest.Config) -> "RunGate":
+        from pytest_agentv.session.gating.run_gate import RunGate  # noqa: PLC0415 - only for runs with repeats or a gate
 
-        return VerdictSection(config, self._options, self._identity, lambda: self._read().results)
+        return RunGate(config, self._options, self._identity, lambda: self._read().results)
 
     def _read(self, *, with_texts: bool = False) -> RunResults:
         of, known = self._outcomes, self.known

@@ -240,7 +240,7 @@ def test_a_score_of_others_beyond_the_scale_stands_at_its_end(score: float) -> N
     judged = {"name": "a", "type": "code_judge", "score": score}
     run = view("run", [{"eval_id": "c", "score": 1, "evaluator_results": [judged]}])
     [histogram] = histograms(cases_of(run))
-    assert histogram.counts == ((1, *[0] * 9) if score < 0 else (*[0] * 9, 1))
+    assert histogram["counts"] == ((1, *[0] * 9) if score < 0 else (*[0] * 9, 1))
 
 
 def test_scores_without_a_threshold_are_told_as_scores() -> None:
@@ -284,7 +284,7 @@ def test_the_costs_of_the_history() -> None:
     named = ([{"eval_id": f"c{n}", "score": 1, **each} for n, each in enumerate(values)] for values in runs)
     plot = history_plot(past_runs([view("run", values) for values in named]))
     assert plot is not None
-    assert [point.cost for point in plot.points] == [
+    assert [point["cost"] for point in plot["points"]] == [
         *("$1.0000", "$3.0000", "from the cache", "cost not known", "$1.0000, known for 1 of 2 calls"),
         *("$0.5000, known for 1 of 2 calls", "$0.5000"),
     ]
@@ -306,9 +306,9 @@ def test_size_of_500_cases(page: str) -> None:
 def test_a_broken_case_has_no_threshold_to_disagree_with() -> None:
     judged = {"name": "facts", "type": "contains", "score": 0}
     cases, _ = shown({"score": 0, "evaluator_results": [judged]}, {"status": "error", "error": "x", "threshold": None})
-    assert [each.threshold for each in histograms(cases)] == [1]
+    assert [each["threshold"] for each in histograms(cases)] == [1]
     mixed, _ = shown({"evaluator_results": [judged]}, {"threshold": 0.5, "evaluator_results": [judged]})
-    assert [each.threshold for each in histograms(mixed)] == [None]
+    assert [each["threshold"] for each in histograms(mixed)] == [None]
 
 
 def test_the_link_of_a_reason_finds_as_many_cases_as_its_figure_says() -> None:
@@ -336,6 +336,6 @@ def test_scores_of_a_repeated_case_are_those_of_all_its_answers() -> None:
     low, high = ({"name": "facts", "type": "contains", "score": score} for score in (0, 1))
     repeated = {"score": 0.5, "repeat": {"scores": [0, 1], "passes": 1}, "evaluator_results": [low]}
     [whole] = histograms(shown(repeated | {"answers": [{"evaluator_results": [each]} for each in (low, high)]})[0])
-    assert (whole.counts[0], whole.counts[9], whole.is_partial) == (1, 1, False)
+    assert (whole["counts"][0], whole["counts"][9], whole["is_partial"]) == (1, 1, False)
     [partial] = histograms(shown(repeated)[0])
-    assert (sum(partial.counts), partial.is_partial) == (1, True)
+    assert (sum(partial["counts"]), partial["is_partial"]) == (1, True)

@@ -4,10 +4,9 @@ import pytest
 from verdict_cases import case, run_of
 
 from pytest_agentv.reports.baseline import baseline_of
-from pytest_agentv.reports.columns import interval_bar, short_list
+from pytest_agentv.reports.columns import short_list
 from pytest_agentv.reports.gates import baseline_gate, gate_lines
 from pytest_agentv.reports.verdict import compare_with_baseline, run_statistics, statistics_lines, tool_hint
-from pytest_agentv.stats.intervals import Interval
 
 NAME = "agentv.baseline.jsonl"
 
@@ -118,18 +117,6 @@ def test_a_target_that_was_not_run_is_named():
     assert "stale baseline: 2 cases are gone: the run has no case of the target other" in " ".join(text.split())
     text = section([case("a", 5, target="new")], [case("a", 5)])
     assert "no case of it is comparable: the run has no case of the target azure" in " ".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "mean", "bar"),
-    [
-        (-0.127, 0.044, -0.042, "[--------o---|----]"),
-        (0.1, 0.3, 0.2, "|   [--------o--------]"),
-        (-0.3, -0.01, -0.2, "[------o----------] |"),
-    ],
-)
-def test_an_interval_is_drawn(low, high, mean, bar):
-    assert interval_bar(Interval(low, high), mean) == bar
 
 
 def test_a_list_ends_in_time():
