@@ -287,25 +287,14 @@ def failure_headline(result: EvalResult, masker: Masker) -> str:
 
 
 def one_line(result: EvalResult, masker: Masker) -> str:
-    """Return the outcome of a case on a line of at most 200 characters: its score, and evaluators below 1."""
+    """Return the outcome of a case on a line of at most 200 characters, and why it did not pass."""
     look = Look(masker, TEXT_LIMIT)
-    name = look.name(result.eval_id, 60)
-    if result.status == "error":
-        return look.name(f"{name}: error: {masker.mask(result.error or 'unknown')}", _LINE)
-    if result.assertion is not None and result.repeat is None:
-        return look.name(f"{name}: {result.status}: {masker.mask(result.assertion)}", _LINE)
-    if result.status == "pass" or result.threshold is None:
-        return look.name(f"{name}: {result.status}, score {format_score(result.score)}", _LINE)
-    if cause := _repeats(result) or _cause(result, look):
-        return look.name(f"{name}: {cause}", _LINE)
-    parts = [f"{name}: score {format_score(result.score)} < {format_score(result.threshold)}"]
-    for evaluator in result.evaluator_results or ():
-        if evaluator.score < 1:
-            why = masker.mask(", ".join(evaluator.misses) or evaluator.reasoning or "")
-            parts.append(f"{evaluator.name} {format_score(evaluator.score)}" + (f": {why}" if why else ""))
-    if result.evaluator_results is None:
-        parts += [masker.mask(why)] if (why := ", ".join(result.misses) or result.reasoning or "") else []
-    return look.name("; ".join(parts), _LINE)
+    if result.status == "fail" and result.threshold is not None:
+        said = failure_headline(result, masker)
+    else:
+        why = result.error if result.status == "error" else result.assertion
+        said = f"{result.status}{f': {masker.mask(why)}' if why else f', score {format_score(result.score)}'}"
+    return look.name(f"{look.name(result.eval_id, 60)}: {said}", _LINE)
 
 
 def _repeats(result: EvalResult, shown: str | None = None) -> str:
