@@ -45,7 +45,8 @@ evalcases:
 - **Short form.** The first key that names a kind decides. The other keys are those of the kind:
   `{levenshtein: text, threshold: 0.9}`. A kind with several keys takes a mapping: `{length: {min_words: 3}}`. Hyphens
   and underscores are the same: `contains-any`, `contains_any`.
-- **`name`** is optional. It is derived from the kind and its value (`contains: 30 days`), and unique within the list.
+- **`name`** is optional. It is derived from the kind and its written value (`contains: 30 days`), and unique within the
+  list.
 - **`not-`** before any kind, or `negate: true`, inverts the verdict: the score is 1 minus the score, and hits and
   misses are swapped. A check that could not judge stays an error, and one whose `path` is missing stays a miss. So
   does a `not-composite` around such a check, and a `not-field` of an answer without JSON: a negated check passes only

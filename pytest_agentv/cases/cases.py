@@ -1,7 +1,7 @@
 """Loads an entry of an eval file into the case that the engine runs."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.cases.messages import (
@@ -19,33 +19,24 @@ from pytest_agentv.cases.written import (
     RecentCases,
     WrittenCase,
     aimed,
-    check_keys,
     choose_evaluators,
     fill_case,
+    note_twins,
+    note_unfilled,
+    read_header,
     wants_outcome,
     written_evaluators,
 )
 from pytest_agentv.errors import CaseError, locate
-from pytest_agentv.files.places import (
-    CASE_KEYS,
-    EVALUATOR_LIST_KEYS,
-    INPUT_KEYS,
-    OUTCOME_KEYS,
-    Place,
-    first_key,
-    flag_at,
-    mapping_at,
-    min_pass_rate_at,
-    misspelling,
-    repeat_at,
-    text_at,
-    threshold_at,
-)
+from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, Place, first_key
 from pytest_agentv.files.problems import BlankInput, Problem, UnreadKey, join_problems, with_problems
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json, JsonObject, Record, unshared
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase
+from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import FilePart
+
+if TYPE_CHECKING:
+    from pytest_agentv.cases.keys import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +91,21 @@ def _load(
     suite: SuiteSource, entry: CaseEntry, context: LoadContext, place: Place
 ) -> tuple[EvalCase | None, JsonObject]:
     if not isinstance(entry.value, dict):
-        place.expected("an eval case: a mapping with id, expected_outcome and input_messages", entry.value)
+        place.expected("an eval case: a mapping with id, input and criteria or checks", entry.value)
         return None, {}
     references = References(folder_of(suite.path), context.repo_root, context.cwd, context.guideline_patterns)
     value, variables = _filled(suite, entry, place, references)
     if entry.row is not None and entry.eval_id is None and value.get("id") and not place.problems:
         # The columns of the matrix are not in the id, because rows are named before they are combined.
         place.at("id").error("uses a variable of the matrix", "the names of the matrix follow each id by themselves")
-    execution = mapping_at(value, "execution", place)
     share: LoadShared | None = None
-    is_template = entry.row is not None and suite.has_template
-    if is_template or entry.origins:
+    if variables is not None or entry.origins:
         known = context.shared.setdefault("evaluators", {})
-        share = written_evaluators(entry, tuple(variables or ()), known, is_template=is_template).load
-    written = WrittenCase(suite, value, execution, place, references, context, variables, share)
-    check_keys(written, suite.header_of(entry))
+        is_template = entry.row is not None and suite.has_template
+        share = written_evaluators(entry, suite.header, tuple(variables or ()), known, is_template=is_template).load
+    written = WrittenCase(suite, value, place, references, context, variables, share)
+    if suite.has_braces and variables is None:
+        note_unfilled(written, entry)
     return _case(written, entry.line), value
 
 
@@ -122,7 +113,6 @@ def _filled(
     suite: SuiteSource, entry: CaseEntry, place: Place, references: References
 ) -> tuple[JsonObject, JsonObject | None]:
     """Return an entry with its variables and prompt file filled in, and its variables; None: it has none."""
-    mapping_at(entry.value, "vars", place)  # notes what is no mapping
     value, variables = entry.value, suite.variables_of(entry)
     if entry.combination is not None and entry.combination.prompt is not None:
         rest = {key: item for key, item in value.items() if key not in INPUT_KEYS}
@@ -133,8 +123,19 @@ def _filled(
     return fill_case(value, variables, place, references, is_row=entry.row is not None), variables
 
 
-def _case(written: WrittenCase, line: int) -> EvalCase:
+def _case(written: WrittenCase, line: int) -> EvalCase | None:
+    """Return the checked case; None after a fault. Each part of it is read, so that all faults are noted."""
+    from pytest_agentv.cases.keys import Case  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
+
     suite, value, place, references = written.suite, written.value, written.place, written.references
+    keys = read_part(Case, value, place, context=written)
+    note_twins(value, place)
+    for key, instead in suite.without_effect.items():
+        if value.get(key):
+            place.at(key).warn("has no effect in a test", instead)
+    header, of_file = read_header(suite, written.context)
+    place.problems.extend(of_file)
     asked = load_asked(written)
     messages = tuple(load_input_message(each, references.at(each.place)) for each in asked)
     question = raw_question(messages)
@@ -147,20 +148,20 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
     expected_messages = tuple(load_expected_message(each, references.at(each.place)) for each in expected)
     parts = [part for message in messages for part in message.parts if isinstance(part, FilePart)]
     guidelines = tuple([part.resolved_path for part in parts if part.is_guideline])
-    limits = _limits(written)
-    eval_id = written.required_text(("id",))
-    noted = len(place.problems)
     evaluators = choose_evaluators(written)
-    faults = [each for each in place.problems[noted:] if each.level == "error"]
-    # After the evaluators, because their faults come before a missing outcome.
-    outcome = _outcome(written, evaluators, is_known=all(isinstance(each, UnreadKey) for each in faults))
-
+    if keys is None or header is None:
+        return None
+    # Other faults are told first: without them, the criteria may be needless.
+    is_soft = written.context.unknown_keys == "warn"
+    is_sure = all(each.level != "error" or (is_soft and isinstance(each, UnreadKey)) for each in place.problems)
+    if keys.criteria is None and is_sure and (not evaluators or any(map(wants_outcome, evaluators))):
+        place.at(OUTCOME_KEYS[0]).error("is missing: expected a text that says what a good answer achieves")
     return EvalCase(
-        eval_id=eval_id,
+        eval_id=keys.id,
         dataset=suite.dataset,
         path=str(suite.path),
         line=line,
-        expected_outcome=outcome,
+        expected_outcome=keys.criteria or "",
         question=question,
         messages=messages,
         input_messages=input_messages,
@@ -170,44 +171,30 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
         file_paths=guidelines + tuple([part.resolved_path for part in parts if not part.is_guideline]),
         guideline_patterns=references.guideline_patterns,
         evaluators=evaluators,
-        conversation_id=text_at(value, "conversation_id", place),
-        target=_target(written) or suite.target,
-        **limits,
-        required=flag_at(value, "required", place),
-        group=text_at(value, "group", place),
+        conversation_id=_text(keys.conversation_id),
+        target=(keys.execution and _text(keys.execution.target)) or _text(keys.target) or suite.target,
+        **_limit("threshold", _threshold(keys), _threshold(header)),
+        **_limit("repeat", keys.repeat, header.repeat),
+        **_limit("min_pass_rate", keys.min_pass_rate, header.min_pass_rate),
+        required=keys.required is True,
+        group=_text(keys.group),
         vars=written.variables and {name: unshared(each) for name, each in written.variables.items()},
     )
 
 
-def _limits(written: WrittenCase) -> dict[str, Any]:
-    """Return the fields that decide what passes, each with its source: the case, else its file."""
-    value, place, suite = written.value, written.place, written.suite
-    threshold = threshold_at(value, place)
-    of_execution = threshold_at(written.execution, place.at("execution")) if written.execution else None
-    return {
-        **_limit("threshold", of_execution if threshold is None else threshold, suite.threshold),
-        **_limit("repeat", repeat_at(value, place), suite.repeat),
-        **_limit("min_pass_rate", min_pass_rate_at(value, place), suite.min_pass_rate),
-    }
+def _text(value: str | None) -> str | None:
+    """Return a text without blanks around it; None for a blank one, such as an empty cell of a table."""
+    return (value or "").strip() or None
+
+
+def _threshold(keys: "Shared") -> float | None:
+    if keys.threshold is not None or keys.execution is None:
+        return keys.threshold
+    return keys.execution.threshold
 
 
 def _limit(name: str, of_case: float | None, of_file: float | None) -> dict[str, Any]:
+    """Return a field that decides what passes, with its source: the case, else its file."""
     if of_case is not None:
         return {name: of_case, f"{name}_source": "case"}
     return {} if of_file is None else {name: of_file, f"{name}_source": "file"}
-
-
-def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, *, is_known: bool) -> str:
-    """Return the expected outcome. It may be missing if the evaluators ask for none, or are unknown."""
-    is_meant = any(key in written.value or misspelling(key, written.value, CASE_KEYS) for key in OUTCOME_KEYS)
-    if not is_meant and not is_known:
-        return ""  # the faults of evaluators are reported; without them, the outcome may be needless
-    if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
-        return ""
-    return written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
-
-
-def _target(written: WrittenCase) -> str | None:
-    execution = written.execution
-    of_execution = text_at(execution, "target", written.place.at("execution")) if execution else None
-    return of_execution or text_at(written.value, "target", written.place)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -279,8 +279,7 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
         return looks_like_suite(path)
     if is_of_another_kind(path) or not (evals or _is_in_evals(path, root)):
         return False
-    above = (each for each in reversed(path.parents) if each.name == EVALS_FOLDER and each.is_relative_to(root))
-    return looks_like_suite(path) and path not in _data_files(evals or next(above, path.parent))
+    return looks_like_suite(path) and not _is_data(path, root, globs, evals)
 
 
 def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
@@ -295,39 +294,47 @@ def _is_in_evals(path: Path, root: Path) -> bool:
     return is_evals_folder(folder, root) and not any(name.startswith(".") for name in names)
 
 
+def _is_data(path: Path, root: Path, globs: Sequence[str], evals: Path | None) -> bool:
+    """Whether another eval file takes its cases from a file in a folder `evals`, which is then none of its own."""
+    above = (each for each in reversed(path.parents) if each.name == EVALS_FOLDER and each.is_relative_to(root))
+    return path in _data_files(evals or next(above, path.parent), root, tuple(globs))
+
+
 @lru_cache(maxsize=8)
-def _data_files(folder: Path) -> frozenset[Path]:
-    """Return the files of which YAML files below a folder take their cases. These are no eval files of their own."""
+def _data_files(folder: Path, root: Path, globs: tuple[str, ...]) -> frozenset[Path]:
+    """Return the files of which others take their cases: YAML files below a folder, eval files beside those above."""
     from pytest_agentv.cases.suites import tables_of  # noqa: PLC0415 - the parsers, for few files
 
-    paths = (path for path in walk(folder) if path.suffix in (".yaml", ".yml") and names_tables(path))
-    return frozenset(table for path in paths for table in tables_of(path))
+    above = (path for each in folder.parents if each.is_relative_to(root) for path in each.iterdir())
+    paths = chain(walk(folder), (path for path in above if _matches(path, root, globs)))
+    named = (path for path in paths if path.suffix in (".yaml", ".yml") and names_tables(path))
+    return frozenset(table for path in named for table in tables_of(path))
 
 
-def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
+def left_out(path: Path, *, root: Path, globs: Sequence[str], evals: Path | None = None) -> Problem | None:
     """Return a warning if a file in a folder `evals` has eval cases but is not collected because of its name.
 
-    It also warns of a file that cannot be read and may have cases.
+    It also warns of a file that cannot be read and may have cases. Another eval file may take its cases from either.
 
     Args:
         path: The file, absolute. The command line does not name it.
         root: As for `is_eval_file`.
         globs: As for `is_eval_file`.
-        is_in_evals: Whether its folder counts as one named `evals`; None: decide by its path.
+        evals: As for `is_eval_file`.
     """
     pattern = _name_of_another_kind(path)
     if path.suffix not in SUFFIXES or _matches(path, root, globs):
         return None
-    if not (_is_in_evals(path, root) if is_in_evals is None else is_in_evals):
+    if not (evals or _is_in_evals(path, root)):
         return None
     if pattern is None:
         fault = read_fault(path)
-        if fault is None or looks_like_suite(path):
+        if fault is None or looks_like_suite(path) or _is_data(path, root, globs, evals):
             return None
         message = f"cannot be read: {fault[0]}; if it has cases, they are not collected"
         return Problem(path, fault[1], "", message, level="warning")
     line = case_list_line(path)
-    if line is None:
+    if line is None or _is_data(path, root, globs, evals):
         return None
     message = f"has a list of cases but is not collected: names like {pattern} belong to other files"
     stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.errors import AgentvError, locate, name_below
-from pytest_agentv.files.places import INPUT_KEYS, Layer, Place, inherit, number_at, warn_of_unknown_keys
+from pytest_agentv.files.places import INPUT_KEYS, Layer, Place, inherit
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source
 from pytest_agentv.model.base import Json, JsonObject
@@ -248,22 +248,19 @@ class TableSpec:
 def table_spec(value: Json, place: Place) -> TableSpec | None:
     """Return the tables of a case list; None if it is a list of cases. Notes faults."""
     if isinstance(value, dict) and "from" in value:
-        warn_of_unknown_keys(value, _TABLE_KEYS, place)
-        size = _whole_number(value, "sample", place)
-        return TableSpec(tuple(_names(value["from"], place.at("from"))), size, _whole_number(value, "seed", place) or 0)
+        names = tuple(_names(value["from"], place.at("from")))
+        if len(value) == 1:
+            return TableSpec(names)
+        from pytest_agentv.cases.keys import Table as TableKeys  # noqa: PLC0415 - imports pydantic
+        from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
+
+        keys = read_part(TableKeys, {**value, "from": ""}, place)
+        return TableSpec(names) if keys is None else TableSpec(names, keys.sample, keys.seed or 0)
     if isinstance(value, str):
         return TableSpec(((value, place),)) if names_a_table(value) else None
     if isinstance(value, list) and all(isinstance(name, str) for name in value) and any(map(names_a_table, value)):
         return TableSpec(tuple(_names(value, place)))
     return None
-
-
-def _whole_number(mapping: Mapping[str, Json], key: str, place: Place) -> int | None:
-    number = number_at(mapping, key, place, "a whole number, 0 or more")
-    if number is not None and not number.is_integer():
-        place.at(key).expected("a whole number, 0 or more", mapping[key])
-        return None
-    return None if number is None else int(number)
 
 
 def _names(value: Json, place: Place) -> Iterator[tuple[str, Place]]:
@@ -341,21 +338,16 @@ class SuiteSource:
     cases_key: str | None
     """The key of the case list; None in a JSONL file."""
     target: str | None
-    threshold: float | None
     problems: tuple[Problem, ...]
     """Warnings about the file as a whole."""
-    refused: tuple[UnreadKey, ...] = ()
-    """Errors of each case: keys of the file that say what is asked or checked and that nobody reads."""
     foreign: UnreadKey | None = None
     """Says instead of all other errors of a case that its file is one of another tool."""
-    repeat: int | None = None
-    """How many answers its cases are judged by, unless they set it themselves."""
-    min_pass_rate: float | None = None
-    """The share of these answers that have to pass."""
     variables: JsonObject = field(default_factory=dict)
     """The `vars` of the file."""
     has_template: bool = False
     """Whether the rows of a table fill the template `case`. Otherwise they are complete cases."""
+    has_braces: bool = False
+    """Whether its texts hold braces of templates. False if no text of it does, or if Python code made its case."""
     is_asked: bool = True
     """Whether a target is asked. False if Python code already has the answer of its case."""
     hashed_id: Json = None

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic_core import PydanticCustomError
 
 from pytest_agentv.cases.references import LoadShared, Scope
+from pytest_agentv.cases.variables import Filled
 from pytest_agentv.files.kind_reader import known_keys, read_part
 from pytest_agentv.files.places import Place, RenamedPlace, misspelling
 from pytest_agentv.files.problems import did_you_mean
@@ -37,33 +38,44 @@ class _Written:
     place: Place
 
 
-def load_evaluators(scope: Scope, share: LoadShared | None = None) -> tuple[AnyEvaluator, ...]:
+def load_evaluators(
+    scope: Scope, share: LoadShared | None = None, beside: tuple[AnyEvaluator, ...] = ()
+) -> tuple[AnyEvaluator, ...]:
     """Check a list of evaluators and read their files.
 
     Leaves out invalid evaluators, and notes an error at the place of each. `share` finds those of other cases.
+    `beside` are other evaluators of the case, whose names are taken.
     Source: agentv-formats 6.1, 6.2; evaluation-2025-11, "User defines multiple evaluators in YAML".
     """
     if not isinstance(scope.value, list):
         hint = "put `- ` before its first key" if isinstance(scope.value, dict) else None
         scope.place.expected("a list of evaluators", scope.value, hint)
         return ()
-    evaluators: list[Any] = [evaluator for evaluator in _load_items(scope, share) if evaluator is not None]
-    taken = {each.name for each in evaluators}
+    evaluators = [(evaluator, name) for evaluator, name in _load_items(scope, share) if evaluator is not None]
+    taken = {*(each.name for each, _ in evaluators), *(each.label for each in beside)}
     named: list[AnyEvaluator] = []
-    for each in evaluators:
-        named.append(each.with_name_beside(taken))
+    for each, name in evaluators:
+        named.append(each.with_name_beside(taken, name))
         taken.add(named[-1].label)
     return tuple(named)
 
 
-def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator | None]:
-    """Yield the evaluators of a list. All its texts become one evaluator, in the place of the first text."""
+def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[tuple[Any, str | None]]:
+    """Yield the evaluators of a list, and the names of those with variables.
+
+    All texts of the list become one evaluator, in the place of the first text.
+    """
     texts = [index for index, item in enumerate(scope.value) if isinstance(item, str) and item.strip()]
     for index, item in enumerate(scope.value):
         if not isinstance(item, str):
             inner = scope.at(item, index)
             load = partial(load_evaluator, inner)
-            yield load() if share is None else share(item, scope.place, load)
+            found = load() if share is None else share(item, scope.place, load)
+            name: str | None = None
+            if found is not None and isinstance(item, Filled):
+                derive = partial(_written_name, item.written, inner, found)
+                name = derive() if share is None else share(item.written, scope.place, derive)
+            yield found, name
         elif not item.strip():
             scope.place.at(index).expected("a non-empty text", item)
         elif _names_kind(item.strip(), scope.place.at(index), scope.evaluators):
@@ -71,7 +83,17 @@ def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator
         elif index == texts[0]:
             # The judge weighs as much as one evaluator per text.
             keys = {"value": [scope.value[each] for each in texts], "weight": float(len(texts))}
-            yield read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
+            yield read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope), None
+
+
+def _written_name(written: JsonObject, scope: Scope, filled: Any) -> str:
+    """Return the name of an evaluator before its variables are filled in, so that all rows of a table have one name."""
+    place = Place(scope.place.source, scope.place.keys, [])
+    found: Any = load_evaluator(scope.replace(value=written, place=place))
+    if found is not None:
+        return str(found.derived_name())
+    value = written.get(kind_word(written, scope.evaluators) or "")  # a variable may stand for a number or a list
+    return str(filled.derived_name(value if isinstance(value, str) else ""))
 
 
 def _names_kind(text: str, place: Place, table: KindTable) -> bool:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, Combination, SuiteSource
-from pytest_agentv.cases.variables import UNFILLED, as_text, fill, has_template, raw_keys
-from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, Place, mapping_at
-from pytest_agentv.files.problems import Hint, Problem
+from pytest_agentv.cases.variables import as_text, fill, has_template
+from pytest_agentv.files.places import INPUT_KEYS, Place, mapping_at
+from pytest_agentv.files.problems import Problem
 from pytest_agentv.files.source import KeyPath
 from pytest_agentv.model.base import Json, JsonObject
-from pytest_agentv.model.kind_table import KindTable
 
 TARGET: Final = "target"
 PROMPT: Final = "prompt"
@@ -158,22 +157,13 @@ def _axis(key: str, values: Json, place: Place) -> Axis | None:
 
 # Files with `{{`: fills the variables that collection needs, and finds braces that stay as they are.
 
-_VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}|\$\{\{\s*[A-Z][A-Z0-9_]*\s*\}\}", re.ASCII)
-"""A variable of a case, or, with `$`, one of the environment as AgentV 4 reads it."""
-_FIRST_NAME: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)", re.ASCII)
 _REASONS: Final = ("skip", "xfail")
 """Keys for collection that a case has in place of those of its file. It has the others in addition."""
-_SHOWN_KEYS: Final = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS)
-_WRITE_CASE: Final = "write `case:` with id and input: columns are variables there"
 
 
-def with_braces(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
-    """Return a suite with its variables filled in as far as collection needs them, and with what stays unfilled.
-
-    `kinds` are the built-in evaluators. Others may have templates of their own.
-    """
-    filled = replace(suite, entries=tuple(_filled_entries(suite)))
-    return _with_unfilled_told(filled, kinds)
+def with_braces(suite: SuiteSource) -> SuiteSource:
+    """Return a suite with its variables filled in as far as collection needs them."""
+    return replace(suite, entries=tuple(_filled_entries(suite)), has_braces=True)
 
 
 def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
@@ -247,133 +237,3 @@ def _without_templates(entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
 
 def _plain(value: Json) -> Json:
     return [each for each in value if not _holds_template(each)] if isinstance(value, list) else None
-
-
-def _with_unfilled_told(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
-    """Return a suite that tells of braces in cases without variables.
-
-    It has one hint at the first `{{ word }}`. A row of a table that is a whole case has a fault if the evaluators of
-    its file name a column: `not-contains: "{{ answer }}"` would pass for any answer. Its own evaluators are data.
-    """
-    if suite.variables or suite.has_template:
-        return suite
-    of_file = tuple(_texts(_checks(suite.header), kinds, is_of_file=True))
-    is_in_cases = _VARIABLE.search(suite.source.text) is not None
-    entries: list[CaseEntry] = []
-    hint: Hint | None = None
-    for entry in suite.entries:
-        fault: Problem | None = None
-        if entry.fault is None and (entry.row is not None or hint is None):
-            for text in _unfilled(suite, entry, kinds, of_file, is_in_cases=is_in_cases):
-                fault = fault or _column_fault(suite, entry, text)
-                hint = hint or (None if fault else _hint(suite, entry, text))
-        entries.append(replace(entry, fault=fault) if fault else entry)
-    return replace(suite, entries=tuple(entries), problems=(*suite.problems, *([hint] if hint else [])))
-
-
-class _Text(NamedTuple):
-    """A text with `{{`, and its path in its case or file."""
-
-    keys: KeyPath
-    text: str
-    is_of_file: bool = False
-
-    @property
-    def is_check(self) -> bool:
-        return self.keys[0] not in _SHOWN_KEYS
-
-    def is_shared(self, entry: CaseEntry) -> bool:
-        """Whether the text is that of a file or its `defaults`, and not of the case itself."""
-        return self.is_of_file or any(self.keys[: len(known)] == known for known in entry.origins)
-
-    def place(self, suite: SuiteSource, entry: CaseEntry) -> Place:
-        row = entry.row.where if entry.row else None
-        around = suite.header_place([], row) if self.is_of_file else suite.case_place(entry, [])
-        return around.at(*self.keys)
-
-
-def _texts(value: JsonObject, kinds: KindTable, *, is_of_file: bool = False) -> Iterator[_Text]:
-    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own.
-
-    So may the evaluators of a project, and scripts, whose keys are left out.
-    """
-    lists = [(key,) for key in EVALUATOR_LIST_KEYS]
-    left: list[tuple[KeyPath, Json]] = [((), value)]
-    while left:
-        keys, item = left.pop()
-        if isinstance(item, str):
-            if "{{" in item:
-                yield _Text(keys, item, is_of_file)
-        elif isinstance(item, dict):
-            if keys[-2:-1] in lists:
-                word = item.get("type")
-                found = next(filter(None, map(kinds.find, item if word is None else (str(word),))), None)
-                if found is None or found[0] in ("code", "code_judge"):  # a project's own kind, or a script
-                    continue
-            raw = raw_keys(item, UNFILLED)
-            # The short forms are a prompt or a script, unless they are mappings.
-            shorts = ("llm_judge", "code_judge")
-            inner = ((key, each) for key, each in item.items() if key not in shorts or isinstance(each, dict))
-            left += reversed([((*keys, key), each) for key, each in inner if key not in raw])
-        elif isinstance(item, list):
-            left += reversed([((*keys, index), each) for index, each in enumerate(item)])
-
-
-def _checks(mapping: JsonObject) -> JsonObject:
-    """Return the lists of evaluators of a case or a file, at their keys."""
-    execution = mapping.get("execution")
-    within = _present(execution, EVALUATOR_LIST_KEYS) if isinstance(execution, dict) else {}
-    return {**({"execution": within} if within else {}), **_present(mapping, EVALUATOR_LIST_KEYS)}
-
-
-def _present(mapping: JsonObject, keys: Collection[str]) -> JsonObject:
-    return {key: mapping[key] for key in keys if mapping.get(key) is not None}
-
-
-def _unfilled(
-    suite: SuiteSource, entry: CaseEntry, kinds: KindTable, of_file: tuple[_Text, ...], *, is_in_cases: bool
-) -> Iterator[_Text]:
-    """Yield the texts of a case without variables, and those of its file's evaluators."""
-    may_hold = of_file or is_in_cases or entry.origins or entry.row is not None
-    if not may_hold or not isinstance(entry.value, dict) or suite.variables_of(entry) is not None:
-        return
-    value = entry.value
-    # The cells of a row are data: a data set may be about templates.
-    are_own = is_in_cases and entry.row is None
-    asked = {key: value[key] for key in _SHOWN_KEYS if key in value and (are_own or (key,) in entry.origins)}
-    checks = _checks(value)
-    if own := {**asked, **_present(value, ("rubrics",)), **checks}:
-        yield from _texts(own, kinds)
-    if not checks:
-        yield from of_file
-
-
-def _column_fault(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Problem | None:
-    """Return the fault of a file's evaluator that names a column of a row; None if this text does not."""
-    name = _column(entry, found) if found.is_check and found.is_shared(entry) else None
-    if name is None:
-        return None
-    place = found.place(suite, entry)
-    place.error(f"{{{{ {name} }}}} stays as it is, because the rows are whole cases", _WRITE_CASE)
-    return place.problems[-1]
-
-
-def _column(entry: CaseEntry, found: _Text) -> str | None:
-    """Return the first column of the entry's row that a text names."""
-    columns = {} if entry.row is None else entry.row.values
-    return next((name for name in _FIRST_NAME.findall(found.text) if name in columns), None)
-
-
-def _hint(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Hint | None:
-    word = _VARIABLE.search(found.text)
-    if word is None:
-        return None
-    place = found.place(suite, entry)
-    message = f"{word[0]} stays as it is"
-    if word[0].startswith("$"):
-        instead = "only targets files read variables of the environment"
-    else:
-        message += ", because the case has no variables"
-        is_column = found.is_shared(entry) and _column(entry, found)
-        instead = _WRITE_CASE if is_column else "`vars:` of the case or its file fill it in"
-    return Hint(place.path, place.line, place.key, message, instead, "warning")

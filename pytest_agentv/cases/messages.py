@@ -1,8 +1,7 @@
 """Reads and loads the messages of a case, the input and the expected ones."""
 
 import difflib
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -26,9 +25,6 @@ from pytest_agentv.model.messages import (
 
 _MISSPELT: Final = 0.85
 """From this ratio a role is a misspelling: "asistant" has 0.94, "customer", which is no "user", 0.67."""
-
-_USUAL_KEYS: Final = frozenset({"role", "content", "name"})
-_USUAL_ITEM_KEYS: Final = frozenset({"type", "value"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +53,14 @@ def _check_message(value: Json, place: Place) -> WrittenMessage | None:
     if not isinstance(value, dict):
         place.expected("a message: a mapping with role and content", value)
         return None
-    role = value.get("role")
-    if role not in ROLES:
-        hint = did_you_mean(role, ROLES) if isinstance(role, str) else None
-        place.at("role").expected(f"one of {', '.join(ROLES)}", role, hint)
+    from pytest_agentv.cases.keys import Message  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
+
+    message = read_part(Message, value, place)
+    if message is not None and message.content is None and not message.tool_calls:
+        place.error("the message has no content", misspelling("content", value, ("role", "content")))
         return None
-    content = value.get("content")
-    calls = value.get("tool_calls")
-    if isinstance(content, str | list | dict) or (content is None and isinstance(calls, list) and calls):
-        return WrittenMessage(role, value, place)
-    if "content" in value:
-        place.at("content").expected("a text, a list or a mapping", content)
-    else:
-        place.error("the message has no content", misspelling("content", value, ("role",)))
-    return None
+    return None if message is None else WrittenMessage(message.role, value, place)
 
 
 def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place) -> tuple[WrittenMessage, ...]:
@@ -105,8 +95,6 @@ def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
 
     The files are attached to the first message of the user.
     """
-    if first_key(written.value, INPUT_KEYS) is None:
-        written.missing(INPUT_KEYS, "a list of messages")
     messages = _messages(written, INPUT_KEYS, "user")
     own, of_file = written.value.get("input_files"), written.suite.header.get("input_files")
     if own is not None:
@@ -133,8 +121,8 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
         messages = (WrittenMessage(role, {"role": role, "content": value}, place),)
     else:
         messages = check_messages(value, place)
-    if not isinstance(value, str) and not all(map(_is_usual, messages)):
-        warn_of_unread(((each.value, each.place) for each in messages), is_asked=role == "user")
+    if not isinstance(value, str):
+        warn_of_unread(messages, is_asked=role == "user")
     return messages
 
 
@@ -149,16 +137,6 @@ def _is_message(value: JsonObject, default: Role) -> bool:
     if default == "user" or role in ROLES:
         return True
     return isinstance(role, str) and bool(difflib.get_close_matches(role.casefold(), ROLES, n=1, cutoff=_MISSPELT))
-
-
-def _is_usual(message: WrittenMessage) -> bool:
-    """Whether a message and its items have no keys but those that nearly all have. Every case asks it."""
-    if not message.value.keys() <= _USUAL_KEYS:
-        return False
-    content = message.value.get("content")
-    if not isinstance(content, list):
-        return True
-    return all(not isinstance(item, dict) or item.keys() <= _USUAL_ITEM_KEYS for item in content)
 
 
 def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:
@@ -337,10 +315,6 @@ def reference_answer(expected: Sequence[JsonObject]) -> str:
 
 # Keys of messages and of their items that nothing reads.
 
-_MESSAGE_KEYS: Final = ("role", "content", "name")
-_RECORDED: Final = frozenset((*_MESSAGE_KEYS, "tool_calls", "tool_call_id", "timestamp", "metadata", "cache_control"))
-"""Keys of messages as agents report them (agentv-formats 5.0) and as APIs take them."""
-
 _ITEM_KEYS: Final = ("type", "value")
 _ITEM_TYPES: Final = ("text", "file", "image")
 _SAME_ITEM: Final = frozenset(
@@ -353,31 +327,19 @@ _SAME_ITEM: Final = frozenset(
 )
 """Keys that say the same to other tools: an item may be written for several of them."""
 
-_FILES: Final = re.compile(r"attach|file|image|picture|document", re.IGNORECASE)
 
-
-def warn_of_unread(messages: Iterable[tuple[JsonObject, Place]], *, is_asked: bool) -> None:
-    """Warn of the keys of a case's messages that are not read, once of each key."""
-    warned: set[tuple[str, str]] = set()
-    for message, place in messages:
-        for key in message:
-            if key not in _RECORDED and ("message", key) not in warned:
-                warned.add(("message", key))
-                is_file = _FILES.search(key) is not None
-                hint = "a file is an item of the `content`: {type: file, value: PATH}" if is_file else None
-                place.at(key).warn("unknown key", hint or did_you_mean(key, _MESSAGE_KEYS))
-        if is_asked and message.get("tool_calls") and ("message", "tool_calls") not in warned:
-            warned.add(("message", "tool_calls"))
+def warn_of_unread(messages: Iterable[WrittenMessage], *, is_asked: bool) -> None:
+    """Warn once of the tool calls of an input, and of each unknown key of an item."""
+    warned: set[str] = set()
+    for message in messages:
+        if is_asked and message.value.get("tool_calls") and "tool_calls" not in warned:
+            warned.add("tool_calls")
             what = "is not sent to the target; only the `content` of a message is"
-            place.at("tool_calls").warn(what, "write into it what was called, or leave the message out")
-        for key, where in _unread_of_items(message.get("content"), place.at("content")):
-            if ("item", key) not in warned:
-                warned.add(("item", key))
-                where.warn("unknown key", did_you_mean(key, _ITEM_KEYS))
-
-
-def _unread_of_items(content: Json, place: Place) -> Iterator[tuple[str, Place]]:
-    """Yield the unknown keys of the items. An item of another type has a warning of its own."""
-    for index, item in enumerate(content if isinstance(content, list) else ()):
-        if isinstance(item, dict) and item.get("type") in _ITEM_TYPES:
-            yield from ((key, place.at(index, key)) for key in item if key not in _SAME_ITEM)
+            message.place.at("tool_calls").warn(what, "write into it what was called, or leave the message out")
+        content = message.content
+        for index, item in enumerate(content if isinstance(content, list) else ()):
+            # an item of another type has a warning of its own
+            for key in item if isinstance(item, dict) and item.get("type") in _ITEM_TYPES else ():
+                if key not in _SAME_ITEM and key not in warned:
+                    warned.add(key)
+                    message.place.at("content", index, key).warn("unknown key", did_you_mean(key, _ITEM_KEYS))

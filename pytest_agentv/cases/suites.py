@@ -22,66 +22,23 @@ from pytest_agentv.cases.entries import (
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.files.places import (
     CASE_LIST_KEYS,
-    FILE_EXECUTION_KEYS,
     FOREIGN_KEYS,
-    HEADER_KEYS,
+    INSTEAD,
+    REFUSED,
     Layer,
     Place,
     evaluator_lists,
     first_key,
-    is_refused,
     mapping_at,
-    min_pass_rate_at,
-    repeat_at,
+    takes_place,
     text_at,
-    threshold_at,
-    warn_of_evaluator_word,
-    warn_of_unknown_keys,
-    warn_of_unread_lists,
-    warn_of_unread_twins,
     with_includes,
 )
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value, did_you_mean, with_problems
 from pytest_agentv.files.source import Source, read_jsonl, read_yaml
-from pytest_agentv.model.base import Json, JsonObject, counted
-from pytest_agentv.model.kind_table import KindTable
+from pytest_agentv.model.base import Json, JsonObject, mapping
 
 # The keys of an eval file that apply to all its cases.
-
-
-class Header(NamedTuple):
-    """The checked keys of the file that collection reads."""
-
-    dataset: str | None
-    target: str | None
-    threshold: float | None
-    repeat: int | None
-    min_pass_rate: float | None
-    shared: Shared
-
-
-def read_header(header: JsonObject, place: Place) -> Header:
-    """Return the keys at file level. Notes faults. Those of class `UnreadKey` are faults of its cases.
-
-    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
-    """
-    execution, execution_place = mapping_at(header, "execution", place), place.at("execution")
-    targets = (text_at(execution, "target", execution_place), text_at(header, "target", place))
-    thresholds = (threshold_at(header, place), threshold_at(execution, execution_place))
-    known = Header(
-        dataset=text_at(header, "dataset", place),
-        target=next(filter(None, targets), None),
-        threshold=next((threshold for threshold in thresholds if threshold is not None), None),
-        repeat=repeat_at(header, place),
-        min_pass_rate=min_pass_rate_at(header, place),
-        shared=Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place)),
-    )
-    warn_of_unknown_keys(header, HEADER_KEYS, place, is_refused)
-    warn_of_unknown_keys(execution, FILE_EXECUTION_KEYS, execution_place, is_refused)
-    warn_of_evaluator_word(header, place)
-    warn_of_unread_lists(header, place)
-    warn_of_unread_twins(header, place)
-    return known
 
 
 def _defaults(header: JsonObject, place: Place) -> Layer | None:
@@ -100,14 +57,12 @@ def _template(header: JsonObject, place: Place) -> Layer | None:
     return Layer(template, place.source, ("case",))
 
 
-_FOREIGN: Final = "this is a file of promptfoo or AgentV 5, which is not read"
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
 _TAGS: Final = ("{{", "{%", "{#")
 """The beginnings of what a template fills, runs and leaves out."""
 _OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
 """Keys of a file that are merged into its entries."""
-_NO_KINDS: Final = KindTable()
 
 
 class _Run(NamedTuple):
@@ -115,14 +70,12 @@ class _Run(NamedTuple):
 
     call: CallFunction
     targets: Sequence[str]
-    kinds: KindTable
 
 
 def read_suite(
     path: Path,
     call: CallFunction = no_functions,
     targets: Sequence[str] = (),
-    kinds: KindTable = _NO_KINDS,
 ) -> SuiteSource:
     """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar.
 
@@ -134,9 +87,9 @@ def read_suite(
     """
     path = Path(os.path.normpath(path.absolute()))
     if path.suffix == ".jsonl":
-        return _read_jsonl_suite(path, _Run(no_functions, targets, kinds))
+        return _read_jsonl_suite(path, _Run(no_functions, targets))
     if path.suffix in {".yaml", ".yml"}:
-        return _read_yaml_suite(path, _Run(call, targets, kinds))
+        return _read_yaml_suite(path, _Run(call, targets))
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
 
 
@@ -177,38 +130,31 @@ def _create_suite(
 ) -> SuiteSource:
     problems = list(dict.fromkeys([*source.warnings, *header_source.warnings]))
     place = Place(header_source, (), problems)
-    said = read_header(header, place)
-    refused = tuple(each for each in problems if isinstance(each, UnreadKey))
-    problems[:] = [each for each in problems if each not in refused]
-    hints = "; ".join(f"{each.key}: {each.hint}" for each in refused)
-    is_foreign = not header.keys().isdisjoint(FOREIGN_KEYS)
-    foreign = refused[0].replace(message=_FOREIGN, hint=hints) if is_foreign else None
+    dataset = text_at(header, "dataset", place)
+    shared = Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place))
+    foreign = _foreign(header, place)
     cases_place = Place(source, list_keys(cases_key), problems)
     cases = source.value if cases_key is None else source.value[cases_key]
     tables = table_spec(cases, cases_place)
     _raise_errors(problems)
-    entries = _create_entries(cases, cases_place, said.shared, tables, run.call)
+    entries = _create_entries(cases, cases_place, shared, tables, run.call)
     if foreign is not None and any(each.level == "error" for each in problems):  # it may name tests as file://…
         _raise_errors([foreign])
-    has_template = tables is not None and said.shared.template is not None
+    has_template = tables is not None and shared.template is not None
     entries = _combined(entries, header, (place, cases_place), run.targets, has_template=has_template)
     _raise_errors(problems)
     suite = SuiteSource(
         path=source.path,
-        dataset=said.dataset or source.path.stem,
+        dataset=dataset or source.path.stem,
         entries=entries,
         header={key: value for key, value in header.items() if key not in _OF_ENTRIES},
         source=source,
         header_source=header_source,
         cases_key=cases_key,
-        target=said.target,
-        threshold=said.threshold,
+        target=_target(header),
         problems=tuple(problems),
-        refused=refused,
         foreign=foreign,
-        repeat=said.repeat,
-        min_pass_rate=said.min_pass_rate,
-        variables=said.shared.variables,
+        variables=shared.variables,
         has_template=has_template,
     )
     for of_file, value in evaluator_lists(header)[:1]:
@@ -218,7 +164,37 @@ def _create_suite(
         return suite
     from pytest_agentv.cases.matrix import with_braces  # noqa: PLC0415 - few files have braces
 
-    return with_braces(suite, run.kinds)
+    return with_braces(suite)
+
+
+def _foreign(header: JsonObject, place: Place) -> UnreadKey | None:
+    """Return the error of all cases if the file is one of another tool."""
+    key = first_key(header, FOREIGN_KEYS)
+    if key is None:
+        return None
+    hints = "; ".join(f"{each}: {INSTEAD[each]}" for each in header if each in REFUSED)
+    where = place.at(key)
+    return UnreadKey(where.path, where.line, where.key, _of_other_tool(header), hints)
+
+
+def _of_other_tool(header: JsonObject) -> str:
+    """Return which tool a file with some of `FOREIGN_KEYS` belongs to, and which page shows the same here.
+
+    promptfoo writes keys such as `defaultTest`, and the ids of providers with colons: `openai:gpt-6-luna`.
+    """
+    providers = header.get("providers")
+    listed = providers if isinstance(providers, list) else [providers]
+    ids = [each.get("id", each) if isinstance(each, dict) else each for each in listed]
+    is_promptfoo = any(key != key.lower() for key in header) or any(":" in str(each) for each in ids)
+    tool, section = ("promptfoo", "from-promptfoo") if is_promptfoo else ("AgentV 5", "from-agentv-5")
+    return f"this is a file of {tool}, which is not read: docs/coming-from.md#{section} shows the same here"
+
+
+def _target(header: JsonObject) -> str | None:
+    """Return the target of a file. Wrong values are reported when its cases are loaded."""
+    execution = header.get("execution")
+    named = (execution.get("target") if isinstance(execution, dict) else None, header.get("target"))
+    return next((each.strip() for each in named if isinstance(each, str) and each.strip()), None)
 
 
 def _raise_errors(problems: list[Problem]) -> None:
@@ -268,7 +244,7 @@ def _combined(
     has_template: bool,
 ) -> tuple[CaseEntry, ...]:
     """Return the entries of all combinations of a file. `places` are those of the header and of the cases."""
-    execution = header.get("execution") or {}
+    execution = mapping(header.get("execution"))
     if not targets and header.get("matrix") is None and execution.get("targets") is None:
         return entries
     from pytest_agentv.cases import matrix  # noqa: PLC0415 - only for files with combinations
@@ -281,23 +257,13 @@ def _combined(
 
 
 def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
-    """Yield a warning if no case runs the evaluators of the file, or if a case seems to add its own to them."""
-    own: list[tuple[CaseEntry, tuple[str, ...]]] = []
-    for entry in suite.entries:
-        case = entry.value if isinstance(entry.value, dict) else {}
-        execution = case.get("execution")
-        if not isinstance(execution, dict) or execution.get("skip_defaults") is not True:
-            own += [(entry, keys) for keys, _ in evaluator_lists(case)[:1]]
-    added = [each for each in own if each[1][-1] != "evaluators"]
-    is_any_left = len(own) < len(suite.entries)
-    if added or (own and not is_any_left):
-        entry, keys = (added or own)[0]
-        place = suite.case_place(entry, []).at(*keys)
-        where = f"the list of {locate(place.path, place.line)} replaces it"
-        message = f"is not run for {len(own)} of {counted(len(suite.entries), 'case')}: {where}"
-        if_meant = "call that list `evaluators`" if is_any_left else "leave this one out"
-        hint = f"repeat the checks there, or {if_meant} if that is meant"
-        yield Problem(of_file.path, of_file.line, of_file.key, message, hint, "warning")
+    """Yield a warning if the evaluators of the file apply to no case."""
+    cases = [(entry, entry.value if isinstance(entry.value, dict) else {}) for entry in suite.entries]
+    if cases and all(takes_place(case) for _, case in cases):
+        message = "applies to no case: each has `skip_defaults`, or a list `evaluators`, which replaces this one"
+        yield Problem(
+            of_file.path, of_file.line, of_file.key, message, "call the lists of the cases `assert`", "warning"
+        )
 
 
 def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:
@@ -330,8 +296,11 @@ def _near_list_key(header: JsonObject) -> str:
     if isinstance(header.get("targets"), list):
         return " (with the key targets, this is a targets file: --agentv-targets names one)"
     if not header.keys().isdisjoint(FOREIGN_KEYS):
-        return f" ({_FOREIGN})"
-    unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
+        return f" ({_of_other_tool(header)})"
+    from pytest_agentv.cases.keys import Suite  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.files.kind_reader import known_keys  # noqa: PLC0415 - imports pydantic
+
+    unknown = (key for key in header if key not in known_keys(Suite) or key == "case")
     hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
 

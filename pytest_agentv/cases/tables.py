@@ -31,7 +31,7 @@ from pytest_agentv.cases.entries import (
 )
 from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, render
 from pytest_agentv.errors import AgentvError, FileError, SourceError, locate
-from pytest_agentv.files.places import CASE_LIST_KEYS, HEADER_KEYS, REFUSED, Layer, Place, column_fault
+from pytest_agentv.files.places import CASE_LIST_KEYS, Layer, Place, column_fault
 from pytest_agentv.files.problems import Problem, describe_value, near_file
 from pytest_agentv.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml, within_memory
 from pytest_agentv.model.base import Json, JsonObject, counted, require_readable
@@ -303,7 +303,7 @@ def read_yaml_rows(path: Path) -> list[Row]:
     table = Table(path, source=source, list_keys=keys)
     table.problems.extend(source.warnings)
     if isinstance(value, dict):
-        unread = [key for key in value if key in HEADER_KEYS - _OF_THE_FILE or key in REFUSED]
+        unread = [key for key in value if key not in _OF_THE_FILE and not key.startswith("x-")]
         if unread:
             message = f"{', '.join(unread)}: not read, because only the rows of this file are taken"
             hint = "write them into the file that names it"

@@ -21,6 +21,15 @@ ALL_VARIABLES: Final = "vars"
 
 _SHOWN_NAMES: Final = 8
 
+
+class Filled(dict[str, Json]):
+    """A mapping of a check with its variables filled in. It knows what was written, which names the check."""
+
+    def __init__(self, value: JsonObject, written: JsonObject) -> None:
+        super().__init__(value)
+        self.written = written
+
+
 Render: TypeAlias = Callable[[JsonObject], Json]
 """Fills one template. Raises `TemplateFault`."""
 
@@ -75,7 +84,7 @@ class Unfilled(NamedTuple):
     by_type: tuple[tuple[str, str], ...] = ()
     """Pairs of a type and a key. In a mapping with that `type`, the key stays unchanged."""
     marks_data: bool = False
-    """Whether mappings from variables become `Data`."""
+    """Whether mappings from variables become `Data`, and mappings with variables become `Filled`."""
 
 
 NOTHING: Final = Unfilled()
@@ -107,7 +116,9 @@ def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = 
         filled = {
             key: item if key in raw else fill(item, variables, place.at(key), unfilled) for key, item in value.items()
         }
-        return filled if any(filled[key] is not item for key, item in value.items()) else value
+        if all(filled[key] is item for key, item in value.items()):
+            return value
+        return Filled(filled, value) if unfilled.marks_data else filled
     if isinstance(value, list):
         items = [fill(item, variables, place.at(index), unfilled) for index, item in enumerate(value)]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value

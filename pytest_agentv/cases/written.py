@@ -1,38 +1,42 @@
 """A case as it is written in an eval file, its variables, its evaluators, and what it shares with other cases."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, SuiteSource
 from pytest_agentv.cases.references import LoadShared, References, Scope
-from pytest_agentv.cases.variables import IN_CHECKS, UNFILLED, TemplateFault, as_text, fill, has_template, render
+from pytest_agentv.cases.variables import (
+    IN_CHECKS,
+    UNFILLED,
+    TemplateFault,
+    as_text,
+    fill,
+    has_template,
+    raw_keys,
+    render,
+)
 from pytest_agentv.errors import locate
 from pytest_agentv.files.places import (
-    CASE_KEYS,
     EVALUATOR_LIST_KEYS,
-    EXECUTION_KEYS,
     EXPECTED_KEYS,
     INPUT_KEYS,
-    MARK_KEYS,
-    MEANT,
     OUTCOME_KEYS,
     Place,
-    check_reason,
+    evaluator_lists,
     first_key,
-    is_refused,
-    mark_fault,
-    warn_of_evaluator_word,
-    warn_of_unknown_keys,
-    warn_of_unread_lists,
-    warn_of_unread_twins,
+    takes_place,
 )
-from pytest_agentv.files.problems import Problem, near_word
+from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.options import UnknownKeys
+
+if TYPE_CHECKING:
+    from pytest_agentv.cases.keys import Suite
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators that a file sets for its cases, and their problems."""
@@ -66,7 +70,6 @@ class WrittenCase:
 
     suite: SuiteSource
     value: JsonObject
-    execution: JsonObject
     place: Place
     references: References
     context: LoadContext
@@ -82,31 +85,6 @@ class WrittenCase:
 
         return fill_value(value, self.variables, place, is_check=is_check)
 
-    def required_text(self, keys: tuple[str, ...], in_place_of: tuple[str, ...] = ()) -> str:
-        """Return the text of one of some synonymous keys. A key of `in_place_of` may replace it."""
-        key = first_key(self.value, keys) or keys[0]
-        value = self.value.get(key)
-        if isinstance(value, str) and value.strip():
-            return value
-        if key in self.value:
-            self.place.at(key).expected("a non-empty text", value, self.place.at(key).quotes(value))
-        else:
-            self.missing(keys, "a non-empty text", in_place_of)
-        return ""
-
-    def missing(self, keys: tuple[str, ...], what: str, in_place_of: tuple[str, ...] = ()) -> None:
-        """Note that a key is missing. If a misspelt key is the reason, only that is noted: it becomes an error."""
-        wanted = (*keys, *in_place_of)
-        unknown = (key for key in self.value if key not in CASE_KEYS)
-        slips = [self.place.at(key).key for key in unknown if (MEANT.get(key) or near_word(key, CASE_KEYS)) in wanted]
-        problems = self.place.problems
-        problems[:] = [each.replace(level="error") if each.key in slips else each for each in problems]
-        if slips:
-            return
-        is_named = keys[0] == "id" and isinstance(self.value.get("name"), str)
-        hint = "write `id` in place of `name`" if is_named else None
-        self.place.at(keys[0]).error(f"is missing: expected {what}", hint)
-
     def header_place(self, problems: list[Problem] | None = None) -> Place:
         """Return the place of the file's own keys for this case. By default, faults there belong to the case."""
         return self.suite.header_place(self.place.problems if problems is None else problems, self.place.source.row)
@@ -116,43 +94,44 @@ class WrittenCase:
         return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
 
 
-def check_keys(written: WrittenCase, header: JsonObject) -> None:
-    """Warn of unknown keys. Check the keys that only collection reads: those of the case and of its file, `header`."""
-    value, place = written.value, written.place
-    warn_of_unknown_keys(value, CASE_KEYS, place, is_refused)
-    if written.execution:
-        warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"), is_refused)
-    for key, instead in written.suite.without_effect.items():
-        if value.get(key):
-            place.at(key).warn("has no effect in a test", instead)
-    warn_of_evaluator_word(value, place)
-    warn_of_unread_lists(value, place)
-    warn_of_unread_twins(value, place)
-    for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS):
-        if len(value.keys() & synonyms) < 2:
-            continue
-        present = [key for key in synonyms if value.get(key) is not None]
-        for key in present[1:]:
-            place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
-    place.problems.extend(written.suite.refused)
-    if not (MARK_KEYS.isdisjoint(value) and MARK_KEYS.isdisjoint(header)):
-        _check_marks(value, place)
-        _check_marks(header, written.suite.header_place(place.problems))
+def note_twins(mapping: JsonObject, place: Place) -> None:
+    """Note a target, a threshold or a list of evaluators that is not read because there is another one.
+
+    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
+    """
+    lists = [(keys, value) for keys, value in evaluator_lists(mapping)]
+    for keys, value in lists[1:]:
+        if value != []:
+            place.at(*keys).unread(f"is not read, because {'.'.join(lists[0][0])!r} is there as well", _KEEP_ONE)
+    execution = mapping.get("execution")
+    if isinstance(execution, dict):
+        for key, unread, read in (
+            ("target", ("target",), "execution.target"),
+            ("threshold", ("execution", "threshold"), "threshold"),
+        ):
+            values = [
+                each.strip() if isinstance(each, str) else each for each in (mapping.get(key), execution.get(key))
+            ]
+            if all(each is not None and each != "" for each in values) and values[0] != values[1]:
+                place.at(*unread).unread(f"is not read, because {read!r} is there as well", _KEEP_ONE)
 
 
-def _check_marks(mapping: JsonObject, place: Place) -> None:
-    for key in ("marks", "fixtures", "tags"):
-        value = mapping.get(key)
-        names = [value] if value is None or isinstance(value, str) else value
-        if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
-            place.at(key).expected("a name or a list of names", value)
-        elif key == "marks":
-            for index, name in enumerate(names):
-                if name and (fault := mark_fault(name)):
-                    where = place.at(key, index) if isinstance(value, list) else place.at(key)
-                    where.error(f"{name!r} cannot mark a case", fault)
-    for key in ("skip", "xfail"):
-        check_reason(mapping, key, place)
+_KEEP_ONE: Final = "keep one of them"
+
+
+def read_header(suite: SuiteSource, context: LoadContext) -> tuple["Suite | None", tuple[Problem, ...]]:
+    """Return the keys of a file that apply to its cases, and their faults, which are faults of each case."""
+    from pytest_agentv.cases.keys import Suite  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
+
+    known = context.shared.setdefault("headers", {})
+    if suite.path not in known:
+        place = suite.header_place([])
+        keys = read_part(Suite, suite.header, place)
+        note_twins(suite.header, place)
+        known[suite.path] = keys, tuple(place.problems)
+    found: tuple[Suite | None, tuple[Problem, ...]] = known[suite.path]
+    return found
 
 
 # The evaluators of a case: its own, else those of its file.
@@ -161,8 +140,9 @@ _OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
 
 
 def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
-    """Return the evaluators of the case, else those of its file; None if there are none at all.
+    """Return the evaluators of the case and of its file; None if there are none at all.
 
+    Those of the file come behind a list called `assert`, or in place of a missing one, unless `skip_defaults` is true.
     Source: agentv-formats 1.6, 6.4.
     """
     value, place = written.value, written.place
@@ -171,22 +151,22 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
         from pytest_agentv.cases.evaluators import load_case_rubrics  # noqa: PLC0415 - imports pydantic
 
         rubrics = load_case_rubrics(written.scope(value, place))
-    own = _load_nearest(written, written.execution, value, place)
+    keys = next((keys for keys, _ in evaluator_lists(value)), None)
     # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
-    return rubrics + (_of_file(written) if own is None else own) or None
+    of_file = () if takes_place(value) else _of_file(written)
+    own = () if keys is None else _load_list(written, value, place, beside=of_file)
+    return rubrics + own + of_file or None
 
 
-def _load_nearest(
-    written: WrittenCase, execution: JsonObject, beside: JsonObject, place: Place
-) -> tuple[AnyEvaluator, ...] | None:
-    """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
-    for mapping, keys in ((execution, ("execution",)), (beside, ())):
-        key = first_key(mapping, EVALUATOR_LIST_KEYS)
-        if key is not None:
-            from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
+def _load_list(
+    written: WrittenCase, mapping: JsonObject, place: Place, beside: tuple[AnyEvaluator, ...] = ()
+) -> tuple[AnyEvaluator, ...]:
+    """Load the first list of evaluators of a case or a file. An empty list means the default judge."""
+    for keys, value in evaluator_lists(mapping)[:1]:
+        from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
 
-            return load_evaluators(written.scope(mapping[key], place.at(*keys, key)), written.share)
-    return None
+        return load_evaluators(written.scope(value, place.at(*keys)), written.share, beside)
+    return ()
 
 
 def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
@@ -197,8 +177,7 @@ def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
         place = written.header_place([])
         filled = written.fill(lists, place, is_check=True)
         is_alike = filled is lists and not place.problems  # a value of one case may be what cannot be filled in
-        specs = _load_nearest(written, filled.get("execution") or {}, filled, place)
-        found = specs or (), tuple(place.problems)
+        found = _load_list(written, filled, place), tuple(place.problems)
         if is_alike:  # evaluators with variables differ by case
             known[key] = found
     written.place.problems.extend(found[1])
@@ -282,6 +261,64 @@ def fill_value(value: Json, variables: JsonObject, place: Place, *, is_check: bo
     return fill(value, variables, place, IN_CHECKS if is_check else UNFILLED)
 
 
+_VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}|\$\{\{\s*[A-Z][A-Z0-9_]*\s*\}\}", re.ASCII)
+"""A variable of a case, or, with `$`, one of the environment as AgentV 4 reads it."""
+_FIRST_NAME: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)", re.ASCII)
+_WRITE_CASE: Final = "write `case:` with id and input: columns are variables there"
+
+
+def note_unfilled(written: WrittenCase, entry: CaseEntry) -> None:
+    """Note braces that stay as they are, because the case has no variables: once per file, as a hint.
+
+    Checks of a file, or of its `defaults`, that name a column of a row which is a whole case are errors:
+    `not-contains: "{{ answer }}"` would pass for any answer. A row's own values are data.
+    """
+    value, columns = written.value, {} if entry.row is None else entry.row.values
+    keys = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS, "rubrics", *_CHECKS)
+    own = {key: value[key] for key in keys if key in value and (entry.row is None or (key,) in entry.origins)}
+    of_file = {} if takes_place(value) else {key: each for key, each in written.suite.header.items() if key in _CHECKS}
+    told = written.context.shared.setdefault("unfilled", set())
+    for mapping, around in ((own, written.place), (of_file, written.header_place())):
+        for place, text in _texts_of(mapping, around, written.context.evaluators):
+            column = next((name for name in _FIRST_NAME.findall(text) if name in columns), None)
+            word = _VARIABLE.search(text)
+            if column is not None and place.keys[len(around.keys)] in ("rubrics", *_CHECKS):
+                place.error(f"{{{{ {column} }}}} stays as it is, because the rows are whole cases", _WRITE_CASE)
+            elif word is not None and written.suite.path not in told:
+                told.add(written.suite.path)
+                if word[0].startswith("$"):
+                    place.suggest(f"{word[0]} stays as it is", "only targets files read variables of the environment")
+                else:
+                    hint = _WRITE_CASE if column else "`vars:` of the case or its file fill it in"
+                    place.suggest(f"{word[0]} stays as it is, because the case has no variables", hint)
+
+
+def _texts_of(value: Json, place: Place, kinds: KindTable) -> Iterator[tuple[Place, str]]:
+    """Yield the texts with `{{`. Code, prompts of judges and evaluators of the project have templates of their own."""
+    if isinstance(value, str) and "{{" in value:
+        yield place, value
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if not (isinstance(item, dict) and _has_own_keys(item, kinds)):
+                yield from _texts_of(item, place.at(index), kinds)
+    elif isinstance(value, dict):
+        raw = raw_keys(value, UNFILLED)
+        for key, item in value.items():
+            if key not in raw and (key not in ("llm_judge", "code_judge") or isinstance(item, dict)):
+                yield from _texts_of(item, place.at(key), kinds)
+
+
+def _has_own_keys(check: JsonObject, kinds: KindTable) -> bool:
+    """Whether a mapping may be an evaluator of the project, or a script."""
+    word = check.get("type")
+    found = next(filter(None, map(kinds.find, check if word is None else (str(word),))), None)
+    kind: Any = None if found is None else kinds[found[0]]
+    return kind is not None and (kind.model_config.get("extra") == "allow" or not kind.__module__.startswith(_OURS))
+
+
+_OURS: Final = "pytest_agentv."
+
+
 # What several cases share: evaluators without variables, and the cases of several targets.
 
 Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
@@ -289,24 +326,22 @@ Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
 
 
 def written_evaluators(
-    entry: CaseEntry, variables: tuple[str, ...], known: Known, *, is_template: bool
+    entry: CaseEntry, header: JsonObject, variables: tuple[str, ...], known: Known, *, is_template: bool
 ) -> "WrittenEvaluators":
-    """Return the written evaluators that a case shares with others: those of a template or of `defaults`.
+    """Return the written evaluators that a case shares with others: those of a template, of `defaults` or of the file.
 
     Args:
         entry: The case.
+        header: The keys of its file.
         variables: The names of its variables.
         known: The evaluators of earlier cases.
         is_template: Whether the whole case comes from the template of a table.
     """
-    execution = entry.value.get("execution")
-    within = execution if isinstance(execution, dict) else {}
-    lists: list[tuple[tuple[str, ...], Json]] = []
-    for key in EVALUATOR_LIST_KEYS:
-        lists += ((key,), entry.value.get(key)), (("execution", key), within.get(key))
-    written = ((keys, each) for keys, each in lists if isinstance(each, list))
-    shared = (each for keys, each in written if is_template or keys in entry.origins or keys[:1] in entry.origins)
-    return WrittenEvaluators(frozenset(id(item) for each in shared for item in each), variables, known)
+    of_case = evaluator_lists(entry.value)
+    shared = [each for keys, each in of_case if is_template or keys in entry.origins or keys[:1] in entry.origins]
+    shared += [each for _, each in evaluator_lists(header)]
+    ids = frozenset(id(item) for each in shared if isinstance(each, list) for item in each)
+    return WrittenEvaluators(ids, variables, known)
 
 
 @dataclass(frozen=True, slots=True)

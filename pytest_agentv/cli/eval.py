@@ -172,14 +172,16 @@ def is_eval_by_itself(path: Path) -> bool:
 def is_eval_in_folder(path: Path, folder: Path) -> bool:
     """Whether a file in a given folder is an eval file, by the rules for a folder named `evals` (decisions 4)."""
     path, folder = path.absolute(), folder.absolute()
-    return is_eval_file(path, root=path.parent, is_named=False, globs=DEFAULT_EVAL_GLOBS, evals=folder)
+    return is_eval_file(path, root=Path.cwd(), is_named=False, globs=DEFAULT_EVAL_GLOBS, evals=folder)
 
 
 def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
     """Yield a warning for each file with cases in the given folders that does not run because of its name."""
-    for file in dict.fromkeys(file for pattern in patterns if Path(pattern).is_dir() for file in walk(Path(pattern))):
+    folders = (Path(pattern) for pattern in patterns if Path(pattern).is_dir())
+    files = {file: folder for folder in folders for file in walk(folder)}
+    for file, folder in files.items():
         path = Path(os.path.normpath(file.absolute()))
-        problem = left_out(path, root=path.parent, globs=DEFAULT_EVAL_GLOBS, is_in_evals=True)
+        problem = left_out(path, root=Path.cwd(), globs=DEFAULT_EVAL_GLOBS, evals=folder.absolute())
         if problem is not None:
             yield problem
 

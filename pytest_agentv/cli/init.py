@@ -1,6 +1,7 @@
 """`agentv init`: writes a project that runs at once, and workflows for CI services."""
 
 import argparse
+import os
 import re
 import shlex
 import sys
@@ -9,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.eval import ArgumentParser, UsageError, say
-from pytest_agentv.cli.schema import schema_files
+from pytest_agentv.cli.schema import schema_path
 from pytest_agentv.runtime.files import write_atomically
 
 EVAL_FILE: Final = """\
-# yaml-language-server: $schema=../.agentv/schemas/eval.schema.json
+# yaml-language-server: $schema=@EVAL_SCHEMA@
 # An example that runs at once: `pytest evals`, or `agentv eval evals`. Replace it by cases of your own.
 description: What the help desk has to know
 
@@ -52,7 +53,7 @@ evalcases:
 """
 
 TARGETS_FILE: Final = """\
-# yaml-language-server: $schema=../.agentv/schemas/targets.schema.json
+# yaml-language-server: $schema=@TARGETS_SCHEMA@
 # What is evaluated. Choose another target with `--agentv-target NAME`, or with `execution: {target: NAME}` in a case.
 targets:
   # A Python function, called in the pytest process.
@@ -317,7 +318,11 @@ def run(arguments: Sequence[str]) -> int:
     folder: Path = options.folder or options.path or Path()
     ini = _ini_file(folder)
     ci = {PATHS[options.ci]: workflow(options.ci, options.shards)}
-    files = {**PROJECT_FILES, **ci, **schema_files(), **({} if ini else {"pytest.ini": PYTEST_INI})}
+    schemas = {
+        f"@{kind.upper()}_SCHEMA@": _address(schema_path(kind), folder / "evals") for kind in ("eval", "targets")
+    }
+    project = {name: _filled(text, schemas) for name, text in PROJECT_FILES.items()}
+    files = {**project, **ci, **({} if ini else {"pytest.ini": PYTEST_INI})}
     present = [name for name in files if (folder / name).exists()]
     overwrites = options.force or (bool(present) and _may_overwrite(present))
     kept = () if overwrites else present
@@ -333,6 +338,14 @@ def run(arguments: Sequence[str]) -> int:
         say("".join(f"  {line}\n" for line in INI_SETTINGS.splitlines()))
     say(f"Run it: {shlex.join(['pytest', str(folder / 'evals')])}")
     return 0
+
+
+def _address(path: Path, folder: Path) -> str:
+    """Return how the files of a folder name a file: relative to it where both lie in the project, as in `.venv`."""
+    path, folder = path.resolve(), folder.resolve()
+    if path.is_relative_to(folder.parent):
+        return Path(os.path.relpath(path, folder)).as_posix()
+    return path.as_uri()
 
 
 def _create_parser() -> ArgumentParser:

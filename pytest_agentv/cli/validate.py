@@ -19,7 +19,7 @@ from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.cases.prompts import build_prompt
 from pytest_agentv.cases.references import load_guideline_patterns, read_config_file
 from pytest_agentv.cases.suites import dataset_fault, read_suite
-from pytest_agentv.cases.written import LoadContext
+from pytest_agentv.cases.written import LoadContext, read_header
 from pytest_agentv.cli.eval import ArgumentParser, find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, say
 from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
@@ -371,7 +371,7 @@ class Checker:
 
     def _check_suite(self, path: Path) -> None:
         try:
-            suite = read_suite(path, call_row_maker, kinds=EVALUATORS)
+            suite = read_suite(path, call_row_maker)
         except FileError as error:
             self._note(_problems_of(error, path))
             return
@@ -390,7 +390,9 @@ class Checker:
 
     def _load_cases(self, suite: SuiteSource) -> list[EvalCase]:
         context = self._context(suite.path.parent)
-        cases = []
+        cases: list[EvalCase] = []
+        if not suite.entries:  # else its faults are those of each case
+            self._note(read_header(suite, context)[1])
         for entry in suite.entries:
             try:
                 loaded = load_case(suite, entry, context)

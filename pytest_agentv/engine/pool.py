@@ -29,7 +29,7 @@ from pytest_agentv.model.cases import AnyEvaluator, Target
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked, masking
-from pytest_agentv.providers.base import RUN_VARIABLE, Adapter, BatchProvider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.python_calls import OwnCall
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.files import hold_folder
@@ -376,8 +376,6 @@ class FolderTargets:
 
     def _create(self, eval_dir: Path, target: Target) -> Adapter:
         variables = self.environment(eval_dir).variables
-        if target.settings.is_one_by_one and self._places.shared_folder is not None:
-            variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
         provider = create_provider(target, variables, self._options.timeout or None)
         warm_up = getattr(provider, "warm_up", None)
         if getattr(provider, "reads_environ", False):
@@ -559,7 +557,7 @@ class TargetPool:
             leaves_files=getattr(target.settings, "leaves_files", False),
         )
 
-    async def pace(self, eval_dir: Path, name: str) -> Pace:
+    def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
         file = self._folders.file(eval_dir)
         definition = file.find(name)

@@ -219,12 +219,13 @@ class RejudgedFile:
             raise self._fault("evaluators of this case look at files that its answer left: run it again")
         if result is None:
             raise self._fault("there is no answer of this case")
-        if result.repeat is not None:
-            if result.answers is None:
-                raise self._fault("it does not hold each answer of this case: --agentv-include-answers records them")
-            if job.answer >= len(result.answers):
-                raise self._fault(f"there is no answer {job.answer + 1} of this case")
-            result = EvalResult.from_plain({**result.to_plain(), "answers": None, **result.answers[job.answer]})
+        if result.repeat is not None and result.answers is None:
+            raise self._fault("it does not hold each answer of this case: --agentv-include-answers records them")
+        if job.answer >= len(result.answers or (result,)):
+            raise self._fault(f"there is no answer {job.answer + 1} of this case")
+        if result.answers is not None:  # what an answer lacks must not be that of the one that the result shows
+            case = {"eval_id": result.eval_id, "dataset": result.dataset, "target": result.target}
+            result = EvalResult.from_plain({**case, **result.answers[job.answer]})
         detail = result.error_detail
         if detail is not None and detail.stage in ("setup", "provider"):
             raise self._fault(f"there is no answer of this case: {result.error}")
@@ -232,12 +233,16 @@ class RejudgedFile:
         requests = {name: plain[name] for name in ("lm_provider_request", "agent_provider_request") if name in plain}
         if requests != request_field(asked):
             raise self._fault("what the case asks has changed since its answer: run it again")
-        if asked.is_agent and job.case.file_paths:
+        # Prompts of commands, and pictures, only name files: see `render_part`.
+        if (asked.is_agent and job.case.file_paths) or "<file: path=" in json.dumps(requests):
             raise self._fault("it does not tell what the files of this case held: run it again")
         messages = result.output_messages
         text = json.dumps([each.to_plain() for each in messages or ()])
         if "more characters)" in text or " are left out " in text:  # as store/writers.py cuts long conversations
             raise self._fault("it holds the messages of this answer only in part: run it again")
+        events = 0 if result.trace_summary is None else result.trace_summary.event_count
+        if result.trace is None and events != sum(len(each.tool_calls) for each in messages or ()):
+            raise self._fault("it does not hold the trace of this answer: --agentv-include-trace records it")
         metrics = result.execution_metrics or ExecutionMetrics()
         response = ProviderResponse(
             messages or (Message(role="assistant", content=result.candidate_answer),),

@@ -131,9 +131,10 @@ class Evaluator(Kind):
         value = getattr(self, self.short_key, None)
         return value if isinstance(value, str) else ""
 
-    def describe(self) -> str:
-        """Return the kind and what it checks: `not-contains: 30 days`."""
-        summary = beginning(" ".join(self.summary().split()), _NAME_LENGTH)
+    def describe(self, summary: str | None = None) -> str:
+        """Return the kind and what it checks: `not-contains: 30 days`. `summary` takes the place of `summary()`."""
+        text = self.summary() if summary is None else summary
+        summary = beginning(" ".join(text.split()), _NAME_LENGTH)
         return f"{NEGATION if self.negate is True else ''}{self.kind}" + (f": {summary}" if summary else "")
 
     def doubts(self, case: EvalCase) -> Iterable[str]:  # noqa: ARG002 - most kinds have none
@@ -148,15 +149,18 @@ class Evaluator(Kind):
         """
         return threshold if self.is_graded else 1.0
 
-    def with_name_beside(self, taken: Collection[str]) -> Self:
-        """Return the evaluator with a unique name.
+    def derived_name(self, summary: str | None = None) -> str:
+        """Return the kind, what it checks, and the part that it judges: `equals: 1 (a.b)`."""
+        return self.describe(summary) + (f" ({self.path})" if self.path else "")
+
+    def with_name_beside(self, taken: Collection[str], name: str | None = None) -> Self:
+        """Return the evaluator with a unique name: its own, else `name`, else the derived one.
 
         It is a copy if the evaluator already has another name in another case.
         """
         if self.name is not None:
             return self
-        where = f" ({self.path})" if self.path else ""
-        name = f"{self.describe()}{where}"
+        name = name or self.derived_name()
         numbered = (f"{name} ({number})" for number in itertools.count(2))
         name = name if name not in taken else next(each for each in numbered if each not in taken)
         if self._derived_name == name:

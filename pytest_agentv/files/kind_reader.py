@@ -77,7 +77,7 @@ def read_part(
     read = reader.validate(given)
     before = len(place.problems)
     for key in unknown:
-        reader.note_unknown((key,))
+        reader.note_unknown((key,), value[key])
     if read is None:  # a misspelt key comes first, because it is the reason why another key is missing
         place.problems[noted:] = [*place.problems[before:], *place.problems[noted:before]]
     for where, each in _parts(read, place) if read else ():
@@ -131,11 +131,12 @@ class _Reader(Generic[P]):
         if not others and rest != given:
             del self._place.problems[noted:]  # validators note these again
             read = self.validate(rest)
-        for where in unknown:
-            self.note_unknown(where)
+        for fault in faults:
+            if fault["type"] == _UNKNOWN:
+                self.note_unknown(fault["loc"], fault["input"])
         return read
 
-    def note_unknown(self, where: KeyPath) -> None:
+    def note_unknown(self, where: KeyPath, value: Json) -> None:
         """Note an unknown key. The class of a nested mapping decides which of its keys are known."""
         if where in self._told:
             return
@@ -148,7 +149,11 @@ class _Reader(Generic[P]):
             read = next((keys[0] for keys in spellings(owner).values() if key in keys), key)
             self._place.at(*where).unread(f"is not read, because it is another word for {read!r}", "keep one of them")
             return
-        self._place.at(*where).unread("unknown key", owner.hints.get(key) or did_you_mean(key, known))
+        level, hint = owner.level_of(key, value), owner.hint_for(key) or did_you_mean(key, known)
+        if level == "error":
+            self._place.at(*where).unread("unknown key", hint)
+        elif level == "warning":
+            self._place.at(*where).warn("unknown key", hint)
 
     def _note(self, fault: ErrorDetails) -> None:
         if fault["type"] != "missing":
@@ -164,7 +169,8 @@ class _Reader(Generic[P]):
         near = misspelt_key(str(key), mapping, self._known, () if above else spellings(self._part).get(str(key), ()))
         if near is not None:
             self._told.add((*above, near))
-        hint = None if near is None else f"is {near!r} a misspelling of it?"
+        field = None if above else self._part.model_fields.get(str(key))
+        hint = field.description if near is None and field else near and f"is {near!r} a misspelling of it?"
         self._place.at(*fault["loc"]).error("is missing", hint)
 
 

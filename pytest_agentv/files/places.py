@@ -4,8 +4,7 @@ import difflib
 import importlib.util
 import os
 import re
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -26,7 +25,6 @@ from pytest_agentv.files.problems import (
 )
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject, format_number, is_number
-from pytest_agentv.model.options import MAX_REPEAT
 
 _MISSPELT: Final = 0.75
 """Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""
@@ -141,27 +139,11 @@ def text_at(mapping: JsonObject, key: str, place: Place) -> str | None:
     return None
 
 
-def number_at(
-    mapping: JsonObject, key: str, place: Place, what: str = "a number, 0 or more", most: float = sys.float_info.max
-) -> float | None:
-    """Return the number under a key; None if it is missing. Notes an error below 0 or above `most`."""
-    value = mapping.get(key)
-    if value is None:
-        return None
-    if not is_number(value) or not 0 <= value <= most:
-        place.at(key).expected(what, value)
-        return None
-    return float(value)
-
-
-def warn_of_unknown_keys(
-    mapping: JsonObject, known: Collection[str], place: Place, is_refused: Callable[..., bool] = lambda *_: False
-) -> None:
-    """Warn of unknown keys. Those that are refused are noted by `Place.unread`."""
-    for key, value in mapping.items():
+def warn_of_unknown_keys(mapping: JsonObject, known: Collection[str], place: Place) -> None:
+    """Warn of unknown keys."""
+    for key in mapping:
         if key not in known:
-            note = place.at(key).unread if is_refused(key, value) else place.at(key).warn
-            note("unknown key", instead_of_key(key) or did_you_mean(key, known))
+            place.at(key).warn("unknown key", did_you_mean(key, known))
 
 
 def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
@@ -183,12 +165,12 @@ def misspelt_key(
 
 # The keys of eval files with their synonyms, and checks that files and cases share (agentv-formats 1.2, 1.3).
 
-CASE_LIST_KEYS: Final = ("evalcases", "eval_cases", "cases", "tests")
+CASE_LIST_KEYS: Final = ("cases", "tests", "evalcases", "eval_cases")
 INCLUDE: Final = "include"
-OUTCOME_KEYS: Final = ("expected_outcome", "outcome", "criteria")
-INPUT_KEYS: Final = ("input_messages", "input")
-EXPECTED_KEYS: Final = ("expected_messages", "expected_output")
-EVALUATOR_LIST_KEYS: Final = ("evaluators", "assertions", "assert")
+OUTCOME_KEYS: Final = ("criteria", "expected_outcome", "outcome")
+INPUT_KEYS: Final = ("input", "input_messages")
+EXPECTED_KEYS: Final = ("expected", "expected_output", "expected_messages")
+EVALUATOR_LIST_KEYS: Final = ("assert", "assertions", "evaluators")
 LEGACY_EVALUATOR_KEYS: Final = ("evaluator", "grader")
 
 MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
@@ -218,22 +200,6 @@ _MARKS_WITH_ARGUMENTS: Final[Mapping[str, str]] = {
 `skipif` would skip every case, and `timeout` would crash.
 """
 
-EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
-FILE_EXECUTION_KEYS: Final = (*EXECUTION_KEYS, "targets")
-_SHARED_KEYS: Final = (
-    *("execution", "target", "threshold", "description", "tags", "metadata", "marks", "skip", "xfail", "fixtures"),
-    *("vars", "input_files", "repeat", "min_pass_rate"),
-    *EVALUATOR_LIST_KEYS,
-    *LEGACY_EVALUATOR_KEYS,
-)
-HEADER_KEYS: Final = frozenset(
-    (
-        *("$schema", "name", "version", "author", "license", "dataset", INCLUDE, "defaults", "case", "matrix"),
-        *CASE_LIST_KEYS,
-        *_SHARED_KEYS,
-    )
-)
-"""At file level, or in the sidecar of a JSONL file."""
 _UNTURNED: Final = "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part"
 REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -249,8 +215,9 @@ REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("evaluate_options", "evaluateOptions"), "write `repeat`, or give --agentv-workers, --agentv-timeout"
     ),
-    **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `evaluators`, with an s"),
+    **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `assert`"),
     "extensions": "write a fixture, or a hook in conftest.py",
+    **dict.fromkeys(("nunjucks_filters", "nunjucksFilters"), "templates have the filters of Jinja2"),
     "input": "write it in the cases, or under `defaults`",
     "options": f"`repeat` is a key of the case itself; {_UNTURNED}",
     "preprocessors": _UNTURNED,
@@ -264,44 +231,6 @@ REFUSED: Final[Mapping[str, str]] = {
 """Keys that say what is asked or checked and that nobody reads, with what to write instead: errors of the case."""
 FOREIGN_KEYS: Final = ("prompts", "providers")
 """The keys by which a file of promptfoo or AgentV 5 is told."""
-CASE_KEYS: Final = frozenset(
-    (
-        *("id", "conversation_id", "group", "required", "rubrics", "note", "question", "reference_answer"),
-        *OUTCOME_KEYS,
-        *INPUT_KEYS,
-        *EXPECTED_KEYS,
-        *_SHARED_KEYS,
-    )
-)
-
-
-def threshold_at(mapping: JsonObject, place: Place) -> float | None:
-    """Return the threshold in a mapping. Notes an error if it is outside 0 to 1."""
-    return number_at(mapping, "threshold", place, "a number from 0 to 1", most=1)
-
-
-def repeat_at(mapping: JsonObject, place: Place) -> int | None:
-    """Return how many answers a mapping asks for. Notes an error unless it is 1 to 100."""
-    value = mapping.get("repeat")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_REPEAT:
-        place.at("repeat").expected(f"a whole number from 1 to {MAX_REPEAT}", value)
-        return None
-    return value
-
-
-def min_pass_rate_at(mapping: JsonObject, place: Place) -> float | None:
-    """Return the share of answers that have to pass. Notes an error if it is outside 0 to 1."""
-    return number_at(mapping, "min_pass_rate", place, "a number from 0 to 1, such as 0.8 for 4 of 5", most=1)
-
-
-def flag_at(mapping: JsonObject, key: str, place: Place) -> bool:
-    """Return whether a key is true. Notes an error unless it is true or false."""
-    value = mapping.get(key)
-    if not isinstance(value, bool | None):
-        place.at(key).expected("true or false", value)
-    return value is True
 
 
 def is_reason(value: Json) -> bool:
@@ -332,69 +261,33 @@ def _has_pytest_timeout() -> bool:
     return importlib.util.find_spec("pytest_timeout") is not None
 
 
-def check_reason(mapping: JsonObject, key: str, place: Place) -> None:
-    """Note an error for a value of `skip` or `xfail` that is neither a reason nor true or false."""
-    value = mapping.get(key)
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word in NO_REASONS or not isinstance(value, str | bool | None):
-        hint = NO_REASONS.get(word)
-        place.at(key).expected("a reason (a text), or true", value, hint and hint.format(key))
-
-
 def is_refused(key: str, value: Json) -> bool:
-    """Whether a key that nobody reads is an error. `options` may be data of a case, and an evaluator is a word."""
-    if key in LEGACY_EVALUATOR_KEYS:
-        return isinstance(value, list | dict)
-    return key in REFUSED and (key != "options" or (isinstance(value, dict) and "transform" in value))
+    """Whether a key that nobody reads says what is asked or checked. `options` may be data of a case."""
+    return key in MEANT or (key in REFUSED and (key != "options" or (isinstance(value, dict) and "transform" in value)))
 
 
-def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:
-    """Warn about an `evaluator: WORD` other than `llm_judge`. The default judge judges then, as in AgentV."""
-    key = first_key(mapping, LEGACY_EVALUATOR_KEYS)
-    if key is not None and is_refused(key, mapping[key]):
-        place.at(key).unread(f"expected a word, got {describe_value(mapping[key])}", REFUSED[key])
-    elif key is not None and mapping[key] != "llm_judge":
-        place.at(key).warn(
-            f"expected 'llm_judge', got {describe_value(mapping[key])}; falling back to the default judge",
-            "other kinds go into a list under `evaluators:`",
-        )
+_LIST_PLACES: Final = frozenset(("execution", *EVALUATOR_LIST_KEYS))
 
 
 def evaluator_lists(mapping: JsonObject) -> list[tuple[tuple[str, ...], Json]]:
     """Return the lists of evaluators of a file or a case, with their keys. The first is read."""
+    found: list[tuple[tuple[str, ...], Json]] = []
+    if _LIST_PLACES.isdisjoint(mapping):  # as most cases of a file with checks
+        return found
     execution = mapping.get("execution")
-    places = ((("execution",), execution if isinstance(execution, dict) else {}), ((), mapping))
-    return [((*at, key), each[key]) for at, each in places for key in EVALUATOR_LIST_KEYS if each.get(key) is not None]
+    for at, each in ((("execution",), execution if isinstance(execution, dict) else {}), ((), mapping)):
+        keys = filter(None, (first_key(each, EVALUATOR_LIST_KEYS[:2]), first_key(each, EVALUATOR_LIST_KEYS[2:])))
+        found += (((*at, key), each[key]) for key in keys)
+    return found
 
 
-def warn_of_unread_lists(mapping: JsonObject, place: Place) -> None:
-    """Warn about lists of evaluators that are not read because there is another one. That of `execution` wins."""
-    found = evaluator_lists(mapping)
-    for keys, value in found[1:]:
-        if value != []:
-            place.at(*keys).warn(f"is not read, because {'.'.join(found[0][0])!r} is there as well")
-
-
-def warn_of_unread_twins(mapping: JsonObject, place: Place) -> None:
-    """Warn about a target or a threshold that is not read because there is another one, unless both are equal.
-
-    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
-    """
-    execution = mapping.get("execution")
-    if not isinstance(execution, dict):
-        return
-    for key, unread, read in (
-        ("target", ("target",), "execution.target"),
-        ("threshold", ("execution", "threshold"), "threshold"),
-    ):
-        values = _given(mapping.get(key)), _given(execution.get(key))
-        if None not in values and values[0] != values[1]:
-            place.at(*unread).warn(f"is not read, because {read!r} is there as well")
-
-
-def _given(value: Json) -> Json:
-    """Return the value of a key; None if it is blank."""
-    return value.strip() or None if isinstance(value, str) else value
+def takes_place(case: JsonObject) -> bool:
+    """Whether the evaluators of a file do not apply to a case: it skips them, or its own are called `evaluators`."""
+    execution = case.get("execution")
+    within = execution if isinstance(execution, dict) else {}
+    if case.get("skip_defaults") is True or within.get("skip_defaults") is True:
+        return True
+    return any(keys[-1] == "evaluators" for keys, _ in evaluator_lists(case)[:1])
 
 
 # Replacements for the keys and names of other tools.
@@ -404,13 +297,13 @@ _CONTEXTS: Final = "no check reads the ideal context: as a variable under `vars`
 
 INSTEAD: Final[Mapping[str, str]] = {
     **REFUSED,
-    "actual_output": "the target gives the answer; the ideal one is `expected_output`",
-    "answer": "write the ideal answer as `expected_output`, or the variable under `vars`",
+    "actual_output": "the target gives the answer; the ideal one is `expected`",
+    "answer": "write the ideal answer as `expected`, or the variable under `vars`",
     "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
     "completion_time": "the answer is timed: write `latency` under `assert`",
-    "expectations": "write the ideal answer as `expected_output`, facts and guidelines as sentences under `assert`",
+    "expectations": "write the ideal answer as `expected`, facts and guidelines as sentences under `assert`",
     "expected_tools": "write `tool-called: search` under `assert`, or a `tool_trajectory`",
-    "ideal": "write `expected_output`",
+    "ideal": "write `expected`",
     "metrics": _CHECKED,
     "outputPath": "give --agentv-out",
     "prompt": "write `input`",
@@ -420,20 +313,16 @@ INSTEAD: Final[Mapping[str, str]] = {
     "reference_contexts": _CONTEXTS,
     "report_evaluators": "no check judges a whole run: options such as --agentv-min-rate and --agentv-baseline do",
     "retrieval_context": "the target reports what it looked up, as `retrieved_context`",
-    "scenarios": "write `matrix`, or a table: `evalcases: {from: cases.csv}`",
+    "scenarios": "write `matrix`, or a table: `cases: {from: cases.csv}`",
     "scorer": _CHECKED,
     "scorers": _CHECKED,
-    "skip_defaults": "the evaluators of a case replace those of its file",
     "solver": "a target asks the model: write it into targets.yaml",
     "testing_criteria": _CHECKED,
     "transform": REFUSED["preprocessors"],
 }
 """Keys of a file or a case."""
 
-MEANT: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("metrics", "scorer", "scorers"), "assert"),
-    **dict.fromkeys(("prompt", "query"), "input"),
-}
+MEANT: Final = frozenset(("metrics", "scorer", "scorers", "prompt", "query"))
 """Keys of a case that replace ours in other tools, so that ours is missing."""
 
 _CHECKS: Final = re.compile(r"__expected\d*")
@@ -594,7 +483,7 @@ def _read(source: Source, name: Json, line: int, chain: tuple[Path, ...]) -> Sou
 def _read_included(source: Source, chain: tuple[Path, ...]) -> tuple[JsonObject, Source]:
     cases = next((key for key in (*CASE_LIST_KEYS, "case") if key in source.value), None)
     if cases is not None:
-        message = f"{cases}: an included file holds no cases; name it under evalcases instead"
+        message = f"{cases}: an included file holds no cases; name it under `cases` instead"
         raise SourceError(source.path, message, source.line_of((cases,)))
     value, origin = with_includes(source, source.value, chain)
     return {key: item for key, item in value.items() if key not in _OF_ONE_FILE}, origin

@@ -8,7 +8,7 @@ lazily.
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, get_args
 
 from pydantic import (
     AliasChoices,
@@ -81,6 +81,16 @@ class Part(BaseModel):
 
     hints: ClassVar[Mapping[str, str]] = {}
     """What to write instead of some unknown keys."""
+
+    @classmethod
+    def hint_for(cls, key: str) -> str | None:
+        """Return what to write instead of an unknown key; None: what its name is near to."""
+        return cls.hints.get(key)
+
+    @classmethod
+    def level_of(cls, key: str, value: Any) -> Literal["error", "warning"] | None:  # noqa: ARG003 - for subclasses
+        """Return the level of an unknown key; None: it is free."""
+        return "error"
 
     def to_plain(self) -> dict[str, Any]:
         """Return what was given, for hashes; the values are as they are."""

@@ -42,7 +42,10 @@ DEFAULT_MARGIN: Final = 0.05
 DEFAULT_CONFIRM: Final = 10
 DEFAULT_KEEP_ANSWERS: Final = 30
 """Days."""
-DEFAULT_EVAL_GLOBS: Final = ("*.eval.yaml", "*.eval.yml", "*.eval.jsonl", "EVAL.yaml", "EVAL.yml", "*.EVAL.yaml")
+DEFAULT_EVAL_GLOBS: Final = (
+    *("*.eval.yaml", "*.eval.yml", "*.eval.jsonl"),
+    *("EVAL.yaml", "EVAL.yml", "*.EVAL.yaml", "*.EVAL.yml"),  # AgentV's spelling
+)
 DEFAULT_EXPLORATION_TOOLS: Final = (
     *("read", "grep", "glob", "search", "list"),
     *("Read", "Grep", "Glob", "WebSearch", "WebFetch"),

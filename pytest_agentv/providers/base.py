@@ -25,9 +25,6 @@ from pytest_agentv.model.messages import (
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.runtime.files import read_regular_file
 
-RUN_VARIABLE: Final = "AGENTV_RUN_ID"
-"""In the environment of some providers: what names the run, where it has several processes."""
-
 TRACE_LIMIT: Final = 64 * 2**20
 """Largest trace file in bytes."""
 

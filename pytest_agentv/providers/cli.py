@@ -7,19 +7,17 @@ import re
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from pytest_agentv.cases.prompts import PromptMode
-from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import Json, JsonObject, NoJsonConstantError, Record, format_number, strict_json
+from pytest_agentv.model.base import JsonObject, NoJsonConstantError, format_number, strict_json
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import Secret, masked
 from pytest_agentv.providers.api.base import HttpRequest, is_success, open_client, shown_url
@@ -33,8 +31,8 @@ from pytest_agentv.providers.base import (
     with_trace,
 )
 from pytest_agentv.providers.cli_template import (
+    KNOWN_PLACEHOLDER,
     LONGEST_ARGUMENT,
-    PLACEHOLDERS,
     CallValues,
     CommandTemplate,
     FilesFormat,
@@ -80,9 +78,6 @@ _LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessag
 class OutputError(ProviderError):
     """A command ended with exit code 0, but its output is no answer. Another call is not likely to give one."""
 
-    answers: Mapping[str, ProviderResponse] = {}
-    """What could be read of a batch, by the ids of its cases."""
-
 
 def parse_output(content: str) -> ProviderResponse:
     """Read the answer to one request. Output of any other shape is the text of the answer.
@@ -109,49 +104,42 @@ def _plain_text(content: str, *warnings: str) -> ProviderResponse:
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
     """Read the JSONL answers to many requests, in the order of `eval_ids`. Skips other ids.
 
-    A missing id gives a response with an `error`. Raises `OutputError` for an unusable line.
+    A missing id gives a response with an `error`. With an unusable line, all have one.
     """
     answers: dict[str, ProviderResponse] = {}
-    fault: OutputError | None = None
+    fault = None
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             try:
-                eval_id, response = _parse_record(line, number)
-            except OutputError as error:
-                fault = fault or error
-                continue
-            if eval_id in answers:
-                fault = fault or _batch_error(number, f"the id {eval_id!r} was there before")
-            answers[eval_id] = response
+                eval_id, response = _parse_record(line)
+                is_again = eval_id in answers
+                answers[eval_id] = response
+                if is_again:
+                    raise WireError(f"the id {eval_id!r} was there before")
+            except WireError as error:
+                fault = fault or f"CLI batch output, line {number}: {error}"
     if fault is not None:
-        fault.answers = answers
-        raise fault
+        found = [answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
+        return [response.replace(error=fault, error_kind="process") for response in found]
     return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
 
 
-def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
+def _parse_record(line: str) -> tuple[str, ProviderResponse]:
     try:
         data = strict_json(line)
     except ValueError as error:
-        raise _batch_error(number, f"not JSON: {error}") from None
+        raise WireError(f"not JSON: {error}") from None
     if not isinstance(data, dict):
-        raise _batch_error(number, "expected a JSON object")
+        raise WireError("expected a JSON object")
     eval_id = data.get("id")
     if not isinstance(eval_id, str) or not eval_id:
-        raise _batch_error(number, "expected a string 'id', the eval id it answers")
-    try:
-        response = parse_response(data)
-    except WireError as error:
-        raise _batch_error(number, str(error)) from None
+        raise WireError("expected a string 'id', the eval id it answers")
+    response = parse_response(data)
     if response.output_messages is not None:
         return eval_id, response
     said = f": {read_error_text(json.dumps({'error': data['error']}))}" if data.get("error") else ""
     reason = f"Batch output has neither 'text' nor 'output_messages' for id '{eval_id}'{said}"
     return eval_id, response.replace(error=reason, error_kind="no_answer")
-
-
-def _batch_error(number: int, reason: str) -> OutputError:
-    return OutputError(f"CLI batch output, line {number}: {reason}", "process")
 
 
 def _missing(eval_id: str) -> ProviderResponse:
@@ -162,60 +150,37 @@ def _missing(eval_id: str) -> ProviderResponse:
 def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
     """Read the answer to one request from a command that may have answered the whole batch again.
 
-    `batch_ids` are the ids of that batch. Raises `OutputError` if the command has answered some of them, but in an
-    unreadable way: then all answers together must not count as the answer to one.
+    `batch_ids` are the ids of that batch. If the output names one of them, it is read as the answers to a batch: all
+    answers together must not count as the answer to one.
     """
-    named = set(_named_ids(content)) & {eval_id, *batch_ids}
-    try:
-        [answer] = parse_batch_output(content, [eval_id])
-    except OutputError:
-        is_one = isinstance(_json_or_none(content), dict)
-        if named and not is_one:
-            raise
-        return parse_output(content) if eval_id in named or not named else _missing(eval_id)
-    if answer != _missing(eval_id) or "\n" in content.strip() or named:
-        return answer
-    return parse_output(content)
+    if {eval_id, *batch_ids}.isdisjoint(re.findall(r'"id"\s*:\s*"([^"]*)"', content)):
+        return parse_output(content)
+    [answer] = parse_batch_output(content, [eval_id])
+    return answer
 
 
-def _named_ids(content: str) -> Iterator[str]:
-    """Yield the ids of JSON objects in a list, in single lines, or in the whole content."""
-    whole = _json_or_none(content)
-    values = [*whole] if isinstance(whole, list) else [whole, *map(_json_or_none, content.split("\n"))]
-    for value in values:
-        if isinstance(value, dict) and isinstance(value.get("id"), str):
-            yield value["id"]
-
-
-def _json_or_none(text: str) -> Json:
-    try:
-        return strict_json(text)
-    except ValueError:
-        return None
-
-
-def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
-    """Raise if the command did not end well. Source: "Timeout and retries"."""
+def raise_for_failure(result: ProcessResult, limit: float | None, used: Mapping[str, str]) -> None:
+    """Raise if the command did not end well. `used` are the values in it. Source: "Timeout and retries"."""
+    if not (result.timed_out or result.overflowed or result.exit_code):
+        return
+    said = report_output(result)
     if result.timed_out:
         text = f"CLI provider timed out after {format_number(limit or 0)}s"
-        said = report_output(result)
         raise ProviderError(f"{text}: {said}" if said else text, "timeout")
     if result.overflowed:
         size = OUTPUT_LIMIT // 2**20
         raise ProviderError(f"CLI wrote more than {size} MiB and was stopped (exit code unknown)", "process")
-    if result.exit_code != 0:
-        said = report_output(result)
-        if said or result.exit_code < 0:
-            cause, newline, rest = (said or "CLI failed").partition("\n")
-            text = f"{cause} ({describe_exit(result.exit_code)}){newline}{rest}"
-        else:
-            text = f"CLI exited with code {result.exit_code}"
-        hint = _long_argument_hint(values) if result.exit_code == _CANNOT_EXECUTE else ""
-        raise ProviderError(text + hint, "process")
+    text = f"CLI exited with code {result.exit_code}"
+    if said or result.exit_code < 0:
+        cause, newline, rest = (said or "CLI failed").partition("\n")
+        text = f"{cause} ({describe_exit(result.exit_code)}){newline}{rest}"
+    if result.exit_code == _CANNOT_EXECUTE:
+        text += _long_argument_hint(used)
+    raise ProviderError(text, "process")
 
 
-def _long_argument_hint(values: Mapping[str, str]) -> str:
-    for name, value in values.items():
+def _long_argument_hint(used: Mapping[str, str]) -> str:
+    for name, value in used.items():
         size = len(value.encode("utf-8", "surrogateescape"))
         if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
             return (
@@ -227,28 +192,28 @@ def _long_argument_hint(values: Mapping[str, str]) -> str:
 
 def read_output(result: ProcessResult, path: Path | None) -> str:
     """Return what a successful command printed, or wrote to its output file. Raises `OutputError`."""
-    text, fault = (result.stdout.rstrip("\n"), result.stdout_fault) if path is None else _read_file(path, result)
-    what = "output" if path is None else "output file"
+    what, text, fault = "output", result.stdout.rstrip("\n"), result.stdout_fault
+    if path is not None:
+        try:
+            content = read_regular_file(path)
+        except OSError as error:
+            reason = error.strerror
+            if isinstance(error, FileNotFoundError):
+                reason = f"the command ended with exit code 0 but did not write it{_it_said(result)}"
+            raise OutputError(f"Failed to read output file '{path}': {reason}", "process") from error
+        what, fault = "output file", utf8_fault(content)
+        text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     if fault:
         raise OutputError(f"The {what} of the command is {fault}", "process")
     if not text.strip():
-        said = report_output(result)
-        reason = f"The command ended with exit code 0, but its {what} is empty"
-        raise OutputError(f"{reason}; it said: {said}" if said else reason, "no_answer")
+        reason = f"The command ended with exit code 0, but its {what} is empty{_it_said(result)}"
+        raise OutputError(reason, "no_answer")
     return text
 
 
-def _read_file(path: Path, result: ProcessResult) -> tuple[str, str | None]:
-    try:
-        content = read_regular_file(path)
-    except FileNotFoundError:
-        reason = "the command ended with exit code 0 but did not write it"
-        said = report_output(result)
-        text = f"Failed to read output file '{path}': {reason}"
-        raise OutputError(f"{text}; it said: {said}" if said else text, "process") from None
-    except OSError as error:
-        raise OutputError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
-    return content.decode("utf-8-sig", "replace").replace("\r\n", "\n"), utf8_fault(content)
+def _it_said(result: ProcessResult) -> str:
+    said = report_output(result)
+    return f"; it said: {said}" if said else ""
 
 
 def report_output(result: ProcessResult) -> str:
@@ -258,23 +223,11 @@ def report_output(result: ProcessResult) -> str:
     place.
     """
     said = masked(result.stderr.strip() or result.stdout.strip())
-    left_out = len(said) - _LONGEST_REPORT
-    lines = list(islice(_lines_with_words(said), 2))
-    shown = f"[… {left_out} characters left out] {said[-_LONGEST_REPORT:]}" if left_out > 0 else said
-    if len(lines) <= 1:
-        return shown
-    return f"{lines[0][:_LONGEST_LINE]}\n{shown}"
-
-
-def _lines_with_words(text: str) -> Iterator[str]:
-    """Yield the non-blank lines from the last one on. There may be millions."""
-    end = len(text)
-    while end >= 0:
-        start = text.rfind("\n", 0, end) + 1
-        line = text[start:end]
-        if re.search(r"\w", line):
-            yield line.strip()
-        end = start - 1
+    end = said[-_LONGEST_REPORT:]
+    left_out = len(said) - len(end)
+    shown = f"[… {left_out} characters left out] {end}" if left_out else end
+    lines = [line.strip() for line in end.split("\n") if re.search(r"\w", line)]
+    return f"{lines[-1][:_LONGEST_LINE]}\n{shown}" if len(lines) > 1 else shown
 
 
 def describe_exit(code: int) -> str:
@@ -291,11 +244,6 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_SECONDS: Final = 60.0
 """The default limit. Without one, a check that hangs would block the whole run."""
-
-_LONG_ANSWER: Final = 256 * 1024
-"""Characters; shorter answers are parsed on the event loop."""
-
-T = TypeVar("T")
 
 
 class HttpHealthcheck(Settings):
@@ -424,38 +372,32 @@ class CliProvider:
 
     def __init__(self, name: str, settings: Cli, environment: Mapping[str, str], is_batched: bool = False) -> None:
         self._name = name
-        self._batch_ids: set[str] | None = set() if is_batched else None  # the cases that were sent in one call
         self._settings = settings
-        self._command = Command(
-            target=name,
-            template=settings.command_template,
-            stdin=settings.stdin,
-            cwd=settings.cwd or str(Path.cwd()),
-            environment={**environment, **{key: reveal(value) for key, value in settings.env.items()}},
-            is_verbose=settings.verbose,
-            keeps_files=settings.keep_temp_files,
-        )
+        self._environment = {**environment, **{key: reveal(value) for key, value in settings.env.items()}}
+        self._cwd = settings.cwd or str(Path.cwd())
+        self._batch_ids: set[str] | None = set() if is_batched else None  # the cases that were sent in one call
+        self._has_output_file = "{OUTPUT_FILE}" in settings.command_template
+        self._has_prompt_file = "{PROMPT_FILE}" in settings.command_template + (settings.stdin or "")
 
     async def check(self) -> None:
         if self._settings.healthcheck is not None:
             await run_healthcheck(
                 self._settings.healthcheck,
                 target_name=self._name,
-                environment=self._command.environment,
+                environment=self._environment,
                 timeout_seconds=self._settings.timeout_seconds,
             )
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        def parse(content: str) -> list[ProviderResponse]:
+            if self._batch_ids is None:
+                return [parse_output(content)]
+            return [parse_one_of_batch(content, request.eval_id, self._batch_ids)]
+
         with self._folder(request.eval_id) as folder:
             values = request_values(request, self._settings.files_format, folder / "output.json")
-            limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
-            run = await self._command.run(values, limit)
-            content, ids = run.content, self._batch_ids
-            response = await _beside_the_loop(
-                content,
-                lambda: parse_output(content) if ids is None else parse_one_of_batch(content, request.eval_id, ids),
-            )
-            return await self._complete(response, run, run.duration_ms)
+            (response,) = await self._run(values, request.timeout_seconds, parse)
+            return response
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Run the command once for all requests. It writes a JSON line with an `id` for each."""
@@ -465,114 +407,71 @@ class CliProvider:
         with self._folder("batch") as folder:
             output_file = folder / "output.jsonl"
             values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
-            limit = shortest(self._settings.timeout_seconds, total_seconds(requests))
             try:
-                run = await self._command.run(values, limit)
-                responses = await _beside_the_loop(run.content, lambda: parse_batch_output(run.content, eval_ids))
+                return await self._run(
+                    values, total_seconds(requests), lambda content: parse_batch_output(content, eval_ids)
+                )
             except OutputError as error:
-                found = [error.answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
-                return [each.replace(error=str(error), error_kind=error.kind) for each in found]
-            share = round(run.duration_ms / max(1, len(requests)))
-            return [await self._complete(response, run, share) for response in responses]
+                return [ProviderResponse(error=str(error), error_kind=error.kind) for _ in requests]
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""
 
     def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
+        """Create the folder of a call. It stays if its files are kept for debugging."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", eval_id)[:40]
-        return temporary_folder(f"agentv-{name}-", keep=self._command.leaves_files)
+        keep = self._settings.keep_temp_files and (self._has_output_file or self._has_prompt_file)
+        return temporary_folder(f"agentv-{name}-", keep=keep)
 
-    async def _complete(self, response: ProviderResponse, run: "CommandRun", duration_ms: float) -> ProviderResponse:
-        """Add what the run knows. Reads the trace now, because the command may have written it into its own folder."""
-        took = duration_ms if response.duration_ms is None else response.duration_ms
-        response = response.replace(duration_ms=took, raw=run.raw)
-        if response.trace_ref is None:
-            return response
-        found = response.replace(trace_ref=str(Path(self._command.cwd, response.trace_ref)))
-        return await run_in_thread(lambda: with_trace(found), "agentv-trace")
-
-
-async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:
-    """Parse a long answer in a thread, so that other cases go on meanwhile."""
-    return parse() if len(content) <= _LONG_ANSWER else await run_in_thread(parse, "agentv-parse")
-
-
-@dataclass(frozen=True, slots=True)
-class CommandRun(Record):
-    """A command that ended well, and its answer."""
-
-    content: str
-    raw: JsonObject
-    duration_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Command(Record):
-    """A command line with placeholders, and how to run it."""
-
-    target: str
-    template: str
-    stdin: str | None
-    cwd: str
-    environment: Mapping[str, str] = field(repr=False)
-    is_verbose: bool
-    keeps_files: bool
-
-    @property
-    def leaves_files(self) -> bool:
-        """Whether the folder of a call stays, because its files are kept for debugging."""
-        return self.keeps_files and (self._has_output_file or self._has_prompt_file)
-
-    async def run(self, call: CallValues, limit: float | None) -> CommandRun:
-        """Run the command once, for at most `limit` seconds. Raises `ProviderError`."""
-        result, command, duration_ms = await self._run(call, limit)
-        values = call.for_shell()
-        used = {name: values[name] for name in PLACEHOLDERS if f"{{{name}}}" in self.template}
-        raise_for_failure(result, limit, used)
-        raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
-        if not self._has_output_file:
-            return CommandRun(read_output(result, None), raw, duration_ms)
-        if self.keeps_files:
-            raw["output_file"] = str(call.output_file)
-        # in a thread: a file on a network may block, and other cases must not wait
-        content = await run_in_thread(lambda: read_output(result, call.output_file), "agentv-read")
-        return CommandRun(content, raw, duration_ms)
-
-    async def _run(self, call: CallValues, limit: float | None) -> tuple[ProcessResult, str, float]:
-        command = render_command(self.template, call.for_shell())
+    async def _run(
+        self, values: CallValues, limit: float | None, parse: Callable[[str], list[ProviderResponse]]
+    ) -> list[ProviderResponse]:
+        """Run the command once, for at most `limit` seconds, and read its output. Raises `ProviderError`."""
+        settings, words, limit = self._settings, values.for_shell(), shortest(self._settings.timeout_seconds, limit)
+        command = render_command(settings.command_template, words)
         if self._has_prompt_file:
-            call.prompt_file.write_text(clean(call.prompt), "utf-8", newline="")
+            values.prompt_file.write_text(clean(values.prompt), "utf-8", newline="")
         stdin = None
-        if self.stdin is not None:
-            stdin = render_command(self.stdin, call.as_texts()).encode("utf-8", "surrogateescape")
-        self._log("target %s: running %s", self.target, command)
+        if settings.stdin is not None:
+            stdin = render_command(settings.stdin, values.as_texts()).encode("utf-8", "surrogateescape")
+        self._log("target %s: running %s", self._name, command)
         started = time.perf_counter()
         try:
             result = await run_process(
-                shell_argv(command, call.output_file.parent),
-                cwd=self.cwd,
-                env=with_prompt(self.environment, call.prompt),
+                shell_argv(command, values.output_file.parent),
+                cwd=self._cwd,
+                env=with_prompt(self._environment, values.prompt),
                 stdin=stdin,
                 timeout_seconds=limit,
             )
         except ProcessStartError as error:
             raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
         duration_ms = round((time.perf_counter() - started) * 1000)
-        self._log("target %s: exit code %d after %d ms", self.target, result.exit_code, duration_ms)
+        self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
-            self._log("target %s: stderr: %s", self.target, result.stderr.rstrip())
-        return result, command, duration_ms
+            self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
+        raise_for_failure(
+            result, limit, {name: words[name] for name in KNOWN_PLACEHOLDER.findall(settings.command_template)}
+        )
+        raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
+        if self._has_output_file and settings.keep_temp_files:
+            raw["output_file"] = str(values.output_file)
 
-    @property
-    def _has_output_file(self) -> bool:
-        return "{OUTPUT_FILE}" in self.template
+        def read() -> list[ProviderResponse]:
+            responses = parse(read_output(result, values.output_file if self._has_output_file else None))
+            return [self._complete(response, raw, round(duration_ms / len(responses))) for response in responses]
 
-    @property
-    def _has_prompt_file(self) -> bool:
-        return "{PROMPT_FILE}" in self.template + (self.stdin or "")
+        # in a thread: a file on a network may block and a long answer takes time, and other cases must not wait
+        return await run_in_thread(read, "agentv-read")
+
+    def _complete(self, response: ProviderResponse, raw: JsonObject, duration_ms: float) -> ProviderResponse:
+        """Add what the run knows. Reads the trace now, because the command may have written it into its own folder."""
+        took = duration_ms if response.duration_ms is None else response.duration_ms
+        place = None if response.trace_ref is None else str(Path(self._cwd, response.trace_ref))
+        return with_trace(response.replace(duration_ms=took, raw=raw, trace_ref=place))
 
     def _log(self, message: str, *values: object) -> None:
-        level = logging.INFO if self.is_verbose else logging.DEBUG
+        level = logging.INFO if self._settings.verbose else logging.DEBUG
         if _LOGGER.isEnabledFor(level):
             _LOGGER.log(level, message, *(masked(value) if isinstance(value, str) else value for value in values))
 
@@ -595,14 +494,8 @@ async def run_healthcheck(
             await _probe_url(healthcheck.url, limit, environment)
         else:
             await _probe_command(healthcheck, environment, limit)
-    except _UnhealthyError as fault:
+    except ProviderError as fault:
         raise ProviderError(f"{kind} healthcheck failed for '{target_name}': {fault}", fault.kind) from fault
-
-
-class _UnhealthyError(Exception):
-    def __init__(self, reason: str, kind: ErrorKind) -> None:
-        super().__init__(reason)
-        self.kind: ErrorKind = kind
 
 
 async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> None:
@@ -613,13 +506,13 @@ async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> 
         async with asyncio.timeout(limit):
             reply = await client.exchange(HttpRequest("GET", url))
     except TimeoutError as error:
-        raise _UnhealthyError(f"{asked} did not answer within {format_number(limit)}s", "timeout") from error
+        raise ProviderError(f"{asked} did not answer within {format_number(limit)}s", "timeout") from error
     except RequestError as error:
-        raise _UnhealthyError(error.failure.message, "network") from error
+        raise ProviderError(error.failure.message, "network") from error
     finally:
         await client.close()
     if not is_success(reply.status):
-        raise _UnhealthyError(f"{asked} answered {reply.status}, expected 2xx", "network")
+        raise ProviderError(f"{asked} answered {reply.status}, expected 2xx", "network")
 
 
 async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
@@ -630,10 +523,10 @@ async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[s
             ["/bin/sh", "-c", command], cwd=healthcheck.cwd or str(Path.cwd()), env=environment, timeout_seconds=limit
         )
     except ProcessStartError as error:
-        raise _UnhealthyError(str(error), "process") from error
+        raise ProviderError(str(error), "process") from error
     if result.timed_out:
-        raise _UnhealthyError(f"the command `{command}` timed out after {format_number(limit)}s", "timeout")
+        raise ProviderError(f"the command `{command}` timed out after {format_number(limit)}s", "timeout")
     if result.exit_code != 0:
         said = report_output(result)
         text = f"the command `{command}` ended with {describe_exit(result.exit_code)}"
-        raise _UnhealthyError(f"{text}: {said}" if said else text, "process")
+        raise ProviderError(f"{text}: {said}" if said else text, "process")

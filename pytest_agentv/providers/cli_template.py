@@ -22,7 +22,13 @@ LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 PROMPT_VARIABLE: Final = "AGENTV_PROMPT"
 """The variable with the prompt, unless the prompt is too long for a variable."""
 
-_PLACEHOLDER: Final = re.compile(r"\{([A-Z_]+)\}")
+PLACEHOLDERS: Final = (
+    *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
+    *("FILES", "ATTACHMENTS", "OUTPUT_FILE"),
+)
+"""The names that a command template may hold in braces."""
+
+KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
 
 
@@ -82,8 +88,8 @@ def request_values(request: ProviderRequest, files_format: str, output_file: Pat
 
 
 def render_command(template: str, values: Mapping[str, str]) -> str:
-    """Fill a template in one pass, so that placeholders inside of values stay. Unknown placeholders stay, too."""
-    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+    """Fill a template in one pass, so that placeholders inside of values stay."""
+    return KNOWN_PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 def with_prompt(environment: Mapping[str, str], prompt: str) -> dict[str, str]:
@@ -116,27 +122,17 @@ def _render_file(path: str, files_format: str, write: Callable[[str], str]) -> s
 
 # The placeholders are checked when the targets file is read.
 
-PLACEHOLDERS: Final = (
-    *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
-    *("FILES", "ATTACHMENTS", "OUTPUT_FILE"),
-)
-"""The names that a command template may hold in braces."""
-
-_PROMPTS: Final = ("PROMPT", "PROMPT_FILE", "PROMPT_JSON")
-_GUIDELINES: Final = ("GUIDELINES", "FILES", "ATTACHMENTS")
-_ANY_PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
-_ANY_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})")
-"""A word in single braces that is no variable of the shell."""
-_TEMPLATE: Final = re.compile(r"(\{\{ *(\w+) *\}\})")
-KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
-_FILE_PLACEHOLDERS: Final = ("path", "basename")
-_ANY_FILE_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(_FILE_PLACEHOLDERS) + r")\}")
+_PROMPTS: Final = frozenset({"PROMPT", "PROMPT_FILE", "PROMPT_JSON"})
+_GUIDELINES: Final = frozenset({"GUIDELINES", "FILES", "ATTACHMENTS"})
+_IN_CAPITALS: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
+_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})|\{\{ *(\w+) *\}\}")
+"""A word in braces that is no variable of the shell."""
 
 
 def has_prompt_only(text: str) -> bool:
     """Whether a command and its input hold the question, and neither the texts nor the paths of guidelines."""
-    names = {name for _, name in _ANY_PLACEHOLDER.findall(text)}
-    return (PROMPT_VARIABLE in text or not names.isdisjoint(_PROMPTS)) and names.isdisjoint(_GUIDELINES)
+    names = set(KNOWN_PLACEHOLDER.findall(text))
+    return (PROMPT_VARIABLE in text or bool(names & _PROMPTS)) and not names & _GUIDELINES
 
 
 def _command(value: object) -> str:
@@ -147,30 +143,24 @@ def _command(value: object) -> str:
 
 def _input(value: object) -> str:
     text = filled_text(value)
-    for dollar, name in _ANY_PLACEHOLDER.findall(REFERENCE.sub("", text)):
+    plain = REFERENCE.sub("", text)
+    for dollar, name in _IN_CAPITALS.findall(plain):
         if dollar and name in PLACEHOLDERS:
             raise FinalFault(f"write {{{name}}} without the $: it is a placeholder, not a variable of the shell")
         if not dollar and name not in PLACEHOLDERS:
             raise _unknown(name, PLACEHOLDERS)
-    _refuse_other_cases(text)
-    return text
-
-
-def _refuse_other_cases(text: str) -> None:
-    """Refuse `{prompt}` and `{{ prompt }}`, unless the command gets it otherwise: then they may be a program's."""
-    words = set(_ANY_WORD.findall(REFERENCE.sub("", text)))
-    if PROMPT_VARIABLE in text or not words.isdisjoint(_PROMPTS):
-        words.add("PROMPT")
-    for name in sorted(words - {*PLACEHOLDERS}):
-        meant = name.upper()
-        if meant in PLACEHOLDERS and meant not in words:
+    words = list(_WORD.finditer(plain))
+    names = {word[1] for word in words}
+    if PROMPT_VARIABLE in text or names & _PROMPTS:
+        names.add("PROMPT")
+    for match in words:  # if the command gets the value otherwise, the braces may be a program's
+        name = match[1] or match[2]
+        if (meant := name.upper()) in PLACEHOLDERS and meant not in names:
             raise FinalFault(
-                f"{{{name}}} is no placeholder, and would be passed on as it is; write {{{meant}}}, or "
+                f"{match[0]} is no placeholder, and would be passed on as it is; write {{{meant}}}, or "
                 f"{{ {name} }} for braces of the command"
             )
-    for found, name in _TEMPLATE.findall(REFERENCE.sub("", text)):
-        if (meant := name.upper()) in PLACEHOLDERS and meant not in words:
-            raise FinalFault(f"{found} is filled in for services, not in commands; write {{{meant}}}")
+    return text
 
 
 def _unknown(name: str, known: Sequence[str]) -> FinalFault:
@@ -182,10 +172,10 @@ def _unknown(name: str, known: Sequence[str]) -> FinalFault:
 
 def _files_format(value: object) -> str:
     text = optional_text(value)
-    for name in _ANY_WORD.findall(REFERENCE.sub("", text)):
-        if name not in _FILE_PLACEHOLDERS:
-            raise _unknown(name, _FILE_PLACEHOLDERS)
-    _refuse_quotes(f"{text} {text}", _ANY_FILE_PLACEHOLDER)  # an open quote includes the next file
+    for match in _WORD.finditer(REFERENCE.sub("", text)):
+        if not _FILE_PLACEHOLDER.fullmatch(match[0]):
+            raise _unknown(match[1] or match[2], ("path", "basename"))
+    _refuse_quotes(f"{text} {text}", _FILE_PLACEHOLDER)  # an open quote includes the next file
     return text
 
 

@@ -32,9 +32,13 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import get, items, output_of, parsed, plain, read_call, text, text_content
 from pytest_agentv.providers.python_calls import USER, Chunks, Function, Question, Turn
 
-# What results of other packages tell; the replies and messages of models' APIs, told by their shape.
-
 # What all results have in common.
+
+_PROVIDERS: Final[Mapping[str | None, str]] = {
+    **dict.fromkeys(("google_genai", "google_vertexai", "google-gla", "google-vertex", "google-cloud"), "google"),
+    "azure_openai": "azure",
+}
+"""Providers in the words of LangChain and pydantic-ai, and their names in the price tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,11 @@ class NativeAnswer(Record):
 
 def build_response(answer: NativeAnswer) -> ProviderResponse:
     """Return the response. Looking up prices may import a table: call it in a thread."""
-    cost, source = _price_of(answer)
+    total = _total([spent.usage for spent in answer.spent])
+    # Where replies are missing, or the price of one is unknown, the cost is unknown.
+    costs = [_cost(spent) for spent in answer.spent] if answer.usage in (None, total) else []
+    known = [cost for cost in costs if cost is not None]
+    is_priced = bool(known) and len(known) == len(costs)
     has_calls = any(message.tool_calls for message in answer.messages)
     error = answer.error
     if error is None and answer.refusal and not candidate_answer(answer.messages).strip():
@@ -85,9 +93,9 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
         error = f"the result holds no answer: {why}"
     return ProviderResponse(
         output_messages=answer.messages,
-        token_usage=answer.usage or _total(answer.spent),
-        cost_usd=cost,
-        cost_source=source,
+        token_usage=answer.usage or total,
+        cost_usd=sum(usd for usd, _ in known) if is_priced else None,
+        cost_source=", ".join(sorted({source for _, source in known if source and is_priced})) or None,
         finish_reason=answer.finish_reason,
         retrieved_context=answer.retrieved_context,
         error=error,
@@ -96,35 +104,19 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     )
 
 
-def _price_of(answer: NativeAnswer) -> tuple[float | None, str | None]:
-    """Return the US dollars and the price tables; None if the price of a reply is unknown, or replies are missing."""
-    if answer.usage not in (None, _total(answer.spent)):
-        return None, None
-    costs: list[float] = []
-    sources: set[str] = set()
-    for spent in answer.spent:
-        cost = spent.billing.cost_usd
-        if cost is None:
-            found = spent.model and spent.provider and price(spent.model, spent.provider, spent.usage, spent.billing)
-            if not found:
-                return None, None
-            cost = found.usd
-            sources.add(found.source)
-        costs.append(cost)
-    return sum(costs) if costs else None, ", ".join(sorted(sources)) or None
+def _cost(spent: Spent) -> tuple[float, str | None] | None:
+    """Return the US dollars of a reply, and the price table, if the reply does not tell; None: they are unknown."""
+    if spent.billing.cost_usd is not None:
+        return spent.billing.cost_usd, None
+    found = spent.model and spent.provider and price(spent.model, spent.provider, spent.usage, spent.billing)
+    return (found.usd, found.source) if found else None
 
 
-def _total(replies: Sequence[Spent]) -> TokenUsage | None:
+def _total(used: Sequence[TokenUsage]) -> TokenUsage | None:
     """Return the tokens of some replies; None without any."""
-    used = [spent.usage for spent in replies]
-    if not used:
-        return None
-    return TokenUsage(
-        sum(usage.input for usage in used),
-        sum(usage.output for usage in used),
-        sum(usage.cached or 0 for usage in used) or None,
-        sum(usage.reasoning or 0 for usage in used) or None,
-    )
+    cached, reasoning = sum(usage.cached or 0 for usage in used), sum(usage.reasoning or 0 for usage in used)
+    read, written = sum(usage.input for usage in used), sum(usage.output for usage in used)
+    return TokenUsage(read, written, cached or None, reasoning or None) if used else None
 
 
 def tokens(total_in: object, total_out: object, cached: object, reasoning: object) -> TokenUsage | None:
@@ -169,13 +161,12 @@ def _single(reply: ModelReply, provider: str, context: Sequence[str] = ()) -> Na
     )
 
 
+def _texts(values: object, name: str) -> list[str]:
+    """Return the texts that some objects have under a name."""
+    return [found for value in items(values) if (found := text(get(value, name)))]
+
+
 # OpenAI's chat completions, also of other servers and packages, and lists of such messages.
-
-
-def is_completion(value: object) -> bool:
-    """Whether a value is a chat completion."""
-    choices = items(get(value, "choices"))
-    return bool(choices) and get(choices[0], "message") is not None
 
 
 def read_completion(value: object) -> NativeAnswer | None:
@@ -185,11 +176,6 @@ def read_completion(value: object) -> NativeAnswer | None:
         return None
     by_litellm = read_cost(value)
     return _single(reply if by_litellm is None else reply.replace(billing=Billing(by_litellm)), "openai")
-
-
-def is_message(value: object) -> bool:
-    """Whether a value is a message of chat completions, or of an API of the same shape."""
-    return isinstance(get(value, "role"), str) and not items(get(value, "parts"))
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
@@ -246,8 +232,7 @@ def _said(message: object) -> Sequence[Message]:
 
 def is_chunk(value: object) -> bool:
     """Whether a value is a part of a streamed chat completion. Some servers leave out what kind of object it is."""
-    choices = get(value, "choices")
-    return isinstance(choices, list) and not is_completion(value)
+    return isinstance(get(value, "choices"), list) and not _is("completion", value)
 
 
 def is_cut(events: Sequence[Any]) -> bool:
@@ -290,11 +275,6 @@ _UNPRICED: Final = frozenset({"code_interpreter_call", "image_generation_call"})
 """Calls of tools that OpenAI is paid for beside the tokens, at prices that no table has."""
 
 
-def is_response(value: object) -> bool:
-    """Whether a value is a response."""
-    return get(value, "object") == "response" and isinstance(get(value, "output"), list)
-
-
 def read_response(reply: object) -> NativeAnswer:
     """Read a response."""
     failure = text(get(get(reply, "error"), "message"))
@@ -305,12 +285,6 @@ def read_response(reply: object) -> NativeAnswer:
         error=f"the response has failed: {failure}" if failure else None,
         is_single_reply=True,
     )
-
-
-def is_item(value: object) -> bool:
-    """Whether a value is an item of this API, and of no other."""
-    kind = get(value, "type")
-    return isinstance(kind, str) and (kind == "reasoning" or kind.endswith(("_call", "_call_output")))
 
 
 def read_items(found: Sequence[Any]) -> NativeAnswer:
@@ -340,31 +314,9 @@ def item_messages(item: object, name: str | None = None, output: object = None) 
         yield {"role": "tool", "tool_call_id": call_id, "content": result}
 
 
-def retrieved(item: object) -> Iterator[str]:
-    """Yield the texts that a file search found."""
-    if get(item, "type") == "file_search_call":
-        yield from (found for part in items(get(item, "results")) if (found := text(get(part, "text"))))
-
-
-def response_spent(reply: object, model: str | None) -> Spent | None:
-    """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
-    usage = read_usage(get(reply, "usage"))
-    if usage is None:
-        return None
-    calls = items(get(reply, "output"))
-    kinds = [text(get(item, "type")) for item in calls]
-    actions = [text(get(get(item, "action"), "type")) for item in calls if text(get(item, "type")) == "web_search_call"]
-    places = [text(get(get(item, "environment"), "type")) for item in calls]
-    billing = Billing(
-        context=terms_of(get(reply, "service_tier")),
-        written=count(get(get(get(reply, "usage"), "input_tokens_details"), "cache_write_tokens")),
-        # pages that are opened meanwhile are free
-        web_searches=sum(action not in ("open_page", "find_in_page") for action in actions),
-        file_searches=kinds.count("file_search_call"),
-        # a shell in a container of OpenAI is paid for by the minute
-        is_unknown=not _UNPRICED.isdisjoint(kinds) or "container_reference" in places,
-    )
-    return Spent(usage, model, "openai", billing)
+def retrieved(item: object) -> Sequence[str]:
+    """Return the texts that a file search found."""
+    return _texts(get(item, "results"), "text") if get(item, "type") == "file_search_call" else ()
 
 
 def read_usage(usage: object) -> TokenUsage | None:
@@ -376,13 +328,28 @@ def read_usage(usage: object) -> TokenUsage | None:
     return tokens(read, written, cached, get(get(usage, "output_tokens_details"), "reasoning_tokens"))
 
 
+def response_spent(reply: object, model: str | None) -> Spent | None:
+    """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
+    usage, calls = get(reply, "usage"), items(get(reply, "output"))
+    found = read_usage(usage)
+    if found is None:
+        return None
+    kinds = [text(get(item, "type")) for item in calls]
+    actions = [text(get(get(item, "action"), "type")) for item in calls if get(item, "type") == "web_search_call"]
+    places = [text(get(get(item, "environment"), "type")) for item in calls]
+    billing = Billing(
+        context=terms_of(get(reply, "service_tier")),
+        written=count(get(get(usage, "input_tokens_details"), "cache_write_tokens")),
+        # pages that are opened meanwhile are free
+        web_searches=sum(action not in ("open_page", "find_in_page") for action in actions),
+        file_searches=kinds.count("file_search_call"),
+        # a shell in a container of OpenAI is paid for by the minute
+        is_unknown=not _UNPRICED.isdisjoint(kinds) or "container_reference" in places,
+    )
+    return Spent(found, model, "openai", billing)
+
+
 # Anthropic. Lists of its messages are read as those of chat completions.
-
-
-def is_claude(value: object) -> bool:
-    """Whether a value is a reply of Anthropic. Messages of OpenAI's responses have no `usage`."""
-    is_reply = get(value, "type") == "message" and get(value, "role") == "assistant"
-    return is_reply and get(value, "usage") is not None and isinstance(get(value, "content"), list)
 
 
 def read_claude(value: object) -> NativeAnswer | None:
@@ -394,17 +361,13 @@ def read_claude(value: object) -> NativeAnswer | None:
 
 def _quoted(parts: Sequence[Any]) -> list[str]:
     """Return the citations of an answer."""
-    quotes = (text(get(citation, "cited_text")) for part in parts for citation in items(get(part, "citations")))
-    return list(dict.fromkeys(filter(None, quotes)))
+    return list(dict.fromkeys(quote for part in parts for quote in _texts(get(part, "citations"), "cited_text")))
 
 
 # google-genai: replies, and lists of contents.
 
 
-def is_gemini(value: object) -> bool:
-    """Whether a value is a reply, or a part of a streamed one. If its prompt was blocked, it has no candidates."""
-    names = ("candidates", "prompt_feedback", "promptFeedback", "usage_metadata", "usageMetadata")
-    return get(value, "content") is None and get(value, *names) is not None
+_GEMINI: Final = ("candidates", "prompt_feedback", "promptFeedback", "usage_metadata", "usageMetadata")
 
 
 def read_gemini(value: object) -> NativeAnswer | None:
@@ -415,18 +378,12 @@ def read_gemini(value: object) -> NativeAnswer | None:
         return None
     candidate = next(iter(entries(data.get("candidates"))), {})
     chunks = entries(mapping(candidate.get("groundingMetadata")).get("groundingChunks"))
-    context = [found for chunk in chunks if (found := text(mapping(chunk.get("retrievedContext")).get("text")))]
-    answer = _single(reply, "google", context)
+    answer = _single(reply, "google", _texts([chunk.get("retrievedContext") for chunk in chunks], "text"))
     history = entries(data.get("automaticFunctionCallingHistory"))
     if history:
         messages = read_contents([*history, candidate.get("content")]).messages
         answer = answer.replace(messages=messages, spent=(), is_single_reply=False)
     return answer if candidate else answer.replace(error=f"the prompt was blocked: {reply.finish_reason}")
-
-
-def is_content(value: object) -> bool:
-    """Whether a value is a content: a message of this API."""
-    return isinstance(get(value, "parts"), list) and get(value, "role") in ("user", "model", "function", "tool", None)
 
 
 def read_contents(contents: Sequence[Any]) -> NativeAnswer:
@@ -508,15 +465,10 @@ _ANSWERS: Final = ("structured_response", "answer", "output", "result", "respons
 _QUESTIONS: Final = ("question", "input", "query", "prompt", "user_input", "task")
 """Keys for the question, if chains and graphs take several."""
 _CONTEXTS: Final = ("context", "source_documents", "documents", "docs")
-_LANGCHAIN_PROVIDERS: Final = {"google_genai": "google", "google_vertexai": "google", "azure_openai": "azure"}
-
-
-def is_langchain(value: object) -> bool:
-    """Whether a value is a message of LangChain."""
-    return _kind(value) in ("ai", "human", "tool", "system") and get(value, "role") is None
 
 
 def _kind(message: object) -> str:
+    """Return the kind of a message of LangChain: `ai`, `human`, `tool` or `system`."""
     return str(get(message, "type")).removesuffix("MessageChunk").lower()
 
 
@@ -528,7 +480,7 @@ def read_langchain(messages: Sequence[Any]) -> NativeAnswer:
     start = max((at for at, each in enumerate(messages) if _kind(each) == "human" and not get(each, "name")), default=0)
     messages = messages[start:]
     replies = [message for message in messages if _kind(message) == "ai"]
-    context = [page for message in messages for page in _pages(get(message, "artifact"))]
+    context = [page for message in messages for page in _texts(get(message, "artifact"), "page_content")]
     last = replies[-1] if replies else None
     return read_messages([_as_message(message) for message in messages]).replace(
         spent=tuple(found for reply in replies if (found := _spent_of_langchain(reply)) is not None),
@@ -540,13 +492,14 @@ def read_langchain(messages: Sequence[Any]) -> NativeAnswer:
 
 def _as_message(message: object) -> JsonObject:
     """Return a message in the form of chat completions."""
-    calls = [*items(get(message, "tool_calls")), *items(get(message, "invalid_tool_calls"))]
-    told = {"name": get(message, "name"), "tool_call_id": get(message, "tool_call_id"), "tool_calls": calls}
-    content = get(message, "content")
-    is_other = _kind(message) == "human" and get(message, "name")
-    is_said = _kind(message) == "ai"
-    role = "system" if is_other else _kind(message)
-    return {"role": role, "content": text_content(content) if is_said else content, **told}
+    kind, content, name = _kind(message), get(message, "content"), get(message, "name")
+    return {
+        "role": "system" if kind == "human" and name else kind,
+        "content": text_content(content) if kind == "ai" else content,
+        "name": name,
+        "tool_call_id": get(message, "tool_call_id"),
+        "tool_calls": [*items(get(message, "tool_calls")), *items(get(message, "invalid_tool_calls"))],
+    }
 
 
 def _spent_of_langchain(message: object) -> Spent | None:
@@ -567,25 +520,17 @@ def _spent_of_langchain(message: object) -> Spent | None:
         written_for_hour=for_hour,
         is_unknown=bool(read.get("audio") or said.get("audio")),
     )
-    provider = text(get(metadata, "model_provider")) or ""
-    name = text(get(metadata, "model_name", "model"))
-    return Spent(found, name, _LANGCHAIN_PROVIDERS.get(provider, provider) or None, billing)
-
-
-def is_state(value: object) -> bool:
-    """Whether a value is the state of a graph, or the result of a retrieval chain."""
-    if not isinstance(value, Mapping):
-        return False
-    return any(map(is_langchain, items(value.get("messages")))) or bool(_documents(value) and get(value, *_ANSWERS))
+    provider = text(get(metadata, "model_provider"))
+    return Spent(found, text(get(metadata, "model_name", "model")), _PROVIDERS.get(provider, provider), billing)
 
 
 def read_state(state: object) -> NativeAnswer:
     """Read the state of a graph, or what a chain returns."""
     messages = items(get(state, "messages"))
-    answer = read_langchain(messages) if any(map(is_langchain, messages)) else read_messages(messages)
+    answer = read_langchain(messages) if any(_is("langchain", each) for each in messages) else read_messages(messages)
     said = get(state, "structured_response") if answer.messages else get(state, *_ANSWERS)
     if said is not None:
-        content = text_content(get(said, "content")) if is_langchain(said) else plain(said)
+        content = text_content(get(said, "content")) if _is("langchain", said) else plain(said)
         answer = answer.replace(messages=(*answer.messages, Message("assistant", content)))
     waits = get(state, "__interrupt__")
     asked = ", ".join(masked(str(get(wait, "value")))[:200] for wait in items(waits))
@@ -597,11 +542,7 @@ def read_state(state: object) -> NativeAnswer:
 
 
 def _documents(state: object) -> list[str]:
-    return [page for key in _CONTEXTS for page in _pages(get(state, key))]
-
-
-def _pages(documents: object) -> Iterator[str]:
-    yield from (found for document in items(documents) if (found := text(get(document, "page_content"))))
+    return [page for key in _CONTEXTS for page in _texts(get(state, key), "page_content")]
 
 
 async def run_runnable(runnable: Any, question: Question, **arguments: Any) -> NativeAnswer:
@@ -614,7 +555,7 @@ async def run_runnable(runnable: Any, question: Question, **arguments: Any) -> N
     if hasattr(runnable, "get_state"):  # the whole state of a graph is no answer
         keys = ", ".join(map(repr, result)) or "no keys"
         raise ProviderError(f"the state of the graph has {keys}: expected 'messages' or one of {', '.join(_ANSWERS)}")
-    if is_langchain(result):
+    if _is("langchain", result):
         return read_langchain([result]).replace(is_single_reply=True)
     return NativeAnswer((Message("assistant", plain(result)),), is_single_reply=True)
 
@@ -648,13 +589,6 @@ def _input_keys(runnable: Any) -> Sequence[str]:
 
 # pydantic-ai: results of runs, and lists of its messages.
 
-_PYDANTIC_PROVIDERS: Final = {"google-gla": "google", "google-vertex": "google", "google-cloud": "google"}
-
-
-def is_pydantic_message(value: object) -> bool:
-    """Whether a value is a message of a history."""
-    return get(value, "kind") in ("request", "response") and isinstance(get(value, "parts"), list | tuple)
-
 
 def read_pydantic_run(run: Any) -> NativeAnswer:
     """Read the result of a run. Its tokens may be more than those of its replies: of agents that it called."""
@@ -669,21 +603,18 @@ def read_pydantic(history: Sequence[Any], output_tool: str | None = None) -> Nat
     history = history[max(starts, default=0) :]
     messages: list[JsonObject] = []
     for message in history:
-        if texts := [get(part, "content") for part in _parts(message, "text")]:
+        if texts := _parts(message, "text"):
             messages.append({"role": "assistant", "content": "".join(texts)})
-        for part in _parts(
-            message, "tool-call", "builtin-tool-call", "tool-return", "builtin-tool-return", "retry-prompt"
-        ):
-            name, call_id = get(part, "tool_name"), get(part, "tool_call_id")
-            if name in (None, output_tool):
+        for part in items(get(message, "parts")):
+            kind, name, call_id = (get(part, key) for key in ("part_kind", "tool_name", "tool_call_id"))
+            if name is None or name == output_tool:
                 continue
-            if str(get(part, "part_kind")).endswith("call"):
+            if kind in ("tool-call", "builtin-tool-call"):
                 call = {"id": call_id, "name": name, "arguments": get(part, "args") or {}}
                 messages.append({"role": "assistant", "tool_calls": [call]})
-            else:
-                messages.append(
-                    {"role": "tool", "tool_call_id": call_id, "name": name, "content": get(part, "content")}
-                )
+            elif kind in ("tool-return", "builtin-tool-return", "retry-prompt"):
+                result = {"tool_call_id": call_id, "name": name, "content": get(part, "content")}
+                messages.append({"role": "tool", **result})
     replies = [message for message in history if get(message, "kind") == "response"]
     return read_messages(messages).replace(
         spent=tuple(found for reply in replies if (found := _spent_of_pydantic(reply)) is not None),
@@ -691,17 +622,19 @@ def read_pydantic(history: Sequence[Any], output_tool: str | None = None) -> Nat
     )
 
 
-def _parts(message: object, *kinds: str) -> list[Any]:
-    return [part for part in items(get(message, "parts")) if get(part, "part_kind") in kinds]
+def _parts(message: object, kind: str) -> list[Any]:
+    """Return the contents of the parts of a kind."""
+    return [get(part, "content") for part in items(get(message, "parts")) if get(part, "part_kind") == kind]
 
 
 def _spent_of_pydantic(reply: object) -> Spent | None:
-    usage, provider = get(reply, "usage"), text(get(reply, "provider_name")) or ""
+    usage, provider = get(reply, "usage"), text(get(reply, "provider_name"))
     found = _pydantic_tokens(usage)
     audio = count(get(usage, "input_audio_tokens")) + count(get(usage, "output_audio_tokens"))
     billing = Billing(written=count(get(usage, "cache_write_tokens")), is_unknown=bool(audio))
-    name = text(get(reply, "model_name"))
-    return None if found is None else Spent(found, name, _PYDANTIC_PROVIDERS.get(provider, provider) or None, billing)
+    if found is None:
+        return None
+    return Spent(found, text(get(reply, "model_name")), _PROVIDERS.get(provider, provider), billing)
 
 
 def _pydantic_tokens(usage: object) -> TokenUsage | None:
@@ -763,16 +696,8 @@ RUNNERS: Final[Mapping[str, Function]] = {
 def read_native(value: Any) -> NativeAnswer | None:
     """Read a result of a package, or of a model's API; None for an unknown shape."""
     if isinstance(value, list | tuple):
-        return next((read(value) for is_it, read in _LISTS if any(map(is_it, value))), None)
-    return next((read(value) for is_it, read in _READERS if is_it(value)), None)
-
-
-def _is_run(value: object) -> bool:
-    return isinstance(get(value, "new_items"), list) and isinstance(get(value, "raw_responses"), list)
-
-
-def _is_reply(value: object) -> bool:
-    return any(is_it(value) for is_it in (is_completion, is_response, is_claude, is_gemini))
+        return next((read(value) for shape, read in _LISTS.items() if any(_is(shape, part) for part in value)), None)
+    return next((read(value) for shape, read in _READERS.items() if _is(shape, value)), None)
 
 
 def _read_replies(replies: Sequence[Any]) -> NativeAnswer:
@@ -787,43 +712,79 @@ def _read_replies(replies: Sequence[Any]) -> NativeAnswer:
     )
 
 
-_Table = Sequence[tuple[Callable[[Any], bool], Callable[[Any], Any]]]
-
-_READERS: Final[_Table] = (
-    (_is_run, read_run),
-    (lambda value: callable(getattr(value, "new_messages", None)), read_pydantic_run),
-    (is_pydantic_message, lambda value: read_pydantic([value])),
-    (is_completion, read_completion),
-    (is_response, read_response),
-    (is_claude, read_claude),
-    (is_gemini, read_gemini),
-    (is_state, read_state),
-    (is_langchain, lambda value: read_langchain([value]).replace(is_single_reply=True)),
-    (
-        lambda value: isinstance(value, Mapping) and "messages" in value,
-        lambda value: read_native(items(value["messages"])),
+_SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "run": lambda value: isinstance(get(value, "new_items"), list) and isinstance(get(value, "raw_responses"), list),
+    "pydantic run": lambda value: callable(getattr(value, "new_messages", None)),
+    "pydantic": lambda value: (
+        get(value, "kind") in ("request", "response") and isinstance(get(value, "parts"), list | tuple)
     ),
-    (
-        lambda value: get(value, "role") in ("assistant", "ai") and get(value, "content", "tool_calls", "toolCalls"),
-        lambda value: read_messages([value]).replace(is_single_reply=True),
+    "completion": lambda value: get((*items(get(value, "choices")), None)[0], "message") is not None,
+    "response": lambda value: get(value, "object") == "response" and isinstance(get(value, "output"), list),
+    "claude": lambda value: (  # messages of OpenAI's responses have no `usage`
+        (get(value, "type"), get(value, "role")) == ("message", "assistant")
+        and get(value, "usage") is not None
+        and isinstance(get(value, "content"), list)
     ),
-)
+    "gemini": lambda value: (  # without candidates if its prompt was blocked
+        get(value, "content") is None and get(value, *_GEMINI) is not None
+    ),
+    "langchain": lambda value: _kind(value) in ("ai", "human", "tool", "system") and get(value, "role") is None,
+    "state": lambda value: (  # of a graph, or the result of a retrieval chain
+        isinstance(value, Mapping)
+        and (
+            any(_is("langchain", message) for message in items(value.get("messages")))
+            or bool(_documents(value) and get(value, *_ANSWERS))
+        )
+    ),
+    "content": lambda value: (
+        isinstance(get(value, "parts"), list) and get(value, "role") in ("user", "model", "function", "tool", None)
+    ),
+    "item": lambda value: str(get(value, "type")).endswith(("_call", "_call_output", "reasoning")),
+    "messages": lambda value: isinstance(value, Mapping) and "messages" in value,
+    "message": lambda value: isinstance(get(value, "role"), str) and not items(get(value, "parts")),
+    "reply": lambda value: (
+        get(value, "role") in ("assistant", "ai") and bool(get(value, "content", "tool_calls", "toolCalls"))
+    ),
+    "chunk": is_chunk,
+    "event": lambda value: str(get(value, "type")).startswith("response."),
+}
+"""How the results of packages and APIs are told apart; an object and a mapping have the same names."""
 
-_LISTS: Final[_Table] = (
-    (is_langchain, read_langchain),
-    (is_pydantic_message, read_pydantic),
-    (_is_reply, _read_replies),
-    (is_content, read_contents),
-    (is_item, read_items),
-    (is_message, read_messages),
-)
+_Readers = Mapping[str, Callable[[Any], Any]]
 
-_JOINS: Final[_Table] = (
-    (is_chunk, join_chunks),
-    (lambda value: str(get(value, "type")).startswith("response."), lambda events: get(events[-1], "response")),
-    (is_langchain, lambda chunks: reduce(operator.add, chunks)),
-    (is_state, lambda states: states[-1]),
-)
+_READERS: Final[_Readers] = {
+    "run": read_run,
+    "pydantic run": read_pydantic_run,
+    "pydantic": lambda value: read_pydantic([value]),
+    "completion": read_completion,
+    "response": read_response,
+    "claude": read_claude,
+    "gemini": read_gemini,
+    "state": read_state,
+    "langchain": lambda value: read_langchain([value]).replace(is_single_reply=True),
+    "messages": lambda value: read_native(items(value["messages"])),
+    "reply": lambda value: read_messages([value]).replace(is_single_reply=True),
+}
+
+_LISTS: Final[_Readers] = {
+    "langchain": read_langchain,
+    "pydantic": read_pydantic,
+    **dict.fromkeys(("completion", "response", "claude", "gemini"), _read_replies),
+    "content": read_contents,
+    "item": read_items,
+    "message": read_messages,
+}
+
+_JOINS: Final[_Readers] = {
+    "chunk": join_chunks,
+    "event": lambda events: get(events[-1], "response"),
+    "langchain": lambda chunks: reduce(operator.add, chunks),
+    "state": lambda states: states[-1],
+}
+
+
+def _is(shape: str, value: object) -> bool:
+    return _SHAPES[shape](value)
 
 
 def join(chunks: Chunks) -> Any:
@@ -833,10 +794,10 @@ def join(chunks: Chunks) -> Any:
     others = [part for part in chunks.parts if not isinstance(part, str)]
     if not others:
         return "".join(chunks.parts)
-    for is_part, join_parts in _JOINS:
-        if all(map(is_part, others)):
+    for shape, join_parts in _JOINS.items():
+        if all(_is(shape, part) for part in others):
             return join_parts(others)
-    is_piece = chunks.parts == (others[0],) and is_gemini(others[0])  # of a stream, as all its pieces are
+    is_piece = chunks.parts == (others[0],) and _is("gemini", others[0])  # of a stream, as all its pieces are
     if len(others) == 1 and others[0] is chunks.parts[-1] and not is_piece:  # the whole result comes after its texts
         return others[0]
     raise ValueError(f"it yields values of type {type(others[0]).__name__}, of which no answer can be made")

@@ -10,8 +10,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -44,6 +43,7 @@ from pytest_agentv.providers.kind import (
     WireError,
     answer_message,
     parse_response,
+    plain,
     response_fault,
     with_tuples,
 )
@@ -59,7 +59,7 @@ from pytest_agentv.providers.python_calls import (
     require_no_media,
     runner_of,
 )
-from pytest_agentv.runtime.user_code import run_in_thread, user_traceback, without_prefixes
+from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 from pytest_agentv.targets.fields import Flag, Seconds, filled_text
 
 # Gives each folder modules of its own, so that two folders may both have an `agent.py` or a `pricing.py`.
@@ -95,15 +95,12 @@ class FolderModules:
             return importlib.import_module(name)
         name = name.replace(".", "_")
         self._files[name] = path
-        _install_finder()
-        with _plain_names():
-            return importlib.import_module(self._prefix + name)
+        return importlib.import_module(self._prefix + name)
 
     def import_module(self, name: str, package: str | None = None) -> ModuleType:
         """Work like `importlib.import_module`, for code of the folder."""
         own = not name.startswith(".") and self._is_own(name)
-        with _plain_names():
-            return importlib.import_module(self._prefix + name if own else name, package)
+        return importlib.import_module(self._prefix + name if own else name, package)
 
     def ambiguity(self, module: ModuleType) -> str | None:
         """Return why an ordinary module may import another folder's modules; None: it does not.
@@ -137,8 +134,7 @@ class FolderModules:
     ) -> ModuleType:
         """Import the module of an import statement in the folder's code."""
         own = level == 0 and self._is_own(name)
-        with _plain_names():
-            module = builtins.__import__(self._prefix + name if own else name, globals, locals, fromlist or (), level)
+        module = builtins.__import__(self._prefix + name if own else name, globals, locals, fromlist or (), level)
         return self._importlib if module is importlib else module
 
     def _is_own(self, name: str) -> bool:
@@ -146,7 +142,6 @@ class FolderModules:
 
         The standard library keeps its names: a file `types.py` must not break imports of Python's `types`.
         """
-        _install_finder()
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names or is_stand_in(top):
             return False
@@ -189,6 +184,8 @@ _FOLDERS: Final[dict[str, FolderModules]] = {}
 
 def modules_of(folder: Path) -> FolderModules:
     """Return the modules of a folder: the same object for every caller."""
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
     prefix = f"agentv_{hashlib.sha256(str(folder).encode('utf-8', 'surrogateescape')).hexdigest()[:12]}_"
     return _FOLDERS.setdefault(prefix, FolderModules(folder, prefix))
 
@@ -202,11 +199,6 @@ class _Finder(MetaPathFinder):
 
 
 _FINDER: Final = _Finder()
-
-
-def _install_finder() -> None:
-    if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)
 
 
 class _Loader(SourceFileLoader):
@@ -240,18 +232,6 @@ class _Importlib(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(importlib, name)
-
-
-@contextmanager
-def _plain_names() -> Iterator[None]:
-    """Remove the prefix from the name of a missing module in an error, because code may check that name."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is not None and _PREFIX.match(error.name):
-            error.name, error.msg = without_prefixes(error.name), without_prefixes(error.msg)
-            error.args = (error.msg,)
-        raise
 
 
 def find_in(folder: Path, name: str) -> ModuleSpec | None:
@@ -308,10 +288,7 @@ def importable_names(folder: Path) -> Iterator[str]:
             yield name
 
 
-_MESSAGES: Final = ("output_messages", "outputMessages")
-_CALLS: Final = ("tool_calls", "toolCalls")
-_DURATIONS: Final = ("duration_ms", "durationMs")
-_OWN_KEYS: Final = ("text", *_MESSAGES)
+_OWN_KEYS: Final = ("text", "output_messages", "outputMessages")
 
 _METRICS: Final = {
     spelling: name
@@ -355,51 +332,6 @@ class Python(Provider):
     @property
     def sources(self) -> Sources:
         return Sources(callable=self.callable)
-
-
-class PythonProvider:
-    """Imports the function of a target, and calls it like `FunctionProvider`."""
-
-    mode: PromptMode = "lm"
-    reads_environ = True
-
-    def __init__(self, name: str, settings: Python, folder: Path, where: str | None = None) -> None:
-        """Take a target. `where` names it in messages about its definition; None: its name does."""
-        self._label = f"target '{name}': {settings.callable}"
-        self._import_label = f"{where}: {settings.callable}" if where else self._label
-        self._settings = settings
-        self._folder = folder
-        self._lock = asyncio.Lock()
-        self._imported: ImportedCallable | None = None
-        self._provider: FunctionProvider | None = None
-
-    async def check(self) -> None:
-        """Import the function, so that a fault shows before the first case."""
-        await self._load()
-
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        return await (await self._load()).invoke(request)
-
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
-
-    async def _load(self) -> "FunctionProvider":
-        """Import once, in a thread, because importing an agent's libraries may take seconds."""
-        settings = self._settings
-        async with self._lock:
-            if self._imported is None or self._provider is None:
-                self._imported = imported = await run_in_thread(
-                    lambda: import_callable(settings.callable, self._folder, self._import_label), "agentv-import"
-                )
-                self._provider = FunctionProvider(
-                    self._label,
-                    imported.function,
-                    settings.arguments,
-                    settings.timeout_seconds,
-                    as_messages=settings.messages,
-                )
-        self._imported.check()
-        return self._provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,6 +473,37 @@ class FunctionProvider:
         return arguments
 
 
+class PythonProvider(FunctionProvider):
+    """Imports the function of a target before it calls it."""
+
+    reads_environ = True
+
+    def __init__(self, name: str, settings: Python, folder: Path, where: str | None = None) -> None:
+        """Take a target. `where` names it in messages about its definition; None: its name does."""
+        label = f"target '{name}': {settings.callable}"
+        super().__init__(label, None, settings.arguments, settings.timeout_seconds, as_messages=settings.messages)
+        self._import_label = f"{where}: {settings.callable}" if where else label
+        self._name = settings.callable
+        self._folder = folder
+        self._lock = asyncio.Lock()
+        self._imported: ImportedCallable | None = None
+
+    async def check(self) -> None:
+        """Import the function, so that a fault shows before the first case."""
+        async with self._lock:
+            if self._imported is None:  # in a thread, because importing an agent's libraries may take seconds
+                self._imported = await run_in_thread(
+                    lambda: import_callable(self._name, self._folder, self._import_label), "agentv-import"
+                )
+                self._function = self._imported.function
+                self._runner = runner_of(self._function)
+        self._imported.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        await self.check()
+        return await super().invoke(request)
+
+
 def complete(value: Any, label: str, timeout_seconds: float | None) -> Adapter:
     """Return the result of `Provider.open`, completed to an `Adapter`. Raises `ProviderError`."""
     if callable(getattr(value, "invoke", None)):
@@ -676,11 +639,11 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
     """Read a mapping. Native messages may come with tokens, cost and so on under our own keys."""
     if native is not None:
         value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
-    try:
-        text = json.dumps({key: _plain_entry(key, item) for key, item in value.items()}, allow_nan=False)
+    try:  # a metric of any type is left out with a warning if it is no number
+        text = json.dumps({key: plain(item) if key in _METRICS else item for key, item in value.items()})
         if len(text) > SIZE_LIMIT:
             raise WireError(TOO_LARGE)
-        response = parse_response(json.loads(text))
+        response = parse_response(json.loads(text, parse_constant=lambda _: None))  # NaN and infinity are not reported
     except WireError as error:
         return _without_answer(_figures(value), f"{label} returned a mapping that cannot be read: {error}")
     except (TypeError, ValueError, RecursionError) as error:
@@ -701,45 +664,11 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
     return response
 
 
-def _plain_entry(key: str, value: Any) -> Any:
-    """Return an entry of an answer, with its metrics passed through `_plain_metric`."""
-    if key in _METRICS:
-        return _plain_metric(value)
-    return _in_mappings(value, _plain_message) if key in _MESSAGES else value
-
-
-def _plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _in_mappings(value, _plain_call) if key in _CALLS else value for key, value in message.items()}
-
-
-def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _plain_metric(value) if key in _DURATIONS else value for key, value in call.items()}
-
-
-def _in_mappings(items: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
-    """Return a list with its mappings changed; any other value unchanged."""
-    if not isinstance(items, list | tuple):
-        return items
-    return [change(item) if isinstance(item, Mapping) else item for item in items]
-
-
-def _plain_metric(value: Any) -> Any:
-    """Return a metric that is not JSON (NaN, a number of another package) as a text: it is left out with a warning."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        try:
-            return repr(value)
-        except Exception:  # noqa: BLE001 - a number with too many digits, or an object of the user's
-            return f"a value of type {type(value).__name__}"
-    return value
-
-
 def _figures(value: Mapping[str, Any]) -> ProviderResponse:
-    """Return what a mapping costs that cannot be read otherwise, without figures that are nested too deeply."""
-    figures = {key: _plain_metric(item) for key, item in value.items() if _METRICS.get(key) in _COSTS}
-    plain = {key: item for key, item in figures.items() if json_fault(item, with_texts=True) is None}
-    return parse_response(json.loads(json.dumps(plain)))
+    """Return what a mapping costs that cannot be read otherwise, without figures that cannot be read either."""
+    figures = {key: item for key, item in value.items() if _METRICS.get(key) in _COSTS}
+    usable = {key: plain(item) for key, item in figures.items() if json_fault(item, with_texts=True) is None}
+    return parse_response(usable)
 
 
 def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "crash") -> ProviderResponse:

@@ -58,7 +58,7 @@ async def call_user(
         note = "; a sync function cannot be stopped: its thread runs on until it returns"
         raise _timeout_error(label, limit, note) from error
     value: object = _value_of(outcome, label)
-    if not is_unfinished(value):
+    if not (isinstance(value, Awaitable | AsyncIterator) or is_streamed_run(value)):
         return value
     rest = None if limit is None else max(0, limit - (time.monotonic() - started))
     return await call_async(lambda: _finished(value), label, rest, whole_limit=limit)
@@ -90,27 +90,36 @@ def is_streamed_run(value: object) -> bool:
     return package_of(value) == "agents" and hasattr(value, "stream_events")
 
 
-def is_unfinished(value: object) -> bool:
-    """Whether a value must be awaited, or read to its end on a loop."""
-    return isinstance(value, Awaitable | AsyncIterator) or is_streamed_run(value)
-
-
 async def _finished(value: Any) -> object:
-    """Await a value, and read a stream to its end."""
+    """Await a value, and read a stream to its end. Raises `ValueError` if it is too large."""
     while isinstance(value, Awaitable):
         value = await value
     if is_streamed_run(value):
         async for _ in value.stream_events():
             pass
-        return value
-    if isinstance(value, AsyncIterator):
-        return await gather(value)
+    elif isinstance(value, AsyncIterator):
+        budget = _Budget()
+        return Chunks(tuple([budget.take(part) async for part in value]))
     return _gathered(value)
 
 
 def _gathered(value: object) -> object:
-    """Read a generator to its end. Blocks."""
-    return gather_sync(value) if isinstance(value, Iterator) else value
+    """Read a generator to its end. Blocks.
+
+    Raises `ValueError` if it is too large, and `ProviderError` if it returns a value.
+    """
+    if not isinstance(value, Iterator):
+        return value
+    budget, parts, chunks = _Budget(), list[Any](), iter(value)
+    while True:
+        try:
+            part = next(chunks)
+        except StopIteration as end:
+            if end.value is not None:
+                message = f"the generator ends with `return` and a {type(end.value).__name__}: yield it, or it is lost"
+                raise ProviderError(message, "config") from None
+            return Chunks(tuple(parts))
+        parts.append(budget.take(part))
 
 
 def _value_of(outcome: Outcome[T], label: str) -> T:
@@ -133,29 +142,6 @@ class Chunks(Record):
     """All values of a generator, in order."""
 
     parts: tuple[Any, ...]
-
-
-async def gather(stream: AsyncIterator[Any]) -> Chunks:
-    """Read an asynchronous generator to its end. Raises `ValueError` if it is too large."""
-    budget = _Budget()
-    return Chunks(tuple([budget.take(part) async for part in stream]))
-
-
-def gather_sync(stream: Iterator[Any]) -> Chunks:
-    """Read a generator to its end. Blocks.
-
-    Raises `ValueError` if it is too large, and `ProviderError` if it returns a value.
-    """
-    budget, parts, chunks = _Budget(), list[Any](), iter(stream)
-    while True:
-        try:
-            part = next(chunks)
-        except StopIteration as end:
-            if end.value is not None:
-                message = f"the generator ends with `return` and a {type(end.value).__name__}: yield it, or it is lost"
-                raise ProviderError(message, "config") from None
-            return Chunks(tuple(parts))
-        parts.append(budget.take(part))
 
 
 class _Budget:
@@ -291,7 +277,7 @@ class OwnCalls:
         If several are, it does not matter for first answers of one target. Raises `ProviderError` if it does.
         """
         call = _CALL.get()
-        if call is not None and call.belongs_to(self):
+        if call is not None and call.calls is self:
             return call
         running = tuple(self._running)
         if len(running) > 1 and all(each.is_first(eval_dir, target) for each in running):
@@ -319,7 +305,7 @@ class OwnCall:
     def __init__(self, calls: OwnCalls, eval_dir: Path, target: str, request: ProviderRequest) -> None:
         self.eval_dir = eval_dir
         self.target = target
-        self._calls = calls
+        self.calls = calls
         self._request = request
         self._asked: Counter[str] = Counter()
         self._asking: set[asyncio.Task[Any]] = set()
@@ -329,9 +315,6 @@ class OwnCall:
         """Whether it is the first answer of its case, of this target."""
         request = self._request
         return (self.eval_dir, self.target) == (eval_dir, target) and not (request.answer or request.reruns)
-
-    def belongs_to(self, calls: OwnCalls) -> bool:
-        return self._calls is calls
 
     @contextmanager
     def asking(self, prompt: str) -> Iterator[ProviderRequest]:

@@ -45,7 +45,6 @@ from pytest_agentv.reports.figures import (
     shortened,
     shown,
     spent_of,
-    tokens_of,
     visible,
 )
 
@@ -533,7 +532,7 @@ def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
         yield format_duration(duration)
     if costs.cost is not None:
         yield f"{format_cost(costs.cost)}{_part(costs.cost_known, costs)}"
-    if (usage := costs.usage if costs.calls else tokens_of(result)) is not None:
+    if (usage := costs.usage) is not None:
         yield f"tokens: {format_tokens(usage)}{_part(costs.tokens_known, costs)}"
     if result.finish_reason:
         yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"

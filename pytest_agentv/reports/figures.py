@@ -108,7 +108,7 @@ def figures_of(result: EvalResult) -> dict[str, str | float | None]:
     """
     spent, repeat = spent_of(result), result.repeat
     costs, judge = spent.answer, spent.judge or NO_COSTS
-    usage = costs.usage if costs.calls else tokens_of(result)
+    usage = costs.usage
     answers: dict[str, str | float | None] = dict.fromkeys(_OF_REPEATS)
     if repeat is not None:
         answers = {name: getattr(repeat, name) for name in _OF_REPEATS}

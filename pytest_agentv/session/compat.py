@@ -244,9 +244,11 @@ def put_on_top(config: pytest.Config, wrap: Callable[[str, TextIO, bool], Any]) 
         one = getattr(one, "syscapture", one)
         of_run[name] = [getattr(sys, name), getattr(one, "_old", None), getattr(one, "tmpfile", None)]
 
+    known = {(name, id(each)): wrap(name, each, True) for name, streams in of_run.items() for each in streams}
+
     def set_wrapped(holder: Any, name: str, value: Any) -> None:
         if holder is sys and name in of_run:
-            value = wrap(name, value, any(value is each for each in of_run[name]))
+            value = known.get((name, id(value))) or wrap(name, value, False)
         setattr(holder, name, value)
 
     for name, (stream, *_) in of_run.items():

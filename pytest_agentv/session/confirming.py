@@ -12,12 +12,11 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.scheduler import Batch, BatchMember
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.session.recording.run_results import with_texts
 from pytest_agentv.session.running.hooks import participate
-from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.running.session import EvalSession
 
 
@@ -55,11 +54,11 @@ def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: i
     found = [(result, _prepare(session, evals, result, suites)) for result in whole]
     members = _members(evals, [prepared for _, prepared in found if prepared is not None], answers)
     begun = [
-        None if prepared is None else evals.cases.begin_again(prepared, result, answers, members.get(id(prepared), ()))
+        None if prepared is None else evals.flight.begin_again(prepared, result, answers, members.get(id(prepared), ()))
         for result, prepared in found
     ]
     pairs = zip(whole, begun, strict=True)
-    return [result if each is None else evals.cases.wait(each) for result, each in pairs]
+    return [result if each is None else evals.flight.wait(each) for result, each in pairs]
 
 
 def _members(evals: EvalSession, cases: Sequence[PreparedCase], answers: int) -> dict[int, Sequence[BatchMember]]:
@@ -70,13 +69,13 @@ def _members(evals: EvalSession, cases: Sequence[PreparedCase], answers: int) ->
     groups: dict[tuple[Path, str, int], list[PreparedCase]] = {}
     namesakes: Counter[tuple[Path, str, str]] = Counter()
     for case in cases:
-        if isinstance(case.job, CaseJob) and evals.cases.paces.is_batched(case):
+        if isinstance(case.job, CaseJob) and case.pace is not None and case.pace.is_batched:
             folder, target, eval_id = case.job.case.folder, case.job.identity.target, case.job.identity.eval_id
             groups.setdefault((folder, target, namesakes[folder, target, eval_id]), []).append(case)
             namesakes[folder, target, eval_id] += 1
     members: dict[int, Sequence[BatchMember]] = {}
     for group in groups.values():
-        batches = [Batch(len(group), evals.cases.paces.limit(group[0])) for _ in range(answers)]
+        batches = [Batch(len(group), evals.planner.limit(group[0])) for _ in range(answers)]
         members |= {id(case): [BatchMember(batch, place) for batch in batches] for place, case in enumerate(group)}
     return members
 
@@ -102,7 +101,7 @@ def _prepare(
     place: Any = _Place(session.gethookproxy(path))
     hooks = evals.user_hooks
     prepared = evals.preparer.prepare(suite, entry, result.node_id or "", lambda case: hooks.adjust(place, case))
-    signed = evals.cases.sign(prepared)
+    signed = evals.planner.plan(prepared)
     if not isinstance(signed.job, CaseJob) or _hashes(signed.job.identity) != _hashes(result):
         return None
     # Cases with fixtures were asked again before their fixtures were torn down.
@@ -111,7 +110,7 @@ def _prepare(
 
 def _read(path: Path, targets: Sequence[str]) -> SuiteSource | None:
     try:
-        return read_suite(path, call_row_maker, targets, EVALUATORS)
+        return read_suite(path, call_row_maker, targets)
     except (AgentvError, OSError):
         return None
 

@@ -15,7 +15,6 @@ import pytest
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource, names_of
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import SourceError
-from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
 from pytest_agentv.files.problems import Hint, Problem, join_problems
 from pytest_agentv.model.base import Json
@@ -171,7 +170,7 @@ class EvalFile(pytest.Module, _FileWithFaults):
     def _read_suite(self) -> SuiteSource:
         try:
             session = participate(self.config)
-            suite = read_suite(self.path, call_row_maker, session.options.chosen_targets, EVALUATORS)
+            suite = read_suite(self.path, call_row_maker, session.options.chosen_targets)
             refused = [problem for problem in suite.problems if not isinstance(problem, Hint)]
             if refused and session.options.strict:
                 raise self.CollectError(join_problems(refused))

@@ -165,6 +165,8 @@ def run_options(config: pytest.Config) -> "RunOptions":
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume", "rejudge"):
         values[name] = None if values[name] is None else cwd / values[name]
+    if values["rejudge"] is not None:  # it asks for no fresh answers, and takes those of its file alone
+        values |= {"confirm": 0, "cache": False}
     targets = _names(values["target"])
     if values["baseline"] is not None:
         folder = config.rootpath if values["baseline"] == DEFAULT_BASELINE else cwd

@@ -158,7 +158,7 @@ class AnswerStore:
         sql += " and writer != ? and origin is null"
         costs: dict[str, list[Costs]] = {"answer": [], "judge": []}
         for role, run_id, text in self._read(sql, (item, eval_id, target, self._writer)):
-            if run_id in self._ours:
+            if run_id == self._runs.run_id or (run_id in self._ours and not self._runs.rejudge):
                 costs[role].append(Costs.from_plain(json.loads(text)))
         if not any(costs.values()):
             return None

@@ -351,7 +351,7 @@ _to_json: Final = json.JSONEncoder(sort_keys=True, default=_plain).encode
 _RULES: Final = frozenset(
     (
         *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
-        *("required", "group", "tags", "skip", "xfail"),
+        *("required", "group", "tags", "skip", "xfail", "skip_defaults"),
         *("target", "targets"),  # the target of a result has a hash of its own
     )
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import TargetsError, locate
-from pytest_agentv.files.places import HEADER_KEYS, INCLUDE, Place, included_files, misspelling, warn_of_unknown_keys
+from pytest_agentv.files.places import INCLUDE, Place, included_files, misspelling, warn_of_unknown_keys
 from pytest_agentv.files.problems import did_you_mean, join_problems, with_problems
 from pytest_agentv.files.source import KeyPath, Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject
@@ -125,7 +125,8 @@ class _Loader:
             self._root.expected("a mapping with the key targets", value)
             return []
         # a file that eval files include too may hold evaluators beside targets
-        warn_of_unknown_keys(value, (*_ROOT_KEYS, *(HEADER_KEYS if self._chain else ())), self._root)
+        if not self._chain:
+            warn_of_unknown_keys(value, _ROOT_KEYS, self._root)
         targets = value.get("targets")
         if isinstance(targets, list):
             return targets

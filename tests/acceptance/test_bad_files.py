@@ -36,7 +36,7 @@ def test_a_broken_file_keeps_pytest_from_starting_the_others_as_a_broken_module_
 
 
 SLIPS = {
-    "  - {id: a, inptu: q}": "line 2: inptu: did you mean 'input'? (unknown key)",
+    "  - {id: a, inptu: q}": "line 2: input: is 'inptu' a misspelling of it? (...",
     "  - {id: a, input: q, assert: [contians: x]}": "line 2: contians: did you mean 'contains'? (is n...",
     "  - {id: a, input: q, rubrics: [x], target: defualt}": "no target 'defualt'; did you mean 'default'? ava...",
     "  - id: a\n   input: q": "line 3: is this line indented as its neighbours are...",

@@ -49,6 +49,7 @@ CHANGES = (
     (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
     (r'("judge": ?"[^"@]*)@[^"]*"', r'\1@…"'),  # the fingerprint of a judge, which holds the port of the server
     (r"\bquoted-[0-9a-f]{16}\b", "quoted-…"),
+    (r"file:///\S*/pytest_agentv/", "file://$PACKAGE/"),
     (r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),  # a class, wherever its module is
     (r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
     (r"^(Time: +).*", r"\1N"),

@@ -1,4 +1,4 @@
-"""Editors: the real yaml-language-server, with the schemas that `agentv init` writes."""
+"""Editors: the real yaml-language-server, with the schemas that the files of `agentv init` name."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.cli.main import main
+from pytest_agentv.cli.schema import schema_path
 
 _FOLDER = os.environ.get("AGENTV_TEST_PROGRAMS")
 SERVER = (
@@ -26,7 +27,7 @@ pytestmark = [
     ),
 ]
 
-HEAD = "# yaml-language-server: $schema=../.agentv/schemas/eval.schema.json\n"
+HEAD = f"# yaml-language-server: $schema={schema_path('eval').as_uri()}\n"
 CASES = "evalcases:\n  - id: a\n    expected_outcome: o\n    input: q\n    assert:\n"
 
 

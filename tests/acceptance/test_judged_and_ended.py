@@ -151,9 +151,9 @@ def test_a_second_ctrl_c_while_a_case_ends_writes_no_second_line(project):
 
 INTERRUPTED = """
 import pytest
-from pytest_agentv.session.running.preparing import CaseSigner
+from pytest_agentv.session.running.plan import Planner
 
-sign = CaseSigner.sign
+sign = Planner.plan
 ended = set()
 
 def sign_or_end(self, prepared):
@@ -163,7 +163,7 @@ def sign_or_end(self, prepared):
         pytest.fail("Timeout >0.7s")  # as the signal of a time-out does, at any line
     return sign(self, prepared)
 
-CaseSigner.sign = sign_or_end
+Planner.plan = sign_or_end
 """
 
 
@@ -190,15 +190,15 @@ def test_a_case_is_no_rerun_because_a_time_out_came_while_it_was_begun_ahead(pro
 
 AT_THE_END = """
 import pytest
-from pytest_agentv.session.running import cases
+from pytest_agentv.session.running import flight
 
-wait_for = cases.wait_for
+wait_for = flight.wait_for
 
 def wait_and_end(future, look_around):
     wait_for(future, look_around)
     pytest.fail("Timeout >0.7s")  # as the signal of a time-out does, at any line
 
-cases.wait_for = wait_and_end
+flight.wait_for = wait_and_end
 """
 WHILE_TOLD = """
 import os, signal, sys, threading, time

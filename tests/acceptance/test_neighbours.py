@@ -85,8 +85,8 @@ def test_a_mark_timeout_says_nothing_to_pytest_timeout_and_is_any_mark_without_i
     flags = ("qa.eval.yaml", "-m", "timeout", "-o", "markers=timeout: cases that take long")
     monkeypatch.setattr("pytest_agentv.files.places._has_pytest_timeout", lambda: True)
     assert project.run("qa.eval.yaml").by_id["a"]["error"] == (
-        "qa.eval.yaml:1: evalcases[0].marks[0]: 'timeout' cannot mark a case (timeout says nothing without seconds; "
-        "write timeout_seconds: 60 at the target, or use --timeout=60)"
+        "qa.eval.yaml:1: evalcases[0].marks: 'timeout' cannot mark a case: timeout says nothing without seconds; "
+        "write timeout_seconds: 60 at the target, or use --timeout=60"
     )
     monkeypatch.setattr("pytest_agentv.files.places._has_pytest_timeout", lambda: False)
     assert project.run(*flags).statuses == {"a": "pass"}

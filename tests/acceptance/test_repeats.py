@@ -157,7 +157,7 @@ WRONG = {
     "repeat: 2.5": "repeat: expected a whole number from 1 to 100, got the number 2.5",
     "repeat: true": "repeat: expected a whole number from 1 to 100, got true",
     "repeat: 101": "repeat: expected a whole number from 1 to 100, got the number 101",
-    "min_pass_rate: 80": "min_pass_rate: expected a number from 0 to 1, such as 0.8 for 4 of 5, got the number 80",
+    "min_pass_rate: 80": "min_pass_rate: expected a number from 0 to 1, got the number 80",
     "required: 1": "required: expected true or false, got the number 1",
     "group: [a]": "group: expected a text, got a list",
 }

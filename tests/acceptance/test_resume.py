@@ -994,7 +994,8 @@ def test_parameters_of_a_test_that_ask_the_same_keep_their_own_answers(pytester,
     project.run("--agentv-out=own.jsonl", subprocess=True)
     for _ in range(2):
         assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 3}
-    assert (project.path / "asked").read_text() == "x" * asked
+    # What was finished and not yet written at the end of the process is asked again.
+    assert asked <= len((project.path / "asked").read_text()) <= asked + 1
     assert len(results(project)) == 3
 
 

@@ -14,7 +14,7 @@ from pytest_agentv.engine.pool import TargetPool
 from pytest_agentv.store.writers import ResultSink
 from pytest_agentv.session.running.case_runs import Ending
 from pytest_agentv.session.running.case_runs import CaseRuns
-from pytest_agentv.session.running.cases import Cases
+from pytest_agentv.session.running.flight import Flight
 from pytest_agentv.session.showing.progress import Progress
 
 def note(name):
@@ -34,7 +34,7 @@ def spy(owner, name):
 
 for owner, name in (
     (TargetPool, "prepare"), (TargetPool, "pace"), (TargetPool, "close"), (ResultSink, "write"), (CaseRuns, "_record"),
-    (Cases, "begin"), (Cases, "wait"), (Cases, "end"), (Ending, "ask"), (Ending, "_cancel"), (Progress, "show"),
+    (Flight, "begin"), (Flight, "wait"), (Flight, "end"), (Ending, "ask"), (Ending, "_cancel"), (Progress, "show"),
 ):
     spy(owner, name)
 
@@ -55,7 +55,7 @@ def pytest_runtest_protocol(item):
         signal.setitimer(signal.ITIMER_REAL, 0)
 """
 OWNERS = {
-    "MainThread": {"Cases.begin", "Cases.wait", "Cases.end", "Ending.ask", "Progress.show"},
+    "MainThread": {"Flight.begin", "Flight.wait", "Flight.end", "Ending.ask", "Progress.show"},
     "agentv": {"TargetPool.prepare", "TargetPool.pace", "TargetPool.close", "CaseRuns._record", "Ending._cancel"},
     "agentv-results": {"ResultSink.write"},
     "agentv-hook": {"hook"},
@@ -81,7 +81,7 @@ def test_a_cancellation_goes_from_the_item_to_its_task_and_then_to_its_record(pr
     write_cases(project, {"slow": "sleep 61; say hello"})
     assert project.run(subprocess=True).outcomes == {"errors": 1}
     steps = [line.split()[0] for line in (project.path / "threads.txt").read_text().splitlines()]
-    way = ["Cases.begin", "Cases.wait", "Cases.end", "Ending.ask", "Ending._cancel", "CaseRuns._record"]
+    way = ["Flight.begin", "Flight.wait", "Flight.end", "Ending.ask", "Ending._cancel", "CaseRuns._record"]
     assert [step for step in steps if step in way] == way
     assert steps.index("CaseRuns._record") < steps.index("ResultSink.write") < steps.index("hook")
 

@@ -374,11 +374,6 @@ def test_after_retries_of_its_own_the_last_end_counts_and_all_replies_are_paid_f
     assert (answer.token_usage, answer.cost_usd) == (TokenUsage(22, 4, 10), 1)
 
 
-@pytest.mark.parametrize("time", [0, -1, None, "x", 1e300, 10**18, float("nan")])
-def test_a_time_that_is_none_is_left_out(time: Any) -> None:
-    assert read_pi(end(reply("4", timestamp=time))).messages[0].timestamp is None
-
-
 @pytest.mark.scenario("Claude Code stream logging")
 @pytest.mark.parametrize(
     ("name", "event", "line"),

@@ -4,7 +4,7 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.secrets import Masker, masking
-from pytest_agentv.providers.agents.agent import AgentOutput, LineSplitter, StreamLog, parse_event
+from pytest_agentv.providers.agents.agent import AgentOutput, StreamLog, parse_event
 
 SECRET = "sk-0123456789abcdef"
 
@@ -40,15 +40,21 @@ def listen(data: bytes, output: AgentOutput | None = None, pieces: int = 7) -> A
 
 @given(st.lists(st.binary(max_size=5)))
 def test_a_stream_is_cut_at_newlines_wherever_its_pieces_end(pieces: list[bytes]) -> None:
-    splitter = LineSplitter()
-    lines = [line for piece in pieces for line in splitter.feed(piece)] + list(splitter.rest())
-    assert lines == [line for line in b"".join(pieces).split(b"\n") if line]
+    output = AgentOutput(log_to(None))
+    for piece in pieces:
+        output.listen("stdout", piece)
+    output.end()
+    lines = [line.strip().decode("utf-8", "replace") for line in b"".join(pieces).split(b"\n")]
+    assert output.noise == "\n".join(filter(None, lines)).strip()
 
 
-def test_a_line_that_is_too_long_is_passed_over_and_the_next_one_read() -> None:
-    splitter = LineSplitter(longest=10)
-    lines = [*splitter.feed(b"12345"), *splitter.feed(b"678901"), *splitter.feed(b"2\n1234567890\n"), *splitter.rest()]
-    assert lines == [b"(a line that is too long)", b"1234567890"]
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_line_that_is_longer_than_what_is_kept_ends_the_reading(stream: Literal["stdout", "stderr"]) -> None:
+    output = AgentOutput(log_to(None), most_kept=20)
+    for piece in (b'{"a": 1}\n', b"12345", b"678901", b"2345678901"):
+        assert not output.overflowed
+        output.listen(stream, piece)
+    assert output.overflowed
 
 
 def test_a_line_of_many_megabytes_is_read_in_no_more_time_than_it_takes() -> None:

@@ -34,7 +34,7 @@ def write(name: str, text: str) -> Path:
 
 
 def load_all(path: Path) -> list[LoadedCase]:
-    suite = read_suite(path, kinds=EVALUATORS)
+    suite = read_suite(path)
     context = LoadContext(Path.cwd(), Path.cwd(), PATTERNS, evaluators=EVALUATORS)
     return [load_case(suite, entry, context) for entry in suite.entries]
 
@@ -88,21 +88,22 @@ OF_FILE = "execution: {evaluators: [{name: f, type: heuristic, hits: [x]}]}\n"
 @pytest.mark.parametrize(
     ("case", "header", "names"),
     [
-        ("execution: {evaluators: [{name: e, contains: x}]}, evaluators: [{name: c, contains: x}]", OF_FILE, ["e"]),
         ("execution: {target: x}, evaluators: [{name: c, contains: x}]", OF_FILE, ["c"]),
-        ("assertions: [{name: c, contains: x}]", OF_FILE, ["c"]),
-        ("execution: {assert: [{name: e, contains: x}]}", OF_FILE, ["e"]),
+        ("assertions: [{name: c, contains: x}]", OF_FILE, ["c", "f"]),
+        ("execution: {assert: [{name: e, contains: x}]}", OF_FILE, ["e", "f"]),
+        ("assert: [heuristic: x]", "assert: [heuristic: x]\n", ["heuristic (2)", "heuristic"]),
+        ("execution: {skip_defaults: true, assert: [{name: e, contains: x}]}", OF_FILE, ["e"]),
+        ("skip_defaults: true", OF_FILE, None),
         ("execution: {target: x}", OF_FILE, ["f"]),
         ("evaluators: null", OF_FILE, ["f"]),
         ("note: x", "evaluators: [{name: g, contains: x}]\n", ["g"]),
-        ("note: x", f"{OF_FILE}assert: [{{name: g, contains: x}}]\n", ["f"]),
         ("evaluators: []", OF_FILE, None),
         ("note: x", "", None),
         ("rubrics: [one]", OF_FILE, ["rubric", "f"]),
         ("rubrics: []", "", None),
     ],
 )
-def test_the_nearest_list_of_evaluators_applies(case: str, header: str, names: list[str] | None) -> None:
+def test_the_evaluators_of_a_case_and_of_its_file(case: str, header: str, names: list[str] | None) -> None:
     evaluators = case_of(case, header).evaluators
     assert (evaluators and [spec.label for spec in evaluators]) == names
 
@@ -112,9 +113,8 @@ def test_the_nearest_list_of_evaluators_applies(case: str, header: str, names: l
     [
         ("threshold: 0", "threshold: 0.5\n", 0.0, "case"),
         ("execution: {threshold: 0.2}", "threshold: 0.5\n", 0.2, "case"),
-        ("threshold: 0.1, execution: {threshold: 0.2}", "", 0.1, "case"),
         ("execution: {target: x}", "threshold: 0\n", 0.0, "file"),
-        ("note: x", "threshold: 1\nexecution: {threshold: 0}\n", 1.0, "file"),
+        ("note: x", "execution: {threshold: 0}\n", 0.0, "file"),
         ("note: x", "", None, None),
     ],
 )
@@ -167,7 +167,7 @@ def test_the_keys_of_a_file_that_collection_reads_are_filled_for_each_case() -> 
     write("q.csv", "n,why\n1,\n2,broken\n")
     write("common.yaml", "tags: ['t-{{ n }}', all]\nfixtures: ['{{ n }}-db']\n")
     keys = "include: common.yaml\nmatrix: {y: [3]}\nskip: '{{ why }}'\nxfail: '{{ y }}!'\nevalcases: {from: q.csv}\n"
-    suite = read_suite(write("q.yaml", f"{keys}case: {{id: '{{{{ n }}}}', tags: mine, input: hi}}\n"), kinds=EVALUATORS)
+    suite = read_suite(write("q.yaml", f"{keys}case: {{id: '{{{{ n }}}}', tags: mine, input: hi}}\n"))
     found = [
         ({key: suite.header_of(entry).get(key) for key in MARK_KEYS}, suite.tags(entry)) for entry in suite.entries
     ]
@@ -192,10 +192,10 @@ def test_files_are_attached_to_data_and_to_a_message_without_content() -> None:
 
 def test_a_sidecar_belongs_to_a_dataset_unless_it_has_cases_of_its_own() -> None:
     path = write("qa.jsonl", '{"id": "a"}\n\n{"id": "b"}\r\n')
-    sidecar = write("qa.yml", "dataset: shop\nexecution: {target: t, threshold: 0.5}\n")
+    sidecar = write("qa.yml", "dataset: shop\nexecution: {target: t}\n")
     suite = read_suite(path)
     assert [(entry.index, entry.eval_id, entry.line) for entry in suite.entries] == [(0, "a", 1), (1, "b", 3)]
-    assert (suite.dataset, suite.target, suite.threshold) == ("shop", "t", 0.5)
+    assert (suite.dataset, suite.target) == ("shop", "t")
     with pytest.raises(SourceError, match=r"evalcases is missing \(this is the sidecar of qa.jsonl, which has the cas"):
         read_suite(Path.cwd() / sidecar)
     sidecar.write_text("target: t\nevalcases: [{id: c}]\n")

@@ -52,7 +52,7 @@ def test_a_file_without_the_shape_of_an_eval_file_is_claimed_so_that_pytest_says
     (folder / "my *broken one.yaml").write_text("evalcase: [")
     assert call("my *broken one.yaml", "qa.eval.yaml") == [
         "-o",
-        "agentv_files='*.eval.yaml' '*.eval.yml' '*.eval.jsonl' EVAL.yaml EVAL.yml '*.EVAL.yaml' "
+        "agentv_files='*.eval.yaml' '*.eval.yml' '*.eval.jsonl' EVAL.yaml EVAL.yml '*.EVAL.yaml' '*.EVAL.yml' "
         "'my [*]broken one.yaml'",
         "my *broken one.yaml",
         "qa.eval.yaml",

@@ -1,27 +1,18 @@
 """`agentv init`: what it writes, what it keeps, and that it runs."""
 
-import functools
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cli import schema
+from pytest_agentv.cli import init
 from pytest_agentv.cli.init import PROJECT_FILES
 
 FILES = (
     *PROJECT_FILES,
     ".github/workflows/evals.yml",
-    *(f".agentv/schemas/{kind}.schema.json" for kind in ("eval", "targets", "config")),
 )
-
-made_once = functools.cache(schema.schema_text)
-
-
-@pytest.fixture(autouse=True)
-def schemas_made_once(monkeypatch):
-    monkeypatch.setattr(schema, "schema_text", made_once)
 
 
 @pytest.fixture
@@ -72,10 +63,7 @@ def test_what_runs_leave_is_kept_out_of_version_control(agentv, tmp_path):
     subprocess.run(["git", "init", "-q"], check=True)
     command = ["git", "status", "--porcelain", "--untracked-files=all", ".agentv"]
     seen = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    assert [name for name in seen if name != "??"] == [
-        ".agentv/.gitignore",
-        *(f".agentv/schemas/{kind}.schema.json" for kind in ("config", "eval", "targets")),
-    ]
+    assert [name for name in seen if name != "??"] == [".agentv/.gitignore"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +77,8 @@ def test_at_a_terminal_the_user_is_asked_once_for_all(agentv, tree, at_a_termina
     run = agentv("init")
     assert asked == ["Overwrite them? [y/N] "]
     assert run.out.startswith("These files already exist:\n  evals/targets.yaml\n  .env.example\n")
-    assert tree()["evals/targets.yaml"] == (text or PROJECT_FILES["evals/targets.yaml"])
+    body = PROJECT_FILES["evals/targets.yaml"].partition("\n")[2]
+    assert tree()["evals/targets.yaml"].partition("\n")[2] == (body if text is None else "")
 
 
 @pytest.mark.parametrize(
@@ -110,6 +99,19 @@ def test_settings_are_shown_and_not_written_where_pytest_has_a_file_of_its_own(a
     assert "  agentv_threshold = 0.8\n" in run.out
     assert tree()[name] == text
     assert len(tree()) == len(FILES) + 1
+
+
+@pytest.mark.parametrize("is_within", [True, False])
+def test_the_files_name_the_schemas_of_the_package(agentv, tree, tmp_path, monkeypatch, is_within):
+    """Relative where the package lies in the project, so that the line works for everybody with the same folders."""
+    package = tmp_path / ("shop/.venv/site-packages" if is_within else "my packages") / "eval.schema.json"
+    monkeypatch.setattr(init, "schema_path", lambda kind: package.with_name(f"{kind}.schema.json"))
+    agentv("init", "shop")
+    written = tree("shop")
+    where = "../.venv/site-packages/" if is_within else f"{package.parent.as_uri()}/"
+    for name, kind in (("evals/example.eval.yaml", "eval"), ("evals/targets.yaml", "targets")):
+        assert written[name].startswith(f"# yaml-language-server: $schema={where}{kind}.schema.json\n")
+    assert sum(map(len, written.values())) < 40_000
 
 
 def test_two_folders_are_one_too_many(agentv):

@@ -239,7 +239,6 @@ def test_the_last_line_with_a_word_comes_first_where_several_have_one(said: str,
     [
         ('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n', "one"),
         ('{"id": "a", "text": "one"}', "one"),
-        ('{\n "id": "a",\n "text": "one"\n}', "one"),
         ('{"id": "chat-1", "text": "hello"}', "hello"),
         ('{"text": "hello"}', "hello"),
         ("hello\nyou", "hello\nyou"),
@@ -247,7 +246,6 @@ def test_the_last_line_with_a_word_comes_first_where_several_have_one(said: str,
         ('["a"]\n5', '["a"]\n5'),
         ('{"id": "b", "text": "two"}\n{"id": "c", "text": "three"}', "Error: Batch output missing id 'a'"),
         ('{"id": "b", "text": "two"}', "Error: Batch output missing id 'a'"),
-        ('{\n "id": "b",\n "text": "two"\n}', "Error: Batch output missing id 'a'"),
     ],
 )
 def test_a_command_for_batches_that_is_run_for_one_case_may_answer_all(content: str, answer: str) -> None:
@@ -264,10 +262,9 @@ def test_a_command_for_batches_that_is_run_for_one_case_may_answer_all(content: 
     ],
 )
 def test_answers_of_all_cases_that_cannot_be_read_are_not_the_answer_of_one(content: str, message: str) -> None:
-    with pytest.raises(ProviderError) as caught:
-        parse_one_of_batch(content, "a", {"b", "c"})
+    response = parse_one_of_batch(content, "a", {"b", "c"})
 
-    assert str(caught.value).startswith(f"CLI batch output, {message}")
+    assert (response.error or "").startswith(f"CLI batch output, {message}")
 
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}

@@ -1,6 +1,7 @@
 """JSON Schemas: what loads without a complaint is valid, what is plainly wrong is not."""
 
 import copy
+import importlib
 import json
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cases.written import LoadContext
-from pytest_agentv.cli.schema import KINDS, schema_of
+from pytest_agentv.cli.schema import KINDS, schema_path
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.source import read_jsonl, read_yaml
@@ -21,6 +22,11 @@ from pytest_agentv.providers.table import KINDS as TARGET_KINDS
 from pytest_agentv.targets.files import load_targets_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@cache
+def schema_of(kind: str) -> dict:
+    return json.loads(schema_path(kind).read_text("utf-8"))
 
 
 @cache
@@ -165,6 +171,14 @@ def test_a_schema_is_a_schema_and_is_what_the_command_prints(agentv, kind):
     schema = json.loads(run.out)
     jsonschema_rs.meta.validate(schema)
     assert schema == schema_of(kind)
+    assert agentv("schema", kind, "--path").out == f"{schema_path(kind)}\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_schemas_of_the_package_are_those_of_the_classes(kind, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
+    writer = importlib.import_module("json_schemas")
+    assert schema_path(kind).read_text("utf-8") == writer.schema_text(kind), "run `python scripts/json_schemas.py`"
 
 
 @pytest.mark.parametrize(

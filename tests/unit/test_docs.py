@@ -240,7 +240,7 @@ def check_yaml(block: Block, folder: Path) -> None:
             kubernetes.validate(manifest, KUBERNETES, strict=True)
     elif name.startswith("dask/"):
         assert set(data) == {"distributed"}  # tests/clusters/test_encrypted.py runs a cluster with it
-    elif name == "promptfooconfig.yaml":
+    elif name in ("promptfooconfig.yaml", "agentv5.yaml"):  # of other tools
         assert {"prompts", "providers", "tests"} <= set(data)
     elif "targets" in data:
         check_targets(block, folder)

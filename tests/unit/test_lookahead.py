@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.session.compat import queued_items
-from pytest_agentv.session.running import turns
-from pytest_agentv.session.running.turns import Lookahead
+from pytest_agentv.session.running import lookahead as module
+from pytest_agentv.session.running.lookahead import Lookahead
 
 CASES = "evalcases:\n" + "".join(
     f"  - {{id: {name}, expected_outcome: o, input: q, evaluators: [{{name: l, type: latency, threshold: 9}}]}}\n"
@@ -52,7 +52,7 @@ def test_nothing_runs_ahead_in_a_process_that_was_forked_for_one_item(
 ) -> None:
     """As pytest-forked does: what was begun there would end with it, and be paid for again at its own turn."""
     ahead = lookahead(items)
-    monkeypatch.setattr(turns.os, "getpid", lambda: -1)
+    monkeypatch.setattr(module.os, "getpid", lambda: -1)
     assert names(ahead.after(items[0], set())) == []
     assert names(ahead.of_batch(items[0], set())) == []
 

@@ -1,8 +1,9 @@
+import json
 import pickle
 
 import pytest
 
-from pytest_agentv.cli.schema import schema_of
+from pytest_agentv.cli.schema import schema_path
 from pytest_agentv.providers.table import KINDS
 
 
@@ -22,7 +23,7 @@ def test_each_kind_describes_its_keys_and_can_be_pickled(word: str) -> None:
 
 
 def test_the_schema_knows_the_kinds_of_the_table() -> None:
-    target = schema_of("targets")["definitions"]["target"]
+    target = json.loads(schema_path("targets").read_text("utf-8"))["definitions"]["target"]
     words = target["properties"]["provider"]["anyOf"][0]["enum"]
     shapes = {case["if"]["properties"]["provider"]["const"]: case["then"]["$ref"] for case in target["allOf"]}
 

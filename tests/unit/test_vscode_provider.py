@@ -44,10 +44,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "agents (root); $x"
 
 
-def provider(code: CodeStandIn, root: Path, run: str = "", **fields: Any) -> VscodeProvider:
+def provider(code: CodeStandIn, root: Path, **fields: Any) -> VscodeProvider:
     settings = Vscode(subagent_root=str(root)).replace(**fields)
     target = Target("editor", "vscode", settings, path=str(Path.cwd() / "targets.yaml"), line=3)
-    return VscodeProvider(settings, TargetEnvironment(target, {"PATH": code.path, "AGENTV_RUN_ID": run}))
+    return VscodeProvider(settings, TargetEnvironment(target, {"PATH": code.path}))
 
 
 def request(question: str = "world", **fields: Any) -> ProviderRequest:
@@ -200,17 +200,17 @@ def test_a_window_that_is_not_ready_in_time_is_a_timeout(code: CodeStandIn, root
 
 
 def test_what_is_there_of_an_answer_is_told(tmp_path: Path) -> None:
-    exchange = vscode_folders.Exchange(tmp_path / "1_req.md", tmp_path / "1_res.tmp.md", tmp_path / "1_res.md")
-    answer = vscode_folders.Answer(exchange)
-    assert answer.state == f"{tmp_path}/1_res.md was not written"
+    exchange = vscode_folders.Exchange(request(), tmp_path, "1")
+    assert exchange.state == f"{tmp_path}/1_res.md was not written"
     exchange.temp_file.touch()
-    assert answer.state == f"{tmp_path}/1_res.tmp.md was begun, but not renamed to 1_res.md"
-    exchange.response_file.write_text(" \n")
-    assert answer.state == f"{tmp_path}/1_res.md is there, but blank or still being written"
-    assert [answer.look() for _ in range(4)] == [False] * 4
+    assert exchange.state == f"{tmp_path}/1_res.tmp.md was begun, but not renamed to 1_res.md"
+    for content in (b" \n", b"\xff"):
+        exchange.response_file.write_bytes(content)
+        assert exchange.state == f"{tmp_path}/1_res.md is there, but blank, no UTF-8 text, or still being written"
+        assert [exchange.look() for _ in range(4)] == [False] * 4
     exchange.response_file.write_text(" x")
-    assert [answer.look() for _ in range(3)] == [False, True, True]
-    assert answer.text == " x"
+    assert [exchange.look() for _ in range(3)] == [False, True, True]
+    assert exchange.text == " x"
 
 
 def test_the_late_answer_to_a_request_is_not_taken_for_that_to_the_next(code: CodeStandIn, root: Path) -> None:

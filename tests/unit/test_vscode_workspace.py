@@ -9,6 +9,8 @@ import pytest
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.providers.vscode import workspace_text
 
+SHAPE = ': expected an object with a list such as "folders": [{"path": "."}]'
+
 
 def transform(folder: Path, text: str) -> Any:
     template = folder / "my.code-workspace"
@@ -79,17 +81,15 @@ def test_comments_and_trailing_commas_are_read_as_vs_code_does(tmp_path: Path) -
     [
         ('{\n "folders": [\n', ":3: invalid JSON: Expecting value (column 1)"),
         ("/* a\nb */ {folders: []}", ":2: invalid JSON: Expecting property name enclosed in double quotes (column 7)"),
-        ("[]", ": expected an object with a list of 'folders', got an empty list"),
-        ("{}", ': folders: expected a list such as [{"path": "."}], it is missing'),
-        ('{"folders": "."}', ': folders: expected a list such as [{"path": "."}], got the text \'.\''),
-        ('{"folders": ["."]}', ': folders[0]: expected an object with a text "path", got "."'),
+        ("[]", SHAPE),
+        ("{}", SHAPE),
+        ('{"folders": "."}', SHAPE),
+        ('{"folders": ["."]}', ': folders: expected objects with a text "path", got "."'),
         (
             '{"folders": [{"path": "."}, {"path": 5}]}',
-            ': folders[1]: expected an object with a text "path", got {"path": 5}',
+            ': folders: expected objects with a text "path", got {"path": 5}',
         ),
-        ('{"folders": [], "settings": []}', ": settings: expected an object, got an empty list"),
-        (b'{"folders": "\xff"}', ": is not UTF-8"),
-        ("[" * 100_000, ": the values are nested too deeply"),
+        (b'{"folders": "\xff"}', ": cannot be read: it is not UTF-8"),
     ],
 )
 def test_a_template_that_cannot_be_used_is_named_with_the_reason(

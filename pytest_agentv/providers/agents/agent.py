@@ -5,6 +5,7 @@ import logging
 import math
 import re
 import secrets
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import IO, Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
@@ -22,7 +23,7 @@ from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, mapping, text_or_none
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
+from pytest_agentv.model.messages import Message, TokenUsage
 from pytest_agentv.model.options import LOGS_FOLDER
 from pytest_agentv.model.secrets import Secret, masked
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
@@ -83,25 +84,22 @@ class StreamLog:
         if self._file is None:
             return
         if self._summarize is None:
-            self._write_line("stdout", as_json(event, indent=2))
+            self.write_text("stdout", as_json(event, indent=2))
         elif summary := self._summarize(event):
-            self._write_line("stdout", " ".join(masked(summary).split()))
+            self.write_text("stdout", " ".join(masked(summary).split()))
 
     def write_text(self, stream: str, text: str) -> None:
         """Write a line that is not an event."""
-        self._write_line(stream, text)
+        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+        hours, minutes = divmod(minutes, 60)
+        clock = f"{hours:02}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+        self._write(f"[+{clock}] [{stream}] {text}\n")
 
     def close(self) -> None:
         if self._file is not None:
             with suppress(OSError):  # text that was held back because the disk was full
                 self._file.close()
             self._file = None
-
-    def _write_line(self, stream: str, text: str) -> None:
-        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
-        hours, minutes = divmod(minutes, 60)
-        clock = f"{hours:02}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
-        self._write(f"[+{clock}] [{stream}] {text}\n")
 
     def _write(self, text: str) -> None:
         if self._file is None:
@@ -113,63 +111,6 @@ class StreamLog:
             self.close()
 
 
-@dataclass(frozen=True, slots=True)
-class StreamLogs:
-    """The logs of a target's calls."""
-
-    title: str
-    """The name of the program at the beginning of a log."""
-    kind: str
-    target: str
-    folder: Path
-    summarize: Callable[[JsonObject], str | None] | None
-    """See `StreamLog`."""
-    is_on: bool = True
-
-    def open(self, eval_id: str, attempt: int) -> StreamLog:
-        """Open `<time>_<target>_<eval id>_attempt-<n>_<8 hex>.log`; `attempt` is 0-based."""
-        if not self.is_on:
-            return StreamLog(None, "", None)
-        started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        time_part = started.replace(":", "-").replace(".", "-")
-        name = f"{time_part}_{_safe(self.target)}_{_safe(eval_id)}_attempt-{attempt + 1}_{secrets.token_hex(4)}.log"
-        facts = {
-            "target": self.target,
-            "eval": " ".join(eval_id.split()),
-            "attempt": attempt + 1,
-            "started": started,
-        }
-        head = [f"# {self.title} stream log", *(f"# {key}: {value}" for key, value in facts.items())]
-        return StreamLog(self.folder / name, "\n".join(head) + "\n\n", self.summarize)
-
-
-def stream_logs(
-    title: str,
-    kind: str,
-    environment: TargetEnvironment,
-    *,
-    folder: str | None,
-    summarize: Callable[[JsonObject], str | None] | None,
-) -> StreamLogs:
-    """Return the logs of a target, in its log folder or in `.agentv/logs/<kind>` below the working directory.
-
-    The environment variable `AGENTV_<KIND>_STREAM_LOGS` turns them off with `false`, `0`, `off` or `no`.
-    """
-    switch = f"AGENTV_{kind.upper().replace('-', '_')}_STREAM_LOGS"
-    return StreamLogs(
-        title,
-        kind,
-        environment.name,
-        Path(folder) if folder else Path.cwd() / LOGS_FOLDER / kind,
-        summarize,
-        is_on=environment.variables.get(switch, "").strip().lower() not in _OFF,
-    )
-
-
-def _safe(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", text)[:_LONGEST_NAME]
-
-
 def as_json(event: JsonObject, indent: int | None = None) -> str:
     """Return an event as JSON, for people."""
     try:
@@ -179,45 +120,10 @@ def as_json(event: JsonObject, indent: int | None = None) -> str:
 
 
 MOST_KEPT: Final = 256 * 2**20
-"""In bytes. A program that writes more events is not read any further."""
-_LONGEST_LINE: Final = 64 * 2**20
-"""In bytes. A longer line is skipped."""
+"""In bytes. A program that writes more events, or a longer line, is not read any further."""
 _LONGEST_REPORT: Final = 2000
 """The most characters kept of text outside of events. The end is kept, where programs report errors."""
 _SHOWN_EVENTS: Final = 3
-
-
-class LineSplitter:
-    """Splits a stream into lines at newlines only. Events hold raw U+2028, at which `splitlines` would split."""
-
-    def __init__(self, longest: int = _LONGEST_LINE) -> None:
-        self._longest = longest
-        self._pending = bytearray()
-        self._is_too_long = False
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the complete lines, and a remark for a line that is too long."""
-        # Searches only the new part: lines of many megabytes come in hundreds of pieces.
-        first, *others = data.split(b"\n")
-        self._keep(first)
-        for piece in others:
-            yield from self.rest()
-            self._keep(piece)
-
-    def rest(self) -> Iterator[bytes]:
-        """Yield the last text if it does not end with a newline."""
-        line = b"(a line that is too long)" if self._is_too_long else bytes(self._pending)
-        self._pending = bytearray()
-        self._is_too_long = False
-        if line:
-            yield line
-
-    def _keep(self, piece: bytes) -> None:
-        self._is_too_long = self._is_too_long or len(self._pending) + len(piece) > self._longest
-        if self._is_too_long:
-            self._pending = bytearray()
-        else:
-            self._pending += piece
 
 
 class AgentOutput:
@@ -232,7 +138,8 @@ class AgentOutput:
         """The usual beginnings of such lines. They are most of the output, and parsing them would be a waste."""
         self._bytes_left = most_kept
         """Bytes of events that may still come."""
-        self._lines = {"stdout": LineSplitter(), "stderr": LineSplitter()}
+        self._pending = {"stdout": bytearray(), "stderr": bytearray()}
+        """The last line of each stream, which has not ended yet."""
         self._said = {"stdout": "", "stderr": ""}
 
     @property
@@ -258,19 +165,25 @@ class AgentOutput:
         return self._said["stdout"].strip()
 
     def listen(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
-        """Read a piece of the program's output."""
-        for line in self._lines[stream].feed(data):
-            self._take(stream, line)
+        """Read a piece of the program's output. Splits at newlines only: events hold raw U+2028."""
+        pending = self._pending[stream]
+        pending += data
+        if b"\n" in data:  # lines of many megabytes come in hundreds of pieces
+            *lines, self._pending[stream] = pending.split(b"\n")
+            for line in lines:
+                self._take(stream, line)
+        elif len(pending) > max(0, self._bytes_left):
+            self._bytes_left = -1
+            pending.clear()
 
     def end(self) -> None:
         """Read the rest, and end the log."""
-        for stream, splitter in self._lines.items():
-            for line in splitter.rest():
-                self._take(stream, line)
+        for stream, line in self._pending.items():
+            self._take(stream, line)
         self._log.close()
 
-    def _take(self, stream: str, line: bytes) -> None:
-        line = line.strip()
+    def _take(self, stream: str, data: bytearray) -> None:
+        line = bytes(data.strip())
         if not line or self.overflowed or line.startswith(self._unread):
             return
         event = parse_event(line) if stream == "stdout" else None
@@ -344,14 +257,18 @@ def result_output(content: Json) -> Json:
 
 def with_outputs(messages: Iterable[Message], outputs: Mapping[str, Json]) -> tuple[Message, ...]:
     """Add the outputs of tools to the calls of messages, by the ids of the calls."""
-
-    def complete(call: ToolCall) -> ToolCall:
-        return call if call.id is None else call.replace(output=outputs.get(call.id, ABSENT))
-
     return tuple(
-        message.replace(tool_calls=tuple(map(complete, message.tool_calls))) if message.tool_calls else message
+        message.replace(
+            tool_calls=tuple(call.replace(output=outputs.get(call.id or "", ABSENT)) for call in message.tool_calls)
+        )
         for message in messages
     )
+
+
+def sum_tokens(usages: Sequence[JsonObject], *names: str) -> TokenUsage:
+    """Add up tokens: the names of new input, of input written to a cache, of input read from it, and of output."""
+    new, written, read, out = (sum(as_number(usage.get(name)) for usage in usages) for name in names)
+    return TokenUsage(new + written, out, read or None)
 
 
 def status_kind(status: float) -> ErrorKind | None:
@@ -433,19 +350,6 @@ def _log_format(value: object) -> str:
 ShieldedWord: TypeAlias = Annotated[
     ShieldedText, BeforeValidator(lambda word: word if isinstance(word, Secret) else filled_text(word))
 ]
-LogFormat: TypeAlias = Annotated[Literal["summary", "json"], BeforeValidator(_log_format)]
-Executable: TypeAlias = Annotated[DefaultText, program_in("cwd")]
-
-
-def executable_key(program: str) -> Any:
-    """Return the key of the program, with its usual name as the default."""
-    return spelled(
-        "executable",
-        "command",
-        "binary",
-        default=program,
-        description="the program, a name or a path (default: `codex`, `claude`, `pi`)",
-    )
 
 
 class CodingAgent(Provider):
@@ -456,10 +360,16 @@ class CodingAgent(Provider):
     costs_money = True
     title: ClassVar[str]
     """The name in messages."""
+    program: ClassVar[str]
+    """The usual name of the program."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()
     """Event types to skip, because they repeat the whole text with each new word."""
 
-    executable: Executable = executable_key("")
+    executable: Annotated[DefaultText, program_in("cwd")] = spelled(
+        *("executable", "command", "binary"),
+        default="",
+        description="the program, a name or a path (default: `codex`, `claude`, `pi`)",
+    )
     args: Items[ShieldedWord] = spelled(*("args", "arguments"), default=(), description="further arguments")
     cwd: Annotated[OptionalText, path_in("cwd")] = Field(
         default=None, description="the folder it works in (default: a new, empty one for each call)"
@@ -480,7 +390,7 @@ class CodingAgent(Provider):
         default=None,
         description="where the log of each call goes (default: `.agentv/logs/<provider>`)",
     )
-    log_format: LogFormat = spelled(
+    log_format: Annotated[Literal["summary", "json"], BeforeValidator(_log_format)] = spelled(
         *("log_format", "logFormat", "log_output_format", "logOutputFormat"),
         default="summary",
         description="`summary`, a line for each event (default), or `json`, the events",
@@ -503,7 +413,7 @@ class CodingAgent(Provider):
 
     @property
     def sources(self) -> Sources:
-        words = (self.executable, *(word for word in self.args if isinstance(word, str)))
+        words = (self.executable or self.program, *(word for word in self.args if isinstance(word, str)))
         return Sources(words, folder=self.cwd)
 
 
@@ -518,13 +428,7 @@ class AgentProvider:
         self._environment = environment.variables
         self._argv: tuple[str, ...] = ()
         """The program's absolute path and the other words of `executable`; empty: not searched yet."""
-        self._logs = stream_logs(
-            settings.title,
-            settings.kind,
-            environment,
-            folder=settings.log_dir,
-            summarize=settings.summarize if settings.log_format == "summary" else None,
-        )
+        self._target = environment.name
 
     async def check(self) -> None:
         self._locate()
@@ -533,10 +437,16 @@ class AgentProvider:
         """Do nothing: no resource is open."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        """Run the program. A failed call that reports its cost gives a response with an error.
+
+        Raises `ProviderError` for any other failure.
+
+        Source: evaluation-2026-01, "Claude Code error handling" and "Codex CLI provider".
+        """
         argv = self._locate()
         command = self._settings.command(request)
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
-        output = AgentOutput(log := self._logs.open(request.eval_id, request.attempt), self._settings.skipped_types)
+        output = AgentOutput(log := self._open_log(request), self._settings.skipped_types)
         try:
             result = await self._run(argv, command, limit, output)
         finally:
@@ -558,7 +468,19 @@ class AgentProvider:
             finish_reason=answer.finish_reason,
             raw=raw,
         )
-        return check_failure(response, self._settings.title, result, output, answer, limit=limit)
+        fault = find_fault(result, output, answer)
+        if fault is None:
+            return response
+        what, kind = fault
+        said = _said(output, answer)
+        after = f" after {math.ceil(limit or 0)}s" if result.timed_out else ""
+        where = "" if log.path is None else f"\nlog: {log.path}"
+        error = f"{self._settings.title} {what}{after}{': ' if said else ''}{said}{where}"
+        raw["stdout"] = output.stdout
+        kind = kind or guess_kind(answer.failure or said)
+        if not (answer.token_usage or answer.cost_usd):
+            raise ProviderError(error, kind, raw)
+        return response.replace(error=error, error_kind=kind)
 
     async def _run(
         self, argv: Sequence[str], command: AgentCommand, limit: float | None, output: AgentOutput
@@ -581,10 +503,34 @@ class AgentProvider:
 
     def _locate(self) -> tuple[str, ...]:
         """Find the program. Raises `ProviderError`."""
-        if not self._argv:
-            place = f"{self._where}: {self._settings.title}"
-            self._argv = find_program(self._settings.executable, self._environment.get("PATH"), place)
-        return self._argv
+        executable = self._settings.executable or self._settings.program
+        found = self._argv or find_program(executable, self._environment.get("PATH"))
+        if found is None:
+            what = "is no program that can be run" if "/" in executable else "was not found on PATH"
+            fault = f"executable {executable!r} {what}; install it, or write its path as `executable`"
+            raise ProviderError(f"{self._where}: {self._settings.title}: {fault}", "config")
+        self._argv = found
+        return found
+
+    def _open_log(self, request: ProviderRequest) -> StreamLog:
+        """Open `<time>_<target>_<eval id>_attempt-<n>_<8 hex>.log` in the log folder.
+
+        The environment variable `AGENTV_<KIND>_STREAM_LOGS` turns logs off with `false`, `0`, `off` or `no`.
+        """
+        settings, attempt = self._settings, request.attempt + 1
+        switch = f"AGENTV_{settings.kind.upper().replace('-', '_')}_STREAM_LOGS"
+        if self._environment.get(switch, "").strip().lower() in _OFF:
+            return StreamLog(None, "", None)
+        started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        parts = [re.sub(r"[^A-Za-z0-9._-]+", "_", part)[:_LONGEST_NAME] for part in (self._target, request.eval_id)]
+        name = "_".join([re.sub("[:.]", "-", started), *parts, f"attempt-{attempt}", secrets.token_hex(4)])
+        folder = Path(settings.log_dir) if settings.log_dir else Path.cwd() / LOGS_FOLDER / settings.kind
+        header = (
+            f"# {settings.title} stream log\n# target: {self._target}\n# eval: {' '.join(request.eval_id.split())}\n"
+            f"# attempt: {attempt}\n# started: {started}\n\n"
+        )
+        is_summary = settings.log_format == "summary"
+        return StreamLog(folder / f"{name}.log", header, settings.summarize if is_summary else None)
 
     @contextmanager
     def _folders(self, prompt: str) -> Iterator[tuple[Path, Path]]:
@@ -601,71 +547,45 @@ class AgentProvider:
             yield workspace, temporary
 
 
-def find_program(executable: str, search_path: str | None, place: str) -> tuple[str, ...]:
-    """Return the absolute path of a program, and the other words of `executable`.
+def find_program(command: str, search_path: str | None) -> tuple[str, ...] | None:
+    """Return the absolute path of a command's program, and the command's other words; None if there is no program.
 
-    The path is absolute because the program starts in another folder. Raises `ProviderError` that names `place`.
+    The path is absolute because the program starts in another folder.
     """
-    words = [executable] if Path(executable).is_file() else executable.split()
-    found = shutil.which(words[0], path=search_path)
+    words = [command]
+    found = shutil.which(command, path=search_path)
     if found is None:
-        what = "is no program that can be run" if "/" in words[0] else "was not found on PATH"
-        message = f"{place}: executable {words[0]!r} {what}; install it, or write its path as `executable`"
-        raise ProviderError(message, "config")
-    return (str(Path(found).absolute()), *words[1:])
+        with suppress(ValueError):  # an open quote
+            words = shlex.split(command)
+        found = shutil.which(words[0], path=search_path) if words else None
+    return None if found is None else (str(Path(found).absolute()), *words[1:])
 
-
-_NO_ANSWER: Final = "ended without a word and without a call of a tool"
 
 _LONGEST_HEADLINE: Final = 1000
 """The most characters of each text of a program."""
 
 
-def check_failure(
-    response: ProviderResponse,
-    title: str,
-    result: ProcessResult,
-    output: AgentOutput,
-    answer: AgentAnswer,
-    *,
-    limit: float | None,
-) -> ProviderResponse:
-    """Return the response of a call. It has an error if the call failed, or timed out, and reports its cost.
+def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) -> tuple[str, ErrorKind | None] | None:
+    """Return why a call failed, and the kind of the failure: None if only the program's words may tell it.
 
-    The exit code alone does not tell. Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude
-    Code error handling" and "Codex CLI provider".
+    None: it did not fail. The exit code alone does not tell.
     """
-    fault = _fault(result, output, answer, limit)
-    if fault is None:
-        return response
-    if fault == _NO_ANSWER:
-        answer = answer.replace(failure_kind="no_answer")
-    said = _said(output, answer)
-    kind: ErrorKind = "timeout" if result.timed_out else answer.failure_kind or guess_kind(answer.failure or said)
-    where = f"\nlog: {response.raw['log_file']}" if "log_file" in response.raw else ""
-    error = f"{title} {fault}{': ' if said else ''}{said}{where}"
-    raw = {**response.raw, "stdout": output.stdout}
-    if not (answer.token_usage or answer.cost_usd):
-        raise ProviderError(error, kind, raw)
-    return response.replace(error=error, error_kind=kind, raw=raw)
-
-
-def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limit: float | None) -> str | None:
     if result.timed_out:
-        return f"timed out after {math.ceil(limit or 0)}s"
+        return "timed out", "timeout"
+    kind = answer.failure_kind
     if output.overflowed:
-        return f"wrote more than {MOST_KEPT // 2**20} MiB of events"
+        return f"wrote more than {MOST_KEPT // 2**20} MiB of events", kind
     if result.exit_code < 0:
-        return f"was ended by signal {-result.exit_code}"
+        return f"was ended by signal {-result.exit_code}", kind
     if result.exit_code > 0:
-        return f"exited with code {result.exit_code}"
+        return f"exited with code {result.exit_code}", kind
     if answer.failure:
-        return "failed"
+        return "failed", kind
     if not output.events:
-        return "wrote no events"
+        return "wrote no events", kind
     if not answer.is_complete:
-        return "ended without a result"
-    return None if answer.messages else _NO_ANSWER
+        return "ended without a result", kind
+    return None if answer.messages else ("ended without a word and without a call of a tool", "no_answer")
 
 
 def _said(output: AgentOutput, answer: AgentAnswer) -> str:
@@ -679,10 +599,14 @@ def _said(output: AgentOutput, answer: AgentAnswer) -> str:
     return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)
 
 
-def agent_prompt(settings: CodingAgent, request: ProviderRequest, *, with_system_prompt: bool = True) -> str:
-    """Return the text for an agent: its instructions, the files it must read first, and the question."""
-    document = build_preread(request.prompt.question, request.guideline_paths, request.input_paths)
-    return f"{system_prompt(settings, request)}\n\n{document}" if with_system_prompt else document
+def agent_document(request: ProviderRequest) -> str:
+    """Return the files that an agent must read first, and the question."""
+    return build_preread(request.prompt.question, request.guideline_paths, request.input_paths)
+
+
+def agent_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
+    """Return the text for an agent: its instructions and the document."""
+    return f"{system_prompt(settings, request)}\n\n{agent_document(request)}"
 
 
 def system_prompt(settings: CodingAgent, request: ProviderRequest) -> str:

@@ -16,15 +16,14 @@ from pytest_agentv.providers.agents.agent import (
     AgentAnswer,
     AgentCommand,
     CodingAgent,
-    Executable,
-    agent_prompt,
+    agent_document,
     as_list,
     as_number,
-    executable_key,
     joined_text,
     result_output,
     shorten,
     status_kind,
+    sum_tokens,
     system_prompt,
     with_outputs,
 )
@@ -45,10 +44,9 @@ class ClaudeCode(CodingAgent):
 
     kind = "claude-code"
     title = "Claude Code CLI"
+    program = "claude"
     skipped_types = frozenset({"stream_event"})
     stand_ins: ClassVar = {"log_format": "AGENTV_CLAUDE_CODE_LOG_FORMAT"}
-
-    executable: Executable = executable_key("claude")
 
     def command(self, request: ProviderRequest) -> AgentCommand:
         arguments: list[str | Secret] = ["-p", "--output-format", "stream-json", "--verbose"]
@@ -61,7 +59,7 @@ class ClaudeCode(CodingAgent):
             arguments += ["--add-dir", folder]  # otherwise it refuses to read outside of the working directory
         return AgentCommand(
             (*arguments, *self.args),
-            agent_prompt(self, request, with_system_prompt=False),
+            agent_document(request),
             environment=dict.fromkeys(_NESTING_MARKS),
             defaults=_DEFAULTS,
         )
@@ -140,13 +138,10 @@ def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> Age
     result = results[-1]
     # Each result has the time of its own turn, without the wait between turns: then our own clock counts.
     duration_ms = as_number(result.get("duration_ms")) if len(results) == 1 else 0
-    by_model = _spent(results)
-    cost_usd = as_number(result.get("total_cost_usd"))
-    if by_model is not None:
-        cost_usd = math.fsum(as_number(usage.get("costUSD")) for usage in by_model)
+    token_usage, cost_usd = _spent(results)
     answer = AgentAnswer(
         messages,
-        token_usage=_usage(results, by_model),
+        token_usage=token_usage,
         cost_usd=cost_usd or None,
         duration_ms=duration_ms or None,
         is_complete=True,
@@ -165,37 +160,24 @@ def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> Age
     return answer
 
 
-def _spent(results: Sequence[JsonObject]) -> list[JsonObject] | None:
-    """Return what each turn spent, by model; None: an older release, whose totals are those of the run.
+def _spent(results: Sequence[JsonObject]) -> tuple[TokenUsage | None, float]:
+    """Return the tokens of all requests, those of sub-agents included, and their cost.
 
-    The totals of newer releases include earlier runs, if the conversation of these goes on.
+    Newer releases report what each turn spent, by model; their totals include earlier runs whose conversation goes on.
+    In older ones, `modelUsage` is that of the whole run, and `usage` is that of one turn, without sub-agents.
     """
-    if not all(isinstance(result.get(_OF_ONE_TURN), dict) for result in results):
-        return None
-    return [usage for result in results for usage in _models(result, _OF_ONE_TURN)]
-
-
-def _models(result: JsonObject, key: str) -> list[JsonObject]:
-    return [usage for value in mapping(result.get(key)).values() if (usage := mapping(value))]
-
-
-def _usage(results: Sequence[JsonObject], by_model: list[JsonObject] | None) -> TokenUsage | None:
-    """Return the tokens of all requests, those of sub-agents included. Tokens written to a cache count as new input.
-
-    `usage` is that of one turn, without sub-agents. `modelUsage` is that of the whole run.
-    """
-    if by_model is None:
-        by_model = _models(results[-1], "modelUsage")
-    if by_model:
-        return _tokens(by_model, "inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens")
-    turns = [usage for result in results if (usage := mapping(result.get("usage")))]
+    turns = [result.get(_OF_ONE_TURN) for result in results]
+    cost_usd = as_number(results[-1].get("total_cost_usd"))
+    by_model = list(mapping(results[-1].get("modelUsage")).values())
+    if all(isinstance(turn, dict) for turn in turns):
+        by_model = [usage for turn in turns for usage in mapping(turn).values()]
+        cost_usd = math.fsum(as_number(mapping(usage).get("costUSD")) for usage in by_model)
+    if usages := list(filter(None, map(mapping, by_model))):
+        names = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens")
+        return sum_tokens(usages, *names), cost_usd
+    usages = [usage for result in results if (usage := mapping(result.get("usage")))]
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return _tokens(turns, *names) if turns else None
-
-
-def _tokens(usages: Sequence[JsonObject], *names: str) -> TokenUsage:
-    new, written, read, out = (sum(as_number(usage.get(name)) for usage in usages) for name in names)
-    return TokenUsage(new + written, out, read or None)
+    return sum_tokens(usages, *names) if usages else None, cost_usd
 
 
 def _summarize_block(block: JsonObject) -> str | None:

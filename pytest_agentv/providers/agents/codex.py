@@ -4,7 +4,6 @@ Source: evaluation-2026-01, "Codex CLI provider"; agentv-formats 5.2; decisions 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping, text_or_none
@@ -13,10 +12,8 @@ from pytest_agentv.providers.agents.agent import (
     AgentAnswer,
     AgentCommand,
     CodingAgent,
-    Executable,
     agent_prompt,
     as_number,
-    executable_key,
     shorten,
 )
 from pytest_agentv.providers.base import ProviderRequest
@@ -36,25 +33,41 @@ class Codex(CodingAgent):
 
     kind = "codex"
     title = "Codex CLI"
+    program = "codex"
     stand_ins: ClassVar = {"log_format": "AGENTV_CODEX_LOG_FORMAT"}
-
-    executable: Executable = executable_key("codex")
 
     def command(self, request: ProviderRequest) -> AgentCommand:
         model = () if self.model is None else ("--model", self.model)
         return AgentCommand((*_OPTIONS, *model, *self.args, "-"), agent_prompt(self, request))
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
-        turn = _Turn()
+        messages: dict[str, Message] = {}  # each item is reported when it starts and again when it is done
+        usage: JsonObject = {}
+        is_complete, failure = False, None
         for event in events:
-            turn.take(event)
+            match event.get("type"):
+                case "item.started" | "item.updated" | "item.completed":
+                    item = mapping(event.get("item"))
+                    kind = text_or_none(item.get("type"))
+                    place = text_or_none(item.get("id")) or f"#{len(messages)}"
+                    if kind == "agent_message":
+                        messages[place] = Message("assistant", text_or_none(item.get("text")) or "")
+                    elif kind is not None and kind not in _TEXTS:
+                        messages[place] = Message("assistant", tool_calls=(_tool_call(kind, item),))
+                case "turn.completed":
+                    is_complete, failure, usage = True, None, mapping(event.get("usage"))
+                case "turn.failed":
+                    is_complete = True
+                    failure = text_or_none(mapping(event.get("error")).get("message")) or "the turn failed"
+                case "error":  # possibly transient: only an error at the end without a result counts
+                    failure = text_or_none(event.get("message")) or failure
         # Then the tokens include those of earlier calls, and codex does not tell them apart.
         is_continued = not _CONTINUED.isdisjoint(map(reveal, self.args))
         return AgentAnswer(
-            tuple(turn.messages.values()),
-            token_usage=None if is_continued else _usage(turn.usage),
-            is_complete=turn.is_complete,
-            failure=turn.failure,
+            tuple(messages.values()),
+            token_usage=None if is_continued else _usage(usage),
+            is_complete=is_complete,
+            failure=failure,
         )
 
     def summarize(self, event: JsonObject) -> str | None:
@@ -67,35 +80,6 @@ class Codex(CodingAgent):
         said = next((word for word in words if word), "")
         code = item.get("exit_code")
         return f"{kind}: {item.get('type')} {shorten(said)}".rstrip() + (f" (exit code {code})" if code else "")
-
-
-@dataclass(slots=True)
-class _Turn:
-    """The items so far. Each is reported when it starts and again when it is done."""
-
-    messages: dict[str, Message] = field(default_factory=dict)
-    usage: JsonObject = field(default_factory=dict)
-    is_complete: bool = False
-    failure: str | None = None
-
-    def take(self, event: JsonObject) -> None:
-        match event.get("type"):
-            case "item.started" | "item.updated" | "item.completed":
-                item = mapping(event.get("item"))
-                kind = text_or_none(item.get("type"))
-                place = text_or_none(item.get("id")) or f"#{len(self.messages)}"
-                if kind == "agent_message":
-                    self.messages[place] = Message("assistant", text_or_none(item.get("text")) or "")
-                elif kind is not None and kind not in _TEXTS:
-                    self.messages[place] = Message("assistant", tool_calls=(_tool_call(kind, item),))
-            case "turn.completed":
-                self.is_complete, self.failure = True, None
-                self.usage = mapping(event.get("usage"))
-            case "turn.failed":
-                self.is_complete = True
-                self.failure = text_or_none(mapping(event.get("error")).get("message")) or "the turn failed"
-            case "error":  # possibly transient: only an error at the end without a result counts
-                self.failure = text_or_none(event.get("message")) or self.failure
 
 
 def _tool_call(kind: str, item: JsonObject) -> ToolCall:

@@ -4,26 +4,23 @@ Source: agentv-formats 5.5; decisions 30.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from pytest_agentv.model.base import ABSENT, JsonObject, mapping, text_or_none
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
+from pytest_agentv.model.messages import Message, ToolCall
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.agents.agent import (
     AgentAnswer,
     AgentCommand,
     CodingAgent,
-    Executable,
     agent_prompt,
     as_list,
     as_number,
-    executable_key,
     joined_text,
     result_output,
     shorten,
+    sum_tokens,
     with_outputs,
 )
 from pytest_agentv.providers.base import ProviderRequest
@@ -38,8 +35,6 @@ _KEY_VARIABLES: Final = {
     "xai": "XAI_API_KEY",
     "openrouter": "OPENROUTER_API_KEY",
 }
-_LATEST_MS: Final = 253_402_300_799_000
-"""The last second of a date, at the end of the year 9999."""
 _METADATA: Final = ("api", "provider", "model", "usage", "stopReason")
 _FAILED: Final = frozenset({"error", "aborted"})
 """Reasons to stop without an answer. The program ends with exit code 0 even then."""
@@ -50,9 +45,8 @@ class Pi(CodingAgent):
 
     kind = "pi-coding-agent"
     title = "pi"
+    program = "pi"
     skipped_types = frozenset({"message_update", "tool_execution_update"})
-
-    executable: Executable = executable_key("pi")
 
     model: OptionalText = spelled("model", "pi_model", "piModel", default=None, description="passed on to pi")
     llm_provider: OptionalText = spelled(
@@ -67,7 +61,7 @@ class Pi(CodingAgent):
     )
 
     def command(self, request: ProviderRequest) -> AgentCommand:
-        options = {
+        options: dict[str, str | Secret | None] = {
             "--provider": self.llm_provider,
             "--model": self.model,
             "--tools": self.tools,
@@ -76,14 +70,11 @@ class Pi(CodingAgent):
         before = (self.model or "").rpartition("/")[0].partition("/")[0]  # `openai` of `openai/gpt-4o`
         variable = _KEY_VARIABLES.get((self.llm_provider or before or "google").lower())
         # In a variable, if there is one: all users of the machine see the arguments of a program.
-        key: dict[str, str | Secret | None] = {}
-        key_option: tuple[str | Secret, ...] = ()
-        if self.api_key is not None and variable is not None:
-            key[variable] = self.api_key
-        elif self.api_key is not None:
-            key_option = ("--api-key", self.api_key)
+        key = {variable: self.api_key} if variable and self.api_key else {}
+        if not key:
+            options["--api-key"] = self.api_key
         given = (word for option, value in options.items() if value is not None for word in (option, value))
-        arguments = (*given, *key_option, "--mode", "json", "--print", "--no-session", *self.args)
+        arguments = (*given, "--mode", "json", "--print", "--no-session", *self.args)
         return AgentCommand(arguments, agent_prompt(self, request), environment=key)
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
@@ -97,13 +88,13 @@ class Pi(CodingAgent):
         last = next((message for message in reversed(transcript) if message.get("role") == "assistant"), {})
         reason = text_or_none(last.get("stopReason"))
         is_failed = reason in _FAILED
-        spent = _Spent()
-        for reply in replies:
-            spent.add(mapping(reply.get("usage")))
+        usages = [mapping(reply.get("usage")) for reply in replies]  # including failed replies
+        spent = sum_tokens(usages, "input", "cacheWrite", "cacheRead", "output")
+        cost_usd = sum(as_number(mapping(usage.get("cost")).get("total")) for usage in usages)
         return AgentAnswer(
             with_outputs(said, outputs),
-            token_usage=spent.usage,
-            cost_usd=spent.cost_usd or None,  # it reports 0 for a model of unknown price
+            token_usage=spent if spent.input or spent.output else None,
+            cost_usd=cost_usd or None,  # it reports 0 for a model of unknown price
             finish_reason=reason,
             is_complete=bool(ends),
             failure=text_or_none(last.get("errorMessage")) or "the run was aborted" if is_failed else None,
@@ -135,36 +126,5 @@ def _read_message(message: JsonObject) -> Message:
         for block in blocks
         if block.get("type") == "toolCall"
     )
-    timestamp = None
-    if 0 < (sent := as_number(message.get("timestamp"))) < _LATEST_MS:
-        moment = datetime.fromtimestamp(sent / 1000, UTC)
-        timestamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Message(
-        "assistant",
-        ABSENT if text is None else text,
-        calls,
-        timestamp=timestamp,
-        metadata={key: message[key] for key in _METADATA if key in message},
-    )
-
-
-@dataclass(slots=True)
-class _Spent:
-    """Tokens and money of all replies, including failed ones."""
-
-    total_in: float = 0
-    total_out: float = 0
-    cached: float = 0
-    cost_usd: float = 0
-
-    def add(self, usage: JsonObject) -> None:
-        self.total_in += as_number(usage.get("input")) + as_number(usage.get("cacheWrite"))
-        self.total_out += as_number(usage.get("output"))
-        self.cached += as_number(usage.get("cacheRead"))
-        self.cost_usd += as_number(mapping(usage.get("cost")).get("total"))
-
-    @property
-    def usage(self) -> TokenUsage | None:
-        if not self.total_in and not self.total_out:
-            return None
-        return TokenUsage(self.total_in, self.total_out, self.cached or None)
+    metadata = {key: message[key] for key in _METADATA if key in message}
+    return Message("assistant", ABSENT if text is None else text, calls, metadata=metadata)

@@ -32,10 +32,10 @@ from pytest_agentv.providers.kind import WireError, parse_response, response_fau
 from pytest_agentv.reports.failure import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
 from pytest_agentv.session.running.case_runs import Begun
+from pytest_agentv.session.running.flight import LOG_SECTION
 from pytest_agentv.session.running.items import EvalItem
-from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.running.turns import LOG_SECTION
 from pytest_agentv.session.showing.item_outcomes import Asked
 from pytest_agentv.session.showing.texts import errored, failed, forget_results, note_result
 
@@ -324,7 +324,6 @@ def python_suite(
         header_source=source,
         cases_key=None,
         target=target,
-        threshold=None,
         problems=(),
         is_asked=is_asked,
         hashed_id=hashed_id,
@@ -379,7 +378,7 @@ class Agentv:
         self._session = session
         self._target = target
         self._own = own
-        self._ids = EvalIds(item, session.cases.earlier)
+        self._ids = EvalIds(item, session.finished.earlier)
         self._open: set[Begun] = set()
         """Cases that have begun, and that the test awaits."""
         self._is_closed = False
@@ -469,7 +468,7 @@ class Agentv:
         """Cancel what a thread of the test still evaluates: the test is over."""
         self._is_closed = True
         for begun in tuple(self._open):
-            self._session.cases.end(begun, _ENDED)
+            self._session.flight.end(begun, _ENDED)
 
     def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
@@ -525,13 +524,13 @@ class Agentv:
 
     def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, Asked]:
         """Return the result, with the question and the expected outcome of its case."""
-        session, cases, key = self._session, self._session.cases, (self._item.nodeid, prepared.eval_id)
-        begun = cases.begin(key, prepared)
+        session, flight, key = self._session, self._session.flight, (self._item.nodeid, prepared.eval_id)
+        begun = flight.begin(key, prepared)
         session.progress.total += prepared.repeat
         try:
             result = self._wait(begun)
         finally:
-            cases.take(key)
+            flight.forget(key)
         if session.options.baseline is not None:
             result = self._confirmed(result, prepared)
         session.show_warnings(begun)
@@ -539,17 +538,17 @@ class Agentv:
 
     def _confirmed(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
         """Return the result with fresh answers if it looks broken. After the test, nobody can ask for them."""
-        again = self._session.begin_again(self._item.config, result, lambda: prepared)
+        again = self._session.flight.confirm(self._item.config, result, lambda: prepared)
         return result if again is None else self._wait(again)
 
     def _wait(self, begun: Begun) -> EvalResult:
         self._open.add(begun)
         try:
             if self._is_closed:
-                self._session.cases.end(begun, _ENDED)
-            return self._session.cases.wait(begun)
+                self._session.flight.end(begun, _ENDED)
+            return self._session.flight.wait(begun)
         except BaseException as error:
-            self._session.cases.end(begun, ended_text(error), is_run_ending=isinstance(error, RUN_ENDS))
+            self._session.flight.end(begun, ended_text(error), is_run_ending=isinstance(error, RUN_ENDS))
             raise
         finally:
             self._open.discard(begun)

@@ -11,7 +11,6 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.engine.jobs import CaseIdentity, choose_target
 from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.providers.row_makers import call_row_maker
@@ -63,7 +62,7 @@ class CaseFiles:
         try:
             if not is_eval_file(path, root=root, is_named=self._is_named(path), globs=globs):
                 return None
-            suite = read_suite(path, call_row_maker, self._options.chosen_targets, EVALUATORS)
+            suite = read_suite(path, call_row_maker, self._options.chosen_targets)
         except (AgentvError, OSError):
             return CaseFile(None, {})
         names = unique_names(entry.base_name for entry in suite.entries)

@@ -5,20 +5,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_agentv.engine.case import run_case, tell
 from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.pool import Pace, TargetPool
+from pytest_agentv.engine.pool import TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.model.results import EvalResult, Spent
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.reports.figures import shown
@@ -26,10 +23,10 @@ from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.records import Recorder
 from pytest_agentv.session.recording.resume import Carried, FinishedCases
-from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.showing.item_outcomes import Asked
 from pytest_agentv.session.showing.progress import Progress
-from pytest_agentv.session.workers import Parent, ProcessShare
+from pytest_agentv.session.workers import Parent
 from pytest_agentv.store.writers import stored_name
 
 if TYPE_CHECKING:
@@ -419,55 +416,3 @@ def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResul
         return error_result(identity, "provider", "cancelled", reason, dry_run=job.options.dry_run)
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
     return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
-
-
-# Tells how many cases of each target may be in flight in this process.
-
-_ONE_BY_ONE: Final = Pace(workers=1, is_batched=False)
-
-
-class Paces:
-    """Asks for the limit of each target once per folder."""
-
-    def __init__(
-        self,
-        loop: LoopThread,
-        pool: TargetPool,
-        options: RunOptions,
-        share: ProcessShare,
-        processes: Callable[[], int],
-    ) -> None:
-        """Take a pool. `processes` returns how many processes run the cases of this one."""
-        self._loop = loop
-        self._pool = pool
-        self._options = options
-        self._share = share
-        self._processes = processes
-        self._paces: dict[tuple[Path, str], Pace] = {}
-
-    def limit(self, prepared: PreparedCase) -> int:
-        """Return how many cases of the same target may be in flight in this process."""
-        processes = self._processes()
-        limit = self._pace(prepared).limit(self._options, processes)
-        return self._share.of(min(limit, processes * MAX_WORKERS))
-
-    def is_batched(self, prepared: PreparedCase) -> bool:
-        """Whether a case's target takes many cases in one call."""
-        return self._pace(prepared).is_batched
-
-    def answers_by_id(self, prepared: PreparedCase) -> bool:
-        """Whether only the ids of cases tell which of its answers belongs to which case."""
-        return self._pace(prepared).is_by_id
-
-    def _pace(self, prepared: PreparedCase) -> Pace:
-        """Return the limits of a case's target. A broken target gets the default limits: its case reports the error."""
-        job = prepared.job
-        if isinstance(job, EvalResult) or prepared.own.replace_target:
-            return _ONE_BY_ONE
-        key = (job.case.folder, job.identity.target)
-        if key not in self._paces:
-            try:
-                self._paces[key] = self._loop.run(self._pool.pace(*key))
-            except (AgentvError, OSError):
-                self._paces[key] = _ONE_BY_ONE
-        return self._paces[key]

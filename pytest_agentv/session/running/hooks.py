@@ -13,9 +13,10 @@ from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.recording.identity import RECORDS
+from pytest_agentv.session.running.flight import LOG_SECTION, Flight
 from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
+from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.running.turns import LOG_SECTION, Lookahead, Turns
 from pytest_agentv.session.selecting import keep, left_out, select_ids, select_retried
 from pytest_agentv.session.showing.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
 from pytest_agentv.session.showing.masking import (
@@ -39,9 +40,9 @@ def participate(config: pytest.Config) -> EvalSession:
     session = EvalSession.of(config)
     if not config.pluginmanager.has_plugin(_NAME):
         lookahead = Lookahead(config)
-        turns = Turns(session, lookahead)
-        config.stash[TAKE_TURN] = turns.take
-        config.pluginmanager.register(SessionHooks(config, session, lookahead, turns), _NAME)
+        session.flight = Flight(session, lookahead)
+        config.stash[TAKE_TURN] = session.flight.take
+        config.pluginmanager.register(SessionHooks(config, session, lookahead), _NAME)
         if session.options.judges_run:
             from pytest_agentv.session.gating.judged_cases import JudgedCases  # noqa: PLC0415 - only for runs with a gate
 
@@ -54,11 +55,11 @@ def participate(config: pytest.Config) -> EvalSession:
 class SessionHooks:
     """Selects, annotates and finishes the run's eval items."""
 
-    def __init__(self, config: pytest.Config, session: EvalSession, lookahead: Lookahead, turns: Turns) -> None:
+    def __init__(self, config: pytest.Config, session: EvalSession, lookahead: Lookahead) -> None:
         self._config = config
         self._session = session
         self._lookahead = lookahead
-        self._turns = turns
+        self._flight = session.flight
         self._collected: list[str] = []
         self._known_places = 0 if hasattr(config, "workerinput") else MAX_WORKERS
         """The number of places that xdist's controller knows."""
@@ -114,14 +115,14 @@ class SessionHooks:
         __tracebackhide__ = True
         self._lookahead.begin(nextitem)
         self._session.failures.begin(item)
-        self._turns.let_others_end(item)
+        self._flight.let_others_end(item)
         try:
             return (yield)
         finally:
             if isinstance(item, EvalItem):
                 item.result = None  # the file has it, and the item lives until the end of the run
             self._session.failures.end(item)
-            self._session.cases.start_waiting()
+            self._flight.start_waiting()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -135,7 +136,7 @@ class SessionHooks:
             return (yield)
         except BaseException as error:
             if isinstance(item, EvalItem) and not self._config.getoption("setuponly", False):
-                self._turns.break_off(item, error)
+                self._flight.break_off(item, error)
             raise
 
     @pytest.hookimpl(wrapper=True)
@@ -158,8 +159,8 @@ class SessionHooks:
             elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
                 mask_account(report, self._session.masker)
             item.annotate(report)
-            if self._turns.places > self._known_places:
-                self._known_places = vars(report)[PLACES] = self._turns.places
+            if self._flight.places > self._known_places:
+                self._known_places = vars(report)[PLACES] = self._flight.places
             if new := [hook for hook in self._lookahead.held if hook not in self._told]:
                 vars(report)[HELD] = new
                 self._told.update(new)

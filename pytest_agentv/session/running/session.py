@@ -24,10 +24,10 @@ from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink, run_identity
 from pytest_agentv.session.recording.records import Recorder, RunRecords
+from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
-from pytest_agentv.session.running.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Paces, Stopping
-from pytest_agentv.session.running.cases import Cases
-from pytest_agentv.session.running.preparing import CasePreparer, CaseSigner, PreparedCase
+from pytest_agentv.session.running.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Stopping
+from pytest_agentv.session.running.plan import CasePreparer, Planner, PreparedCase
 from pytest_agentv.session.selecting import Spending
 from pytest_agentv.session.showing.masking import CaseLogHandler, route_prints
 from pytest_agentv.session.showing.progress import Progress
@@ -38,15 +38,11 @@ from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
-    from pytest_agentv.engine.scheduler import (
-        Scheduler,  # only for repeated cases, executors and objects that ask targets
-    )
-    from pytest_agentv.model.results import EvalResult
     from pytest_agentv.providers.python_calls import (
         OwnCall,  # only for runs with an executor, or with objects that ask targets
     )
     from pytest_agentv.session.running.away import Away
-    from pytest_agentv.session.running.repeats import Repeats
+    from pytest_agentv.session.running.flight import Flight
 
 
 # The engine of a run: the event loop, its targets, and its executor.
@@ -71,7 +67,7 @@ class RunEngine:
         self.pool.store = self.store = _store(config, options, identity, self.pool.warn_once)
         if identity.rejudged is not None:
             self.pool.rejudged = RejudgedFile(identity.rejudged.path)
-        self.signer = CaseSigner(self.pool, self.loop, dry_run=options.dry_run)
+        self.planner = Planner(self.pool, self.loop, options, self._share, self._processes)
         self.away = self._open_away(identity) if self._has_executor else None
         """Runs cases in other processes; None: all run in this one."""
 
@@ -79,9 +75,6 @@ class RunEngine:
     def is_own_thread(self) -> bool:
         """Whether the caller runs on an event loop, so that it must not wait for anything."""
         return self.loop.is_current or USER_LOOP.is_current
-
-    def paces(self) -> Paces:
-        return Paces(self.loop, self.pool, self._options, self._share, self._processes)
 
     def targets_of(self, folder: Path) -> TargetsFile:
         """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
@@ -183,7 +176,7 @@ class EvalSession:
             parent=Parent(config, self.identity.run_id),
             masker=self.masker,
         )
-        self.cases = self._open_cases(config)
+        self.runs = self._open_runs(config)
         self._shown: set[Problem] = set()
         self._known_folders: set[Path] = set()
         self._log_handler = CaseLogHandler(config, self.masker)
@@ -191,31 +184,41 @@ class EvalSession:
         self.stop_routing = route_prints(config, self.masker)
         """Called last, because threads that a run has abandoned may print to its end."""
 
-    def _open_cases(self, config: pytest.Config) -> Cases:
-        engine, records = self._engine, self._records
+    flight: "Flight"
+    """What is in flight. Set when the run begins to take part."""
+
+    def _open_runs(self, config: pytest.Config) -> CaseRuns:
+        engine = self._engine
         is_alone = self.identity.home is None and config.getoption("dist", "no") == "no"
         has_others = self.identity.resumed is not None or not is_alone
-        runs = CaseRuns(
+        return CaseRuns(
             pool=engine.pool,
-            recorder=records.recorder,
+            recorder=self.recorder,
             progress=self.progress,
             failures=self.failures,
             stopping=self.stopping,
             identity=self.identity,
             away=engine.away,
-            costs=CaseCosts(engine.store, records.finished, has_others=has_others),
+            costs=CaseCosts(engine.store, self.finished, has_others=has_others),
         )
-        return Cases(
-            loop=engine.loop,
-            runs=runs,
-            paces=engine.paces(),
-            signer=engine.signer,
-            finished=records.finished,
-            recorder=records.recorder,
-            stopping=self.stopping,
-            progress=self.progress,
-            open_repeats=self._open_repeats,
-        )
+
+    @property
+    def loop(self) -> LoopThread:
+        return self._engine.loop
+
+    @property
+    def planner(self) -> Planner:
+        return self._engine.planner
+
+    @property
+    def store(self) -> AnswerStore | None:
+        """The store of answers; None: none are kept."""
+        return self._engine.store
+
+    @property
+    def finished(self) -> FinishedCases:
+        """The results of the runs that this one goes on with."""
+        return self._records.finished
 
     @property
     def away(self) -> "Away | None":
@@ -265,31 +268,10 @@ class EvalSession:
         """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
         return self._engine.ask_for_call(call, prompt)
 
-    def _warn(self, problem: Problem) -> None:
+    def warn(self, problem: Problem) -> None:
         """Show a warning with the next item that has a result, in only one process of the run."""
         if is_first_to_warn(self._engine.places.shared_folder, "reruns"):
             self.user_hooks.warnings.append(problem)
-
-    def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
-        from pytest_agentv.session.running.repeats import Repeats  # noqa: PLC0415 - only for repeated cases
-
-        return Repeats(scheduler, self._engine.store, self._warn)
-
-    def begin_again(
-        self, config: pytest.Config, result: "EvalResult", prepare: Callable[[], PreparedCase]
-    ) -> Begun | None:
-        """Start to ask a case again whose result looks broken; None: it does not, or nobody judges.
-
-        Used in a run with a baseline for cases whose fixtures end with their items.
-        """
-        from pytest_agentv.session.gating.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
-
-        is_error = result.status == "error"
-        answers = 0 if is_error else fresh_answers(config, self.options, result, self.failures.maximum)
-        signed = self.cases.sign(prepare()) if answers else None
-        if signed is None or signed.case is None:
-            return None
-        return self.cases.begin_again(signed, result, answers)
 
     def learn_secrets(self, folder: Path) -> None:
         """Mask the secrets of a folder's `.env`, before fixtures run that read them. Keeps no variable for targets."""

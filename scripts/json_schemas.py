@@ -1,4 +1,7 @@
-"""Generates the JSON Schemas of eval, targets and config files for editors, from the classes of kinds."""
+"""Write the JSON Schemas of eval, targets and config files for editors, from the classes of their keys.
+
+python scripts/json_schemas.py  # replace pytest_agentv/schemas/*.schema.json
+"""
 
 import json
 import re
@@ -9,24 +12,17 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table
 from pytest_agentv.cases.references import CONFIG_SCHEMA
-from pytest_agentv.files.places import (
-    CASE_KEYS,
-    CASE_LIST_KEYS,
-    EVALUATOR_LIST_KEYS,
-    EXPECTED_KEYS,
-    FILE_EXECUTION_KEYS,
-    HEADER_KEYS,
-    INPUT_KEYS,
-    NO_REASONS,
-    OUTCOME_KEYS,
-)
+from pytest_agentv.cli.schema import KINDS, schema_path
+from pytest_agentv.evaluators.composite import AGGREGATORS
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.files.places import CASE_LIST_KEYS, EVALUATOR_LIST_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import FILLED_TEXT as KIND_FILLED_TEXT
 from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.model.kind_table import NEGATION
-from pytest_agentv.model.messages import ROLES
-from pytest_agentv.model.options import MAX_REPEAT
+from pytest_agentv.providers.table import KINDS as TARGETS
 from pytest_agentv.targets.definitions import TargetKinds
 from pytest_agentv.targets.resolution import common_keys
 
@@ -38,52 +34,9 @@ _CASE_HELP: Final = {"id": "refund", "input": "May I return it?", "expected_outc
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "$schema": "the schema of the file",
     "name": "what it is called",
-    "version": "the version of the file",
-    "author": "who wrote the file",
-    "license": "under which terms the file may be used",
-    "dataset": "the name of the group of cases; default: the name of the file",
-    "description": "what it is about; nobody reads it but people",
-    "metadata": "whatever else is to be known; nobody reads it but people",
-    "note": "a remark; nobody reads it but people",
-    "tags": "words by which `-k` selects it, and which results have",
-    "marks": "marks of pytest, for `-m`",
-    "fixtures": "fixtures of pytest that each case uses",
-    "skip": "why the case is skipped, or true",
-    "xfail": "why the case is expected to fail, or true",
-    "execution": "how the cases are run: target, threshold and evaluators",
-    "target": "the name of the target that is asked",
     "targets": "what can be asked, and who judges",
-    "threshold": "the score from which a case passes, 0 to 1",
     **dict.fromkeys(("evalcases", "eval_cases", "cases", "tests"), "the cases of the file"),
-    **dict.fromkeys(
-        ("evaluators", "assertions", "assert"), "what judges the answer: checks, and sentences that a model checks"
-    ),
-    **dict.fromkeys(("evaluator", "grader"), "the older way to choose the default judge: `llm_judge`"),
-    "id": "what the case is called; unique within its file",
-    "conversation_id": "a name for cases that belong together",
-    "rubrics": "statements that a model checks one by one; a case fails without a required one",
-    "question": "the question, for people",
-    "reference_answer": "an ideal answer, for people",
-    **dict.fromkeys(("expected_outcome", "outcome", "criteria"), "what a good answer achieves"),
-    **dict.fromkeys(("input_messages", "input"), "what the target is asked: a text, or messages"),
-    **dict.fromkeys(("expected_messages", "expected_output"), "an ideal answer: a text, data, or messages"),
-    "case": "what each case of the file, or each row of a table, becomes; columns are variables",
-    "defaults": "keys of a case, for all cases that do not have them",
     "include": "files whose keys this file takes over, where it does not have them",
-    "input_files": "files that go with the input of each case",
-    "vars": "variables, which `{{ name }}` shows",
-    "from": "a table of data (csv, tsv, json, jsonl, yaml, parquet), or `file.py:function`",
-    "sample": "how many rows are chosen",
-    "seed": "with the same seed, the same rows are chosen",
-    "file": "a file with the prompt",
-    "repeat": "how often each case runs",
-    "min_pass_rate": "the share of the repeats that have to pass, 0 to 1",
-    "group": "a name for cases that are alike: statistics do not take them for independent",
-    "required": "whether the run fails if the case does, whatever the share that has to pass",
-    "matrix": "targets, variables and prompts, each combination of which is a case",
-    "role": "who says it",
-    "content": "what is said: a text, or parts",
-    "tool_calls": "the tools that are called",
     "type": "the kind",
     "value": "a text, or the path of a file",
     "provider": "the kind of target",
@@ -94,48 +47,17 @@ EXAMPLES: Final[Mapping[str, Json]] = {
     "$schema": "agentv-config-v2",
     "name": "support",
     "version": "1.0",
-    "author": "Support team",
-    "license": "MIT",
-    "dataset": "support",
     "description": "Questions about refunds",
-    "metadata": {"owner": "support"},
-    "note": "Asked often in May",
-    "tags": ["slow"],
-    "marks": ["slow"],
-    "fixtures": ["database"],
-    "skip": "the shop is closed",
-    "xfail": "known to be wrong",
-    "execution": {"target": "default"},
     "target": "default",
     "targets": [{"name": "default", "provider": "mock", "response": "Yes."}],
     "threshold": 0.8,
     **{key: [_CASE_HELP] for key in ("evalcases", "eval_cases", "cases", "tests")},
     **dict.fromkeys(("evaluators", "assertions", "assert"), _CHECKS),
-    **dict.fromkeys(("evaluator", "grader"), "llm_judge"),
     "id": "refund-period",
-    "conversation_id": "refunds",
     "rubrics": ["Names the refund period"],
-    "question": "May I return it?",
-    "reference_answer": "Yes, within 30 days.",
-    **dict.fromkeys(("expected_outcome", "outcome", "criteria"), "Names the refund period"),
-    **dict.fromkeys(("input_messages", "input"), "May I return it?"),
-    **dict.fromkeys(("expected_messages", "expected_output"), "Yes, within 30 days."),
-    "case": {"id": "q-{{ number }}", "input": "{{ question }}", "expected_outcome": "{{ answer }}"},
-    "defaults": {"threshold": 0.8},
     "include": "common.yaml",
-    "input_files": ["policies/refund.md"],
-    "vars": {"product": "tent"},
-    "from": "questions.csv",
-    "sample": 50,
     "seed": 1,
-    "file": "prompts/answer.md",
     "messages": True,
-    "repeat": 5,
-    "min_pass_rate": 0.8,
-    "group": "refunds",
-    "matrix": {"target": ["gpt", "claude"], "tone": ["formal", "friendly"]},
-    "role": "user",
-    "content": "May I return it?",
     "tool_calls": [{"tool": "search", "input": {"query": "refund"}}],
     "type": "contains",
     "value": "policies/refund.md",
@@ -273,12 +195,6 @@ MAPPING: Final = {"type": "object"}
 NULL: Final = {"type": "null"}
 TEMPLATE: Final = {"type": "string", "pattern": r"\{\{"}
 """A variable may replace a value of any type."""
-
-
-def one_of_words(words: Iterable[str]) -> str:
-    """Return the pattern of a text that is one of some words in small letters, in any case, with blanks around it."""
-    spelt = ("".join(f"[{each}{each.upper()}]" if each.isalpha() else each for each in word) for word in words)
-    return rf"^\s*({'|'.join(spelt)})\s*$"
 
 
 def ref(name: str) -> JsonObject:
@@ -588,13 +504,6 @@ Kinds: TypeAlias = Mapping[str, type[Part]]
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
-_NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
-_NAMES: Final = any_of(TEXT, list_of(any_of(TEXT, NULL)))
-_PATHS: Final = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
-_REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": one_of_words(NO_REASONS)}})
-
-_TOOL_CALL: Final = MAPPING
-"""AgentV passes tool calls on as written, in the shape of any model's API."""
 _CONTENT_ITEM: Final = any_of(
     TEXT,
     {
@@ -604,65 +513,8 @@ _CONTENT_ITEM: Final = any_of(
     },
     {**MAPPING, "properties": {"type": {"not": {"enum": ["text", "file", "image"]}}}},
 )
-_MESSAGE: Final = {
-    **MAPPING,
-    "required": ["role"],
-    "properties": {
-        "role": any_of({"enum": list(ROLES)}, TEMPLATE),
-        "content": any_of(TEXT, MAPPING, list_of(ref("content_item")), NULL),
-        "tool_calls": any_of(list_of(ref("tool_call")), NULL),
-    },
-    **one_key(("content", "tool_calls")),
-}
-_SHARED: Final = {
-    "execution": ref("execution"),
-    "target": TEXT,
-    "threshold": _NUMBER_TO_ONE,
-    "vars": MAPPING,
-    "input_files": _PATHS,
-    "repeat": {"type": "integer", "minimum": 1, "maximum": MAX_REPEAT},
-    "min_pass_rate": _NUMBER_TO_ONE,
-    **dict.fromkeys(EVALUATOR_LIST_KEYS, any_of(list_of(ref("evaluator")), TEMPLATE)),
-    **dict.fromkeys(("marks", "fixtures", "tags"), _NAMES),
-    **dict.fromkeys(("skip", "xfail"), _REASON),
-}
-_FILLED: Final = {key: any_of(_SHARED[key], TEMPLATE) for key in ("execution", "threshold", "repeat", "min_pass_rate")}
-"""Keys that variables may fill in cases. Those of a file stand as they are."""
-_PROMPT_FILE: Final = {**MAPPING, "required": ["file"], "properties": {"file": TEXT}, "additionalProperties": False}
-_PARTIAL_CASE: Final = closed(
-    {
-        **_SHARED,
-        **_FILLED,
-        "id": FILLED_TEXT,
-        "conversation_id": TEXT,
-        "group": TEXT,
-        "required": any_of({"type": "boolean"}, TEMPLATE),
-        "rubrics": any_of(list_of(any_of(FILLED_TEXT, ref("Rubric"))), TEMPLATE),
-        **dict.fromkeys(OUTCOME_KEYS, FILLED_TEXT),
-        **dict.fromkeys(INPUT_KEYS, any_of(list_of(ref("message")), ref("message"), TEXT, _PROMPT_FILE)),
-        **dict.fromkeys(EXPECTED_KEYS, any_of(list_of(ref("message")), MAPPING, TEXT)),
-    },
-    CASE_KEYS,
-)
-"""A case whose missing keys may come from `defaults`."""
 _JUDGED_KEYS: Final = ("execution", "rubrics", *EVALUATOR_LIST_KEYS)
-"""Keys of cases and files whose evaluators may need no expected outcome."""
-_CASE: Final = {
-    "required": ["id"],
-    "allOf": [ref("partial_case"), one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), one_key(INPUT_KEYS)],
-}
-
-_TABLE: Final = {
-    **MAPPING,
-    "required": ["from"],
-    "properties": {
-        "from": _PATHS,
-        "sample": {"type": "integer", "minimum": 0},
-        "seed": {"type": "integer", "minimum": 0},
-    },
-    "additionalProperties": False,
-}
-_CASE_LIST: Final = any_of(list_of(any_of(ref("named_case"), TEXT)), TEXT, _TABLE)
+"""Keys of cases and files whose evaluators may need no criteria."""
 
 
 def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
@@ -672,27 +524,31 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         evaluators: The kinds of evaluators, by the word after `type`.
         aggregators: The kinds of aggregators of composites, likewise.
     """
-    targets = {**list_of(FILLED_TEXT), "minItems": 1}
-    definitions: dict[str, Json] = {
-        "case": _CASE,
-        "named_case": {"required": ["id"], "allOf": [ref("partial_case")]},
-        "partial_case": _PARTIAL_CASE,
-        "content_item": _CONTENT_ITEM,
-        "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
-        "execution": closed({**_SHARED, **_FILLED, "targets": targets}, FILE_EXECUTION_KEYS),
-        "message": _MESSAGE,
-        "tool_call": _TOOL_CALL,
-    }
     kinds = (*evaluators.values(), *aggregators.values())
     models = [model for kind in kinds for model in (kind, *parts_of(kind))]
-    definitions |= {model.__name__: model_schema(model) for model in models}
-    definitions |= evaluator_definitions(evaluators, definitions)
-    lists = dict.fromkeys(CASE_LIST_KEYS, _CASE_LIST)
-    matrix = {**MAPPING, "additionalProperties": {"type": "array", "minItems": 1}}
-    parts = {"matrix": matrix, "case": ref("named_case"), "defaults": ref("partial_case"), "include": _PATHS}
-    root = {**closed({**_SHARED, "dataset": TEXT, **parts, **lists}, HEADER_KEYS), **_whole_cases()}
+    definitions = {model.__name__: model_schema(model) for model in models}
+    # missing keys may come from `defaults`
+    partial = {key: value for key, value in model_schema(Case).items() if key != "allOf"}
+    message = {**model_schema(Message), "additionalProperties": True}
+    message["allOf"] = [*message["allOf"], one_key(("content", "tool_calls"))]
+    definitions |= {
+        "case": {
+            "required": ["id"],
+            "allOf": [ref("partial_case"), one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), one_key(INPUT_KEYS)],
+        },
+        "named_case": {"required": ["id"], "allOf": [ref("partial_case")]},
+        "partial_case": partial,
+        "case_list": any_of(list_of(any_of(ref("named_case"), TEXT)), TEXT, model_schema(Table)),
+        "content_item": _CONTENT_ITEM,
+        "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
+        "Execution": model_schema(Execution),
+        "Message": message,
+        "PromptFile": model_schema(PromptFile),
+        **evaluator_definitions(evaluators, definitions),
+    }
     no_list = {"not": one_key(CASE_LIST_KEYS)}  # the sidecar of a JSONL dataset
-    return _document("AgentV eval file", {**root, "oneOf": [*one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)
+    root = {**model_schema(Suite), **_whole_cases(), "oneOf": [*one_key(CASE_LIST_KEYS)["anyOf"], no_list]}
+    return _document("AgentV eval file", root, definitions)
 
 
 def _whole_cases() -> JsonObject:
@@ -722,7 +578,8 @@ def targets_schema(kinds: TargetKinds) -> JsonObject:
         properties = {**common["properties"], **own["properties"]}
         definitions[kind.__name__] = {**own, "properties": properties, "allOf": required}
         definitions |= {part.__name__: model_schema(part, texts=True) for part in parts_of(kind)}
-    root = closed({"targets": list_of(ref("target")), "include": _PATHS}, ("$schema", "targets", "include"))
+    paths = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
+    root = closed({"targets": list_of(ref("target")), "include": paths}, ("$schema", "targets", "include"))
     return _document("AgentV targets file", {**root, **one_key(("targets", "include"))}, definitions)
 
 
@@ -730,3 +587,20 @@ def config_schema() -> JsonObject:
     """Return the schema of `.agentv.yaml` and `.agentv/config.yaml`."""
     properties = {"$schema": {"const": CONFIG_SCHEMA}, "guideline_patterns": list_of(FILLED_TEXT)}
     return _document("AgentV config file", closed(properties, properties), {})
+
+
+def schema_text(kind: str) -> str:
+    """Return the schema of a kind of file as indented JSON."""
+    match kind:
+        case "eval":
+            schema = eval_schema(EVALUATORS, AGGREGATORS)
+        case "targets":
+            schema = targets_schema(TARGETS)
+        case _:
+            schema = config_schema()
+    return json.dumps(schema, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    for each in KINDS:
+        schema_path(each).write_text(schema_text(each), "utf-8")

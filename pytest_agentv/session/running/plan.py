@@ -1,9 +1,9 @@
-"""From an eval file's entry to a job for the engine, with the hashes of the case."""
+"""From an eval file's entry to a planned job for the engine: its names, its hashes and the limits of its target."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -22,16 +22,16 @@ from pytest_agentv.engine.jobs import (
     choose_target,
 )
 from pytest_agentv.engine.judging import evaluators_of, needs_of
-from pytest_agentv.engine.pool import Places, TargetPool, is_first_to_warn
+from pytest_agentv.engine.pool import Pace, Places, TargetPool, is_first_to_warn
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, name_below
+from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, LoopStartError, name_below
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.problems import ASKS_NOTHING, BlankInput, Problem, join_problems, with_problems
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindsOf
-from pytest_agentv.model.options import MAX_REPEAT
+from pytest_agentv.model.options import MAX_REPEAT, MAX_WORKERS
 from pytest_agentv.model.results import EvalResult, ShardFigures
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports.dumps import CaseLog, current_log
@@ -39,6 +39,7 @@ from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.compat import expected_failure
 from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.user_hooks import FIXTURES
+from pytest_agentv.session.workers import ProcessShare
 from pytest_agentv.store.fingerprints import CaseHashes, digest
 from pytest_agentv.store.writers import stored_name
 
@@ -59,6 +60,8 @@ class PreparedCase(Record):
     bound_by: str | None = FIXTURES
     """What in this process the case needs, which keeps it from running in another one; None: nothing."""
     log: CaseLog = field(default_factory=CaseLog)
+    pace: Pace | None = None
+    """The limits of its target; None: it is not planned yet, or cannot be loaded."""
 
     @property
     def repeat(self) -> int:
@@ -179,8 +182,8 @@ class CasePreparer:
     def planned(self, suite: SuiteSource, entry: CaseEntry) -> int:
         """Return how many answers a case asks for, as far as is known before it is loaded."""
         options, value = self._options, entry.value
-        written = value.get("repeat") if isinstance(value, dict) else None
-        own = written if type(written) is int and 1 <= written <= MAX_REPEAT else suite.repeat
+        written = (value.get("repeat") if isinstance(value, dict) else None, suite.header.get("repeat"))
+        own = next((each for each in written if type(each) is int and 1 <= each <= MAX_REPEAT), None)
         return options.repeat or own or options.ini_repeat or 1
 
     def eval_file(self, suite: SuiteSource) -> str:
@@ -253,75 +256,121 @@ class CasePreparer:
         return self._contexts[eval_dir]
 
 
-# Adds hashes to each case, by which a later run decides whether its result is still valid.
+# Plans a case: its hashes, by which a later run decides whether its result is still valid, and its limits.
 
 _HASH_DIGITS: Final = 8
 _MOCK: Final = digest({"kind": "mock"})
 _GIVEN: Final = digest({"kind": "answer"})
+_ONE_BY_ONE: Final = Pace(workers=1, is_batched=False)
 
 
-class CaseSigner:
-    """Signs cases. Hashes each target once per folder."""
+class _Known(NamedTuple):
+    """What is known of a target. One that cannot be resolved has no hash and the default limits: its case says why."""
 
-    def __init__(self, pool: TargetPool, loop: LoopThread, *, dry_run: bool) -> None:
+    hash: str | None
+    judge: str
+    """The name of the target that judges its answers."""
+    pace: Pace
+
+
+class Planner:
+    """Plans cases: whom each asks, who judges, and how many may be in flight.
+
+    It looks at each target of a folder once, on the event loop, which pytest's thread waits for.
+    """
+
+    def __init__(
+        self,
+        pool: TargetPool,
+        loop: LoopThread,
+        options: RunOptions,
+        share: ProcessShare,
+        processes: Callable[[], int],
+    ) -> None:
+        """`processes` returns how many processes run the cases of this one."""
         self._pool = pool
         self._loop = loop
-        self._dry_run = dry_run
-        self._targets: dict[tuple[Path, str], tuple[str | None, str]] = {}
-        """The hash of each target, and the name of its judge."""
+        self._options = options
+        self._share = share
+        self._processes = processes
+        self._targets: dict[tuple[Path, str], _Known] = {}
         self._last: tuple[Sequence[AnyEvaluator], str, str | None] | None = None
 
-    def sign(self, prepared: PreparedCase) -> PreparedCase:
-        """Return a case with its hashes. A target has none if it cannot be resolved, or may have changed unseen."""
+    def plan(self, prepared: PreparedCase) -> PreparedCase:
+        """Return a case with its hashes and the pace of its target. A case that is planned already stays the same."""
         job = prepared.job
-        if isinstance(job, EvalResult):
+        if isinstance(job, EvalResult) or prepared.pace is not None:
             return prepared
         folder, name, own = job.case.folder, job.identity.target, prepared.own
         evaluators = evaluators_of(job.case)
         needs = needs_of(evaluators)
-        judge = self._judge_hash(folder, name, own) if needs.any_answers else ""
+        try:
+            self._look_at(folder, name, needs.embeddings, has_judge=needs.any_answers and own.judge is None)
+        except LoopStartError:  # whoever starts the case says it
+            return prepared
+        target = self._targets[folder, name]
+        judge = self._judge_hash(folder, target.judge, own) if needs.any_answers else ""
         for each in needs.embeddings:
-            asked, _ = self._target(folder, each)
+            asked = self._targets[folder, each].hash
             judge = None if judge is None or asked is None else f"{judge} {asked}"
         identity = job.identity.replace(
-            target_hash=self._target_hash(folder, name, own),
+            target_hash=self._target_hash(target, own),
             grading_hash=None if judge is None else self._grading_hash(evaluators, judge),
-            judge=f"{self._target(folder, name)[1]}@{judge[:_HASH_DIGITS]}" if judge else None,
+            judge=f"{target.judge}@{judge[:_HASH_DIGITS]}" if judge else None,
         )
-        return prepared.replace(job=job.replace(identity=identity))
+        pace = _ONE_BY_ONE if own.replace_target else target.pace
+        return prepared.replace(job=job.replace(identity=identity), pace=pace)
 
-    def _target_hash(self, folder: Path, name: str, own: Overrides) -> str | None:
-        if self._dry_run:
+    def limit(self, planned: PreparedCase) -> int:
+        """Return how many cases of the same target may be in flight in this process."""
+        processes = self._processes()
+        limit = (planned.pace or _ONE_BY_ONE).limit(self._options, processes)
+        return self._share.of(min(limit, processes * MAX_WORKERS))
+
+    def _look_at(self, folder: Path, name: str, others: Sequence[str], *, has_judge: bool) -> None:
+        """Learn a target, its judge and others of a folder. Waits for the loop once, if one of them is new."""
+        known = self._targets.get((folder, name))
+        names = (name, *others, *((known.judge,) if known is not None and has_judge else ()))
+        if known is None or any((folder, each) not in self._targets for each in names):
+            self._loop.run(self._learn(folder, names, has_judge=has_judge))
+
+    async def _learn(self, folder: Path, names: Sequence[str], *, has_judge: bool) -> None:
+        for name in names:
+            self._targets[folder, name] = self._known(folder, name)
+        judge = self._targets[folder, names[0]].judge
+        if has_judge and (folder, judge) not in self._targets:
+            self._targets[folder, judge] = self._known(folder, judge)
+
+    def _known(self, folder: Path, name: str) -> _Known:
+        try:
+            pace = self._pool.pace(folder, name)
+        except (AgentvError, OSError):
+            pace = _ONE_BY_ONE
+        try:
+            target = self._pool.definition(folder, name)
+        except (AgentvError, OSError):
+            return _Known(None, name, pace)
+        made = _MOCK if self._options.dry_run else self._pool.fingerprints.of_target(target)
+        return _Known(made, target.judge_target or name, pace)
+
+    def _target_hash(self, target: _Known, own: Overrides) -> str | None:
+        if self._options.dry_run:
             return _MOCK
         if own.answer is not None:
             return _GIVEN
         if own.provider is None:
-            return self._target(folder, name)[0]
+            return target.hash
         made = self._pool.fingerprints.of_object(own.provider, own.provider_files)
         if own.calls is None or made is None:
             return made
-        asked, _ = self._target(folder, name)
-        return None if asked is None else digest([made, asked])
+        return None if target.hash is None else digest([made, target.hash])
 
-    def _judge_hash(self, folder: Path, name: str, own: Overrides) -> str | None:
-        if self._dry_run:
+    def _judge_hash(self, folder: Path, judge: str, own: Overrides) -> str | None:
+        if self._options.dry_run:
             return _MOCK
         if own.judge is not None:
             return self._pool.fingerprints.of_object(own.judge, own.judge_files)
-        return self._target(folder, self._target(folder, name)[1])[0]
-
-    def _target(self, folder: Path, name: str) -> tuple[str | None, str]:
-        """Return the hash of a target, and the name of the target that judges its answers."""
-        if (folder, name) not in self._targets:
-            self._targets[folder, name] = self._loop.run(self._resolve(folder, name))
-        return self._targets[folder, name]
-
-    async def _resolve(self, folder: Path, name: str) -> tuple[str | None, str]:
-        try:
-            target = self._pool.definition(folder, name)
-        except (AgentvError, OSError):  # the case reports it
-            return None, name
-        return _MOCK if self._dry_run else self._pool.fingerprints.of_target(target), target.judge_target or name
+        return self._targets[folder, judge].hash
 
     def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str | None:
         """Return the hash of evaluators. Consecutive cases often share those of their file."""
