@@ -115,6 +115,7 @@ class TestList:
         assert page.text_content(".why-box .tag") == "Broken"
 
     def test_a_plot_filters(self, opened: Opened, page: Any) -> None:
+        page.click(".charts > summary")
         page.click(".rates .name:has-text('policy')")
         page.wait_for_selector("#count:has-text('of 500')")
         assert page.input_value("#f-tag") == "policy"
@@ -268,6 +269,7 @@ class TestLook:
 
     def test_labels_of_plots_stay_readable_on_a_narrow_screen(self, page: Any) -> None:
         page.set_viewport_size({"width": 390, "height": 844})
+        page.click(".charts > summary")
         sizes = page.eval_on_selector_all("figure text", "all => all.map(n => n.getBoundingClientRect().height)")
         assert min(sizes) >= 11
 
@@ -280,6 +282,10 @@ class TestLook:
             assert _serious(axe.Axe().run(own.page)) == []
             own.page.click("#list .row >> nth=0")
             own.page.wait_for_selector("#case-title")
+            assert _serious(axe.Axe().run(own.page)) == []
+            own.open()
+            own.page.click(".charts > summary")
+            own.shoot(f"7-charts-{scheme}")
             assert _serious(axe.Axe().run(own.page)) == []
             own.context.close()
 

@@ -22,6 +22,9 @@ from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import annotation_lines, code_quality, junit_xml, results_csv
+from pytest_agentv.reports.compare import compare_scores, comparison_lines
+from pytest_agentv.reports.html.opened import cost_line
+from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.reports.markdown import MARKER, comment_lines
 from pytest_agentv.reports.view import Ending
 from pytest_agentv.store.writers import ResultSink
@@ -254,3 +257,14 @@ def test_no_text_can_give_commands_to_github_or_hold_secrets() -> None:
     assert "file=a%2Cb%3Ac%25%0A.yaml,line=3,title=" in line
     assert line.count("::") == 2, "that of the command and that before its text"
     assert "s3cret-value" not in line.split("::")[2]
+
+
+def test_a_field_of_the_table_is_in_each_output() -> None:
+    """`model` has an entry in the table of fields, and no output names it."""
+    old, new = result("a", model="gpt-4.1-mini"), result("a", model="gpt-5-mini")
+    row = next(csv.DictReader(io.StringIO(results_csv(view_of_results(new), Masker()))))
+    assert row["model"] == "gpt-5-mini"
+    assert dict(result_properties(new))["agentv_model"] == "gpt-5-mini"
+    assert cost_line(new).startswith("gpt-5-mini")
+    both = [view_of_results(each).cases for each in (old, new)]
+    assert "Model: gpt-4.1-mini → gpt-5-mini" in list(comparison_lines(compare_scores(*both, 0.1), "old", "new"))

@@ -1,8 +1,11 @@
 """The section EVALUATION STATISTICS, and all that must be said so that nobody is misled."""
 
+import re
+
 import pytest
 from verdict_cases import case, run_of
 
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.baseline import baseline_of
 from pytest_agentv.reports.columns import short_list
 from pytest_agentv.reports.gates import baseline_gate, gate_lines
@@ -131,3 +134,23 @@ def test_a_list_ends_in_time():
 def test_a_rate_that_is_not_100_percent_does_not_look_like_it():
     assert "Pass rate      99.95 %  95 % CI:" in section(run_of([1] * 2099 + [0], 1))
     assert "Pass rate      100.0 %  95 % CI:" in section(run_of([1] * 2100, 1))
+
+
+def test_a_drop_of_few_cases_is_worse_and_no_regression():
+    text = section(run_of([0, 0, 0, 0, 5]), run_of([5] * 5))
+    assert re.search(r"Difference .* 95 % CI: -\S+ to -\S+  worse\n +4 cases differ, 5 make it a regression", text)
+    assert "regressed" not in text
+
+
+def of_variant(name, number, passes):
+    result = EvalResult("t", f"c{number}", "d", 1.0, (), (), "", name, combination=name)
+    return case(f"c{number}@{name}", passes, node_id=f"evals/a.yaml::c{number}@{name}", target=name, result=result)
+
+
+def test_a_matrix_has_a_rate_for_each_variant_and_none_of_all():
+    cases = [of_variant(name, number, passes) for name, passes in (("gpt", 5), ("pi", 2)) for number in range(6)]
+    text = section(cases)
+    assert re.search(r"Pass rate +gpt 100.0 %   95 % CI: \S+ to 100.0\n +pi 40.0 %   95 % CI: ", text)
+    assert "-60.0 to gpt, 95 % CI: " in text
+    assert "70.0 %" not in text, "that of all"
+    assert "gpt 100.0 %" not in section([*cases, case("alone", 0)])
