@@ -390,6 +390,7 @@ def test_where_the_server_forbids_scripts_and_styles(browser: Any, report_of_500
     body = report_of_500.read_text("utf-8")
     own.page.route("**/*", lambda route: route.fulfill(body=body, headers=headers, content_type="text/html"))
     own.page.goto("http://jenkins.example/report.html")
+    own.page.click(".charts > summary")
     said = own.page.inner_text("main")
     assert "Failed: 5 cases broke against the baseline" in said
     assert "Pass rate by tag" in said

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,9 +110,8 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
         results_path=ended.identity.results_path,
         shown_errors=ended.outcomes.explained if config.getoption("tbstyle", "auto") != "no" else (),
         with_statistics=config.get_verbosity() > 0 or bool(os.environ.get(FULL_SUMMARY)),
-        report=None if end.report is None else locate(end.report, None),
     )
-    for line in itertools.chain(lines, _source_lines(ended.identity), ended.statistics):
+    for line in itertools.chain(lines, _source_lines(ended.identity), _report_lines(end), ended.statistics):
         _write(terminal, line)
     for note in end.notes:
         terminal.write_line(f"agentv: {visible(note)}")
@@ -122,6 +122,16 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
     _write_losses(terminal, ended)
     for annotation in end.annotations:
         terminal.write_line(annotation)
+
+
+def _report_lines(end: RunEnd) -> Iterator[SummaryLine]:
+    """Yield where the report is, or the command that writes one."""
+    results_path = end.ended.identity.results_path
+    if end.report is not None:
+        yield SummaryLine(f"Report written to: {visible(locate(end.report, None))}")
+    elif end.ended.run.results:
+        command = f"agentv report {shlex.quote(locate(results_path, None))} -o report.html"
+        yield SummaryLine(f"Report:             {command}")
 
 
 def _source_lines(identity: RunIdentity) -> Iterator[SummaryLine]:
