@@ -289,6 +289,7 @@ RUN_OPTIONS: Final = (
     RunOption("include-answers"),
     RunOption("strict", ini=True),
     RunOption("unknown-keys", "LEVEL", _one_of(UnknownKeys, "level"), default="error", ini=True),
+    RunOption("show-answers"),
     RunOption("verbose"),
 )
 """In the order of the documentation. Precedence: command line > ini > file > default."""
@@ -386,6 +387,7 @@ _HELP: Final = {
     "include-answers": "Include all answers of repeated cases in their results.",
     "strict": "Treat warnings about files as errors. Those are unknown keys in eval and targets files, and the like.",
     "unknown-keys": "Set the level of unknown keys that say what is asked or checked: error or warn (default: error).",
+    "show-answers": "Show question, answer and evaluators of passing cases, too.",
     "verbose": "Show targets, provider calls, attempts and timings.",
 }
 """The texts of `pytest --help` and of the documentation."""
