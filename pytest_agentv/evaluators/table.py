@@ -78,4 +78,5 @@ EVALUATORS: Final = KindTable(
     },
     from_factory=_from_factory,
     elsewhere=ELSEWHERE,
+    older=("code", "heuristic"),
 )
