@@ -42,7 +42,8 @@ class _Reply:
     def to_plain(self) -> JsonObject:
         score = self.score
         if score.error is not None:
-            return {"judge": self.judge, "error": score.error}
+            unreadable = {"reply": score.raw_output} if score.raw_output else {}
+            return {"judge": self.judge, "error": score.error, **unreadable}
         told = {"hits": list(score.hits), "misses": list(score.misses), "reasoning": score.reasoning}
         plain = {"judge": self.judge, "score": clamp_score(score.value), "passes": self.passes}
         return {**plain, **{key: value for key, value in told.items() if value}}

@@ -24,7 +24,6 @@ from pytest_agentv.evaluators.judge import PromptJudge, question_by
 from pytest_agentv.model.base import JsonObject, trim
 from pytest_agentv.model.results import Score
 
-
 _ITEMS_SCHEMA: Final = closed(
     items=listed(closed(text=TEXT, holds={"type": "boolean"}, reasoning=TEXT)), reasoning=TEXT
 )
