@@ -25,7 +25,7 @@ from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.files.problems import Problem, join_problems
-from pytest_agentv.model.cases import AnyEvaluator, Target
+from pytest_agentv.model.cases import AnyEvaluator, SimulatedUser, Target
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked, masking
@@ -492,6 +492,10 @@ class ReadyTarget:
 
     leaves_files: bool = False
     """Whether its work lies in files, which evaluators may look at."""
+    user: tuple[Target, Adapter] | None = None
+    """Who plays the user of a conversation; None: nobody."""
+    has_sessions: bool = False
+    """Whether it goes on with a conversation by itself, and gets only the new messages."""
 
 
 class TargetPool:
@@ -520,9 +524,14 @@ class TargetPool:
         self._told: set[object] = set()
 
     async def prepare(
-        self, eval_dir: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own: Overrides = NO_OVERRIDES
+        self,
+        eval_dir: Path,
+        name: str,
+        evaluators: tuple[AnyEvaluator, ...],
+        own: Overrides = NO_OVERRIDES,
+        user: SimulatedUser | None = None,
     ) -> ReadyTarget:
-        """Prepare a target and its judge for the cases of a folder, before anything is paid for.
+        """Prepare a target, its judge and its user for the cases of a folder, before anything is paid for.
 
         Raises `TargetsError`, `TargetError`, or `ProviderError` if the check of one of them fails.
         """
@@ -532,14 +541,18 @@ class TargetPool:
         if self._options.dry_run:
             for each in needs.embeddings:
                 self.file(eval_dir).find(each)
+            if user is not None:
+                self.file(eval_dir).find(user.target)
             return self._mocked(file, name, environment)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
         asked = EqualQuestions()
-        judging = self._judging(eval_dir, target, own) if needs.judge else None
+        has_judge = needs.judge or (user is not None and user.check)
+        judging = self._judging(eval_dir, target, own) if has_judge else None
+        playing = None if user is None else self._folders.open(eval_dir, user.target)
         callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         default = None if callable_targets is None else callable_targets.default
-        asked_ones = (None if self.rejudged is not None else (target, provider), judging, default)
+        asked_ones = (None if self.rejudged is not None else (target, provider), judging, default, playing)
         for pair in (each for each in asked_ones if each is not None):
             await self._check(*pair)
         tell = partial(self.warn_of_answer, eval_dir)
@@ -555,6 +568,8 @@ class TargetPool:
             is_object=file is None,
             is_stored=target.kind != "mock",
             leaves_files=getattr(target.settings, "leaves_files", False),
+            user=playing and self.stored(eval_dir, *playing),
+            has_sessions=getattr(target.settings, "session", False) is True,
         )
 
     def pace(self, eval_dir: Path, name: str) -> Pace:
@@ -696,7 +711,9 @@ class TargetPool:
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
         callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
-        return ReadyTarget(mock.name, False, provider, judge, environment.variables, {}, callables)
+        return ReadyTarget(
+            mock.name, False, provider, judge, environment.variables, {}, callables, user=(mock, provider)
+        )
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))

@@ -37,6 +37,8 @@ from pytest_agentv.model.results import NOTHING_COUNTS, EvaluatorResult, Score, 
 class ModelJudge(Evaluator):
     """An evaluator that asks the judge of the target. Without one, a case ends before its answer is paid for."""
 
+    reads_conversation = True
+
     @property
     def asks_judge(self) -> bool:
         return True
