@@ -518,9 +518,14 @@ def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
             continue
         if fault := targets.kinds.fault(target.provider):
             yield f"target {name!r} ({locate(target.path or targets.path, target.line)}): {fault}"
-        if name == names[0] and needs.any_answers and target.judge_target and target.judge_target not in names:
+        if (
+            name == names[0]
+            and (needs.any_answers or (user and user.check))
+            and target.judge_target
+            and target.judge_target not in names
+        ):
             names.append(target.judge_target)
-        if name == names[0] and needs.judge:
+        if name == names[0] and (needs.judge or (user and user.check)):
             yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
 
 
