@@ -509,7 +509,9 @@ def _doubts(evaluator: AnyEvaluator, case: EvalCase) -> list[str]:
 def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
     """Yield what a run says of the targets that a case needs, with its judge."""
     needs = needs_of(evaluators_of(case))
-    names = [case.target or DEFAULT_TARGET, *needs.embeddings]
+    user = case.user
+    needs_judge = needs.judge or (user is not None and user.check)
+    names = [case.target or DEFAULT_TARGET, *needs.embeddings, *([] if user is None else [user.target])]
     for name in names:
         try:
             target = targets.find(name)
@@ -518,14 +520,10 @@ def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
             continue
         if fault := targets.kinds.fault(target.provider):
             yield f"target {name!r} ({locate(target.path or targets.path, target.line)}): {fault}"
-        if (
-            name == names[0]
-            and (needs.any_answers or (user and user.check))
-            and target.judge_target
-            and target.judge_target not in names
-        ):
+        is_asked = name == names[0] and (needs.targets or needs_judge)
+        if is_asked and target.judge_target and target.judge_target not in names:
             names.append(target.judge_target)
-        if name == names[0] and (needs.judge or (user and user.check)):
+        if name == names[0] and needs_judge:
             yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
 
 

@@ -108,8 +108,7 @@ class _Prepared:
 async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
-    user = None if job.case.turns is None else job.case.turns.user
-    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own, user)
+    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own, job.case.user)
     services = Services(target.judge, target.environment, target.callable_targets, target.embedders, job.case)
     evaluators = tuple(prepare(evaluator, services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
@@ -186,7 +185,8 @@ async def _ask(
         target = [job.identity.target, job.identity.target_hash]
         provider = row.of_turns(provider, target, prepared.pool.masker, goes_on=not prepared.target.has_sessions)
     is_stopped = job.case.turns.on_turn_failure == "stop"
-    is_checked = job.case.turns.user is not None and job.case.turns.user.check and not job.options.dry_run
+    user = job.case.user
+    is_checked = user is not None and user.check and not job.options.dry_run
     conversation = ConversationAdapter(
         provider,
         job.case,

@@ -161,6 +161,11 @@ class EvalCase(Record):
     """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
 
     @property
+    def user(self) -> SimulatedUser | None:
+        """Who plays the user; None: nobody."""
+        return None if self.turns is None else self.turns.user
+
+    @property
     def folder(self) -> Path:
         """The folder of the eval file."""
         return _folder(self.path)

@@ -307,6 +307,8 @@ def error_text(
     look = Look(masker, limit)
     detail, error = result.error_detail, result.error or "unknown error"
     headline = f"{_STAGES[detail.stage]} ({detail.kind})" if detail else "The case could not be judged"
+    if detail is not None and detail.kind == "user_at_fault":
+        headline = "The simulated user spoilt the conversation (user_at_fault)"
     has_answer = detail is not None and detail.stage == "evaluator"
     if same_as is not None:
         reason = f"{_first_line(error, look)}\n(the same error as {look.name(same_as, _LONG)})"

@@ -235,9 +235,8 @@ def summary_lines(
     yield SummaryLine(f"Total eval cases: {len(results):,} ({text})", style)
     spoilt = sum(1 for each in results if each.error_detail and each.error_detail.kind == "user_at_fault")
     if spoilt:
-        yield SummaryLine(
-            f"User at fault:    {counted(spoilt, 'conversation')}, which says nothing about the target", "error"
-        )
+        text = f"{counted(spoilt, 'conversation')}: these errors are not the target's"
+        yield SummaryLine(f"User at fault:    {text}", "error")
     statistics = score_statistics([result.score for result in judged_results(results)])
     scores = list(score_figures(statistics)) if statistics else []
     totals = list(total_figures(results, elapsed_ms))

@@ -12,7 +12,7 @@ from pytest_agentv.engine.jobs import OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.judging import needs_of
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.model.cases import AnyEvaluator, SimulatedUser
 from pytest_agentv.session.outcomes import AgentvWarning
 from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile
 
@@ -84,17 +84,24 @@ class Spending:
         self._files: dict[Path, TargetsFile | None] = {}
 
     def is_paid(
-        self, folder: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own_fixtures: Collection[str]
+        self,
+        folder: Path,
+        name: str,
+        evaluators: tuple[AnyEvaluator, ...],
+        own_fixtures: Collection[str],
+        user: SimulatedUser | None = None,
     ) -> bool:
-        """Whether a case costs money: to ask its target, or to judge the answer.
+        """Whether a case costs money: to ask its target or its user, or to judge the answer.
 
         Args:
             folder: That of its eval file.
             name: The name of its target.
             evaluators: Those that judge it.
             own_fixtures: The fixtures that stand in for targets.
+            user: Its simulated user.
         """
-        asked = () if OWN_PROVIDER in own_fixtures else (name,)
+        asked = [] if OWN_PROVIDER in own_fixtures else [name]
+        asked += [] if user is None else [user.target]
         judging = self._asked_to_judge(folder, name, evaluators, own_fixtures)
         return any(self.is_paid_target(folder, each) for each in (*asked, *judging))
 

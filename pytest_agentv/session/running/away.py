@@ -163,6 +163,7 @@ class Away:
         except AgentvError:
             return False
         names = [job.identity.target, *embedding_targets(evaluators)]
+        names += [] if job.case.user is None else [job.case.user.target]
         if any(member.calls_targets for each in evaluators for member in each.walk()):
             names += file.names
         found: dict[str, str | None] = {}

@@ -235,4 +235,4 @@ def _is_paid(item: EvalItem, session: EvalSession) -> bool:
     if case is None:
         return False
     target = choose_target(session.options, case.target)
-    return session.spending.is_paid(case.folder, target, evaluators_of(case), item.stand_ins)
+    return session.spending.is_paid(case.folder, target, evaluators_of(case), item.stand_ins, case.user)

@@ -304,17 +304,24 @@ class Planner:
         folder, name, own = job.case.folder, job.identity.target, prepared.own
         evaluators = evaluators_of(job.case)
         needs = needs_of(evaluators)
+        user = job.case.user
+        is_judged = needs.any_answers or (user is not None and user.check)
+        others = needs.embeddings if user is None else (*needs.embeddings, user.target)
         try:
-            self._look_at(folder, name, needs.embeddings, has_judge=needs.any_answers and own.judge is None)
+            self._look_at(folder, name, others, has_judge=is_judged and own.judge is None)
         except LoopStartError:  # whoever starts the case says it
             return prepared
         target = self._targets[folder, name]
-        judge = self._judge_hash(folder, target.judge, own) if needs.any_answers else ""
+        judge = self._judge_hash(folder, target.judge, own) if is_judged else ""
         for each in needs.embeddings:
             asked = self._targets[folder, each].hash
             judge = None if judge is None or asked is None else f"{judge} {asked}"
+        target_hash = self._target_hash(target, own)
+        if user is not None and not self._options.dry_run:
+            made = self._targets[folder, user.target].hash
+            target_hash = None if target_hash is None or made is None else digest([target_hash, made])
         identity = job.identity.replace(
-            target_hash=self._target_hash(target, own),
+            target_hash=target_hash,
             grading_hash=None if judge is None else self._grading_hash(evaluators, judge),
             judge=f"{target.judge}@{judge[:_HASH_DIGITS]}" if judge else None,
         )

@@ -296,8 +296,8 @@ class EvalSession:
         job = prepared.job
         if not self.asking.is_paid_only or not isinstance(job, CaseJob) or self._is_asked(Path(job.case.path)):
             return False
-        evaluators = evaluators_of(job.case)
-        return self.spending.is_paid(job.case.folder, job.identity.target, evaluators, prepared.own.fixtures)
+        evaluators, own = evaluators_of(job.case), prepared.own.fixtures
+        return self.spending.is_paid(job.case.folder, job.identity.target, evaluators, own, job.case.user)
 
     def _is_asked(self, path: Path) -> bool:
         return self.asking.is_for_all or self.asking.names(path)
