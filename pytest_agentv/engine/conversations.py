@@ -95,7 +95,6 @@ class ConversationAdapter:
             talk = await self._talk(request.replace(occurrence=(*request.occurrence, 1)), again)
             fault = await self._fault(talk)
         if fault is not None:
-            talk.stopped = "error"
             talk.error = ProviderError(f"the simulated user is at fault, twice: {fault}", "user_at_fault")
         return self._whole(talk)
 
@@ -106,7 +105,7 @@ class ConversationAdapter:
         try:
             fault, costs = await self._fault_of_user(user, "\n\n".join(talk.user_said))
         except ProviderError as error:
-            talk.stopped, talk.error = "error", error
+            talk.error = error
             return None
         talk.user_costs.append(costs)
         return fault

@@ -161,7 +161,7 @@ class Evaluator(Kind):
         if self.name is not None:
             return self
         base = name or self.derived_name()
-        base += f" (turn {self.turn})" if self.turn else ""
+        base = f"turn {self.turn}: {base}" if self.turn else base
         names = itertools.chain([base], (f"{base} ({number})" for number in itertools.count(2)))
         name = next(each for each in names if each not in taken)
         if self._derived_name == name:

@@ -411,13 +411,14 @@ def _conversation(result: EvalResult, look: Look) -> str:
     figures, messages = result.conversation, result.output_messages or ()
     if figures is None or not messages:
         return ""
-    turn = min(turn_of(result) or figures.turns, figures.turns + 1)
+    last = figures.turns + (figures.stopped == "error")
+    turn = min(turn_of(result) or last, last)
     starts = [index for index, message in enumerate(messages) if message.role == "user"]
     end = starts[turn] if turn < len(starts) else len(messages)
     said = [(each.role.capitalize(), candidate_answer([each.replace(role="assistant")])) for each in messages[:end]]
     lines = [look.line(f"{role}: {text}", _LINE) for role, text in said if text][-_MOST_MESSAGES:]
     ended = {"max_turns": "; max_turns is reached", "failure": "; on_turn_failure is stop"}.get(figures.stopped, "")
-    return "\n  ".join([f"Conversation up to turn {turn} of {max(turn, figures.turns)}{ended}:", *lines])
+    return "\n  ".join([f"Conversation up to turn {turn} of {last}{ended}:", *lines])
 
 
 def _answer(result: EvalResult, look: Look) -> str:

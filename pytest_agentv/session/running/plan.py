@@ -220,7 +220,7 @@ class CasePreparer:
             return loaded.warnings
         blank = next((each for each in loaded.warnings if isinstance(each, BlankInput)), None)
         rest = tuple(each for each in loaded.warnings if each is not blank)
-        if not suite.is_asked or not asks_nothing(case.input_messages, case.messages):
+        if not suite.is_asked or case.user is not None or not asks_nothing(case.input_messages, case.messages):
             return rest
         blank = blank or BlankInput(Path(case.path), case.line, case.eval_id, ASKS_NOTHING, level="warning")
         if self._options.strict:
