@@ -147,13 +147,8 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     question = raw_question(messages)
     input_messages = tuple(message.value for message in asked)
     is_whole = not any(each.level == "error" for each in place.problems)
-    if (
-        not question
-        and suite.is_asked
-        and is_whole
-        and not value.get("user")
-        and asks_nothing(input_messages, messages)
-    ):
+    is_asked = suite.is_asked and not value.get("user")
+    if not question and is_asked and is_whole and asks_nothing(input_messages, messages):
         # such a call is paid for as well
         place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]).warn_of_blank()
     expected = load_expected(written)

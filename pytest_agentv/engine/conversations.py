@@ -121,7 +121,8 @@ class ConversationAdapter:
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
                     raise ProviderError(f"no answer within {request.timeout_seconds or 0:g} s", "timeout")
-                asked = request.replace(prompt=prompt, session=session, timeout_seconds=left)
+                turn = len(talk.replies) + 1
+                asked = request.replace(prompt=prompt, turn=turn, session=session, timeout_seconds=left)
                 reply = await self._ask(talk, asked)
                 talk.prompts.append(prompt)
                 talk.replies.append(reply)
@@ -139,7 +140,7 @@ class ConversationAdapter:
     async def _ask(self, talk: _Talk, request: ProviderRequest) -> ProviderResponse:
         """Return the reply of the target. Raises `ProviderError` without an answer."""
         retries = self._max_retries if request.session is None else 0  # a session would hear the message twice
-        called = f"{self._called}, turn {len(talk.replies) + 1}"
+        called = f"{self._called}, turn {request.turn}"
         attempts = await invoke_with_retries(self._adapter, request, retries, called)
         talk.costs.append(costs_of(attempts))
         if attempts.response is None:

@@ -53,8 +53,10 @@ class ProviderRequest(Record):
     """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()
     """Absolute paths of the other input files."""
+    turn: int = 0
+    """The number of the turn of a conversation, from 1; 0: it is none."""
     session: str | None = None
-    """Names the conversation that the target goes on with, and of which the prompt is the new message; None: none."""
+    """Names the conversation to a target that remembers it. Then only the new message is in the prompt. None: none."""
     system_prompt: str | None = None
     """The system prompt of a judge; None: the prompt is that of a case."""
     schema: JsonObject | None = None
