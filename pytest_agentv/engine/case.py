@@ -183,20 +183,19 @@ async def _ask(
 
     if row is not None:
         target = [job.identity.target, job.identity.target_hash]
-        provider = row.of_turns(provider, target, prepared.pool.masker, goes_on=not prepared.target.has_sessions)
-    is_stopped = job.case.turns.on_turn_failure == "stop"
-    user = job.case.user
-    is_checked = user is not None and user.check and not job.options.dry_run
+        provider = row.of_turns(provider, target, prepared.pool.masker, has_sessions=prepared.target.has_sessions)
+    plan, user = job.case.turns, job.case.user
     conversation = ConversationAdapter(
+        provider.mode,
         provider,
         job.case,
-        called=called,
-        max_retries=job.options.max_retries,
-        has_sessions=prepared.target.has_sessions,
-        user=prepared.target.user,
-        is_dry=job.options.dry_run,
-        goes_on=partial(_turn_passes, job, prepared) if is_stopped else None,
-        fault_of_user=partial(_fault_of_user, job, prepared) if is_checked else None,
+        plan,
+        called,
+        job.options.max_retries,
+        prepared.target.has_sessions,
+        prepared.target.user,
+        partial(_turn_passes, job, prepared) if plan.on_turn_failure == "stop" else None,
+        partial(_fault_of_user, job, prepared) if user and user.check and not job.options.dry_run else None,
     )
     return await invoke_with_retries(conversation, request, 0, called)
 

@@ -1,9 +1,8 @@
 """Asks a target turn by turn: the written turns of a case, then those of a simulated user."""
 
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt, render_parts, spoken
@@ -48,62 +47,50 @@ class _Talk:
     error: ProviderError | None = None
 
 
+@dataclass(slots=True)
 class ConversationAdapter:
     """Stands before the adapter of a target, and asks it turn by turn. Its answer holds the messages of all turns."""
 
-    keeps_limits = True  # the time limit is for all turns together
+    keeps_limits: ClassVar = True  # the limit is for each call
 
-    def __init__(
-        self,
-        adapter: Adapter,
-        case: EvalCase,
-        *,
-        called: str,
-        max_retries: int,
-        has_sessions: bool,
-        user: tuple[Target, Adapter] | None,
-        is_dry: bool,
-        goes_on: GoesOn | None,
-        fault_of_user: FaultOfUser | None,
-    ) -> None:
-        """`called` is the target in logs. With `has_sessions`, it gets only the new messages."""
-        self.mode: PromptMode = adapter.mode
-        self._adapter = adapter
-        self._case = case
-        self._plan = case.turns or TurnPlan()
-        self._called = called
-        self._max_retries = max_retries
-        self._has_sessions = has_sessions
-        self._user = user
-        self._is_dry = is_dry
-        self._goes_on = goes_on
-        self._fault_of_user = fault_of_user
+    mode: PromptMode
+    adapter: Adapter
+    case: EvalCase
+    plan: TurnPlan
+    called: str
+    """What logs call the target."""
+    max_retries: int
+    has_sessions: bool
+    """Whether the target gets only the new messages."""
+    user: tuple[Target, Adapter] | None
+    goes_on: GoesOn | None
+    """None: after each turn."""
+    fault_of_user: FaultOfUser | None
+    """None: the user is not checked."""
 
     async def check(self) -> None:
-        await self._adapter.check()
+        await self.adapter.check()
 
     async def close(self) -> None:
-        await self._adapter.close()
+        await self.adapter.close()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Return the whole conversation. If the user spoils it, it is held once more."""
-        talk = await self._talk(request, _Talk([*self._case.messages]))
-        fault = await self._fault(talk)
-        if fault is not None:
-            again = _Talk([*self._case.messages], costs=talk.costs, user_costs=talk.user_costs)
+        talk = await self._talk(request, _Talk([*self.case.messages]))
+        if (fault := await self._fault(talk)) is not None:
+            again = _Talk([*self.case.messages], costs=talk.costs, user_costs=talk.user_costs)
             # The store keeps the two conversations apart by the number.
             talk = await self._talk(request.replace(occurrence=(*request.occurrence, 1)), again)
-            fault = await self._fault(talk)
-        if fault is not None:
-            talk.error = ProviderError(f"the simulated user is at fault, twice: {fault}", "user_at_fault")
+            if (fault := await self._fault(talk)) is not None:
+                talk.error = ProviderError(f"the simulated user is at fault, twice: {fault}", "user_at_fault")
         return self._whole(talk)
 
     async def _fault(self, talk: _Talk) -> str | None:
-        user = self._plan.user
-        if user is None or self._fault_of_user is None or not talk.user_said or talk.error is not None:
+        """Return what the user did wrong; None: nothing."""
+        if self.plan.user is None or self.fault_of_user is None or not talk.user_said or talk.error is not None:
             return None
         try:
-            fault, costs = await self._fault_of_user(user, "\n\n".join(talk.user_said))
+            fault, costs = await self.fault_of_user(self.plan.user, "\n\n".join(talk.user_said))
         except ProviderError as error:
             talk.error = error
             return None
@@ -111,25 +98,20 @@ class ConversationAdapter:
         return fault
 
     async def _talk(self, request: ProviderRequest, talk: _Talk) -> _Talk:
-        until = None if request.timeout_seconds is None else time.monotonic() + request.timeout_seconds
-        session = uuid4().hex if self._has_sessions else None
+        session = uuid4().hex if self.has_sessions else None
         try:
             while await self._user_speaks(talk, request):
                 is_new = session is None or not talk.replies
                 messages = talk.messages if is_new else talk.messages[-1:]
-                prompt = build_prompt(self._case.replace(messages=tuple(messages)), self.mode)
-                left = None if until is None else until - time.monotonic()
-                if left is not None and left <= 0:
-                    raise ProviderError(f"no answer within {request.timeout_seconds or 0:g} s", "timeout")
+                prompt = build_prompt(self.case.replace(messages=tuple(messages)), self.mode)
                 turn = len(talk.replies) + 1
-                asked = request.replace(prompt=prompt, turn=turn, session=session, timeout_seconds=left)
-                reply = await self._ask(talk, asked)
+                reply = await self._ask(talk, request.replace(prompt=prompt, turn=turn, session=session))
                 talk.prompts.append(prompt)
                 talk.replies.append(reply)
                 talk.said += reply.output_messages or ()
                 talk.messages.append(InputMessage("assistant", (TextPart(candidate_answer(reply.output_messages)),)))
                 session = reply.session or session
-                if self._goes_on is not None and not await self._goes_on(self._whole(talk)):
+                if self.goes_on is not None and not await self.goes_on(self._whole(talk)):
                     talk.stopped = "failure"
                     break
         except ProviderError as error:
@@ -139,9 +121,9 @@ class ConversationAdapter:
 
     async def _ask(self, talk: _Talk, request: ProviderRequest) -> ProviderResponse:
         """Return the reply of the target. Raises `ProviderError` without an answer."""
-        retries = self._max_retries if request.session is None else 0  # a session would hear the message twice
-        called = f"{self._called}, turn {request.turn}"
-        attempts = await invoke_with_retries(self._adapter, request, retries, called)
+        retries = self.max_retries if request.session is None else 0  # a session would hear the message twice
+        called = f"{self.called}, turn {request.turn}"
+        attempts = await invoke_with_retries(self.adapter, request, retries, called)
         talk.costs.append(costs_of(attempts))
         if attempts.response is None:
             raise attempts.error or ProviderError("the provider gave no response")
@@ -156,7 +138,7 @@ class ConversationAdapter:
 
     async def _user_speaks(self, talk: _Talk, request: ProviderRequest) -> bool:
         """Add the next message of the user; False: there is none. Raises `ProviderError` if the user has none."""
-        number, inputs = len(talk.replies), self._plan.inputs
+        number, inputs = len(talk.replies), self.plan.inputs
         if number == 0 and talk.messages and talk.messages[-1].role == "user":  # of the case
             said = "\n".join(render_parts(talk.messages[-1], self.mode, with_guidelines=False))
         else:
@@ -170,16 +152,16 @@ class ConversationAdapter:
 
     async def _of_user(self, talk: _Talk, request: ProviderRequest) -> str | None:
         """Return what the simulated user says next; None: it ends the conversation."""
-        plan, number = self._plan.user, len(talk.replies)
-        if plan is None or self._user is None:
+        plan, number = self.plan.user, len(talk.replies)
+        if plan is None or self.user is None:
             return None
         if number >= plan.max_turns:
             talk.stopped = "max_turns"
             return None
-        if self._is_dry:
+        if self.user[0].kind == "mock" and talk.replies:  # as in a dry run: it never stops
             talk.stopped = "user"
-            return None if talk.replies else plan.goal
-        text = await self._ask_user(talk, plan, request)
+            return None
+        text = await self._ask_user(talk, plan, self.user, request)
         if STOP in text:
             talk.stopped = "user"
             if not talk.replies:
@@ -190,8 +172,10 @@ class ConversationAdapter:
         talk.user_said.append(text.strip())
         return text.strip()
 
-    async def _ask_user(self, talk: _Talk, plan: SimulatedUser, request: ProviderRequest) -> str:
-        target, adapter = self._user or (Target("", ""), self._adapter)
+    async def _ask_user(
+        self, talk: _Talk, plan: SimulatedUser, user: tuple[Target, Adapter], request: ProviderRequest
+    ) -> str:
+        target, adapter = user
         rules = _ROLE.format(goal=plan.goal, persona=f"You are: {plan.persona}\n" if plan.persona else "", stop=STOP)
         talked = spoken(talk.said)
         shown = f"The conversation so far (you are the user):\n\n{talked}" if talked else "(Begin the conversation.)"
@@ -205,7 +189,7 @@ class ConversationAdapter:
             system_prompt=rules if takes_rules else None,
             timeout_seconds=request.timeout_seconds,
         )
-        attempts = await invoke_with_retries(adapter, asked, self._max_retries, f"user {target.name}")
+        attempts = await invoke_with_retries(adapter, asked, self.max_retries, f"user {target.name}")
         talk.user_costs.append(costs_of(attempts))
         reply = attempts.response
         fault = attempts.error if reply is None else reply.error and ProviderError(reply.error, reply.error_kind)
@@ -221,14 +205,13 @@ class ConversationAdapter:
         usages = [reply.token_usage for reply in replies]
         costs, durations = [each.cost_usd for each in replies], [each.duration_ms for each in replies]
         warnings = [warning for reply in replies for warning in reply.warnings]
-        if len(set(talk.user_said)) < len(talk.user_said):
-            warnings.append("the simulated user said the same twice")
+        warnings += ["the simulated user said the same twice"] * (len(set(talk.user_said)) < len(talk.user_said))
         figures = ConversationFigures(
             len(replies),
             talk.stopped,
-            self._user[0].name if self._user and self._plan.user else None,
+            self.user[0].name if self.user and self.plan.user else None,
             Costs.added(talk.user_costs) if talk.user_costs else None,
-            self._plan.lines,
+            self.plan.lines,
         )
         return ProviderResponse(
             tuple(talk.said),

@@ -125,19 +125,14 @@ class StoredAnswer:
         lost = tuple(map(ProviderResponse.from_plain, found.response["lost"]))
         return Attempts(found.response["attempts"], None, response, requests=found.response["requests"], lost=lost)
 
-    def of_turns(self, provider: Adapter, target: Json, masker: Masker, *, goes_on: bool) -> "StoredProvider":
-        """Return what asks the turns of a conversation, each a row of its own.
+    def of_turns(self, provider: Adapter, target: Json, masker: Masker, *, has_sessions: bool) -> "StoredProvider":
+        """Return what asks the turns of a conversation, each a row of its own. A session begins anew in each run."""
 
-        With `goes_on`, it takes those of a conversation that an earlier run began.
-        """
-        return StoredProvider(
-            provider,
-            target,
-            self.store,
-            masker,
-            role="turn",
-            takes=lambda found: goes_on and not self.needs_files and (found.is_ours or not self.own_runs_only),
-        )
+        def takes(found: Stored) -> bool:
+            has_session = has_sessions or "session" in found.response["response"]
+            return not has_session and not self.needs_files and (found.is_ours or not self.own_runs_only)
+
+        return StoredProvider(provider, target, self.store, masker, role="turn", takes=takes)
 
     async def keep(self, attempts: Attempts, masker: Masker) -> None:
         """Write the answer: before it is judged, or with its judgement. Only the former waits for the disk."""
