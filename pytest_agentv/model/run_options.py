@@ -110,7 +110,7 @@ class RunOptions(Record):
     strict: bool = False
     """`--agentv-strict`: warnings about eval and targets files are errors."""
     unknown_keys: UnknownKeys = "error"
-    """`--agentv-unknown-keys`: level of unknown keys inside evaluators, rubrics and expected calls."""
+    """`--agentv-unknown-keys`: level of unknown keys that say what is asked or checked."""
     verbose: bool = False
     """`--agentv-verbose`: show targets, provider calls, attempts and timings."""
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
