@@ -252,11 +252,11 @@ def _row(job: CaseJob, prepared: _Prepared, request: ProviderRequest, hooks: Cas
     store, identity, target = prepared.pool.store, job.identity, prepared.target
     if store is None or prepared.answer is not None or identity.target_hash is None or not target.is_stored:
         return None
-    asked: list[Json] = [identity.target, identity.target_hash]  # two targets of one definition may be compared
-    if job.case.turns is not None:
-        ends_by = identity.grading_hash if job.case.turns.on_turn_failure == "stop" else None
-        asked += [job.case.turns.replace(lines=()).to_plain(), ends_by]
-    key = key_of(asked, request)
+    plan = job.case.turns
+    turns: list[Json] = [] if plan is None else [plan.replace(lines=()).to_plain()]
+    turns += [identity.grading_hash] if plan is not None and plan.on_turn_failure == "stop" else []
+    # Two targets of one definition may be compared.
+    key = key_of([identity.target, identity.target_hash, *turns], request)
     question = Question(identity.node_id, identity.eval_id, key, job.answer, job.reruns, identity.target)
     grading = identity.grading_hash or ""
     if hooks.response is not None:
