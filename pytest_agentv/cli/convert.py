@@ -86,11 +86,11 @@ def _create_parser() -> ArgumentParser:
 
 def _export(source: Path, target: Path, kind: str) -> int:
     """Write the last result of each case in a format that cannot be converted back."""
-    from pytest_agentv.cli.report import exported, read_ended  # noqa: PLC0415 - for these formats
+    from pytest_agentv.cli.report import exported, read_results  # noqa: PLC0415 - for these formats
 
-    stored = read_ended(source)
+    stored = read_results(source)
     # Excel reads a CSV file without a mark in the encoding of the system. A pipe or standard output gets none.
     mark = "\ufeff" if kind == "csv" and (target.is_file() or not target.exists()) else ""
     write_atomically(target, mark + exported(source, stored, kind))
     say(f"Converted {counted(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
-    return int(not stored.is_whole)
+    return int(bool(stored.problems))

@@ -28,6 +28,7 @@ from pytest_agentv.files.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, DEFAULT_MARGIN, RUN_OPTIONS, RunOption
 from pytest_agentv.reports.figures import visible
+from pytest_agentv.reports.summary import FULL_SUMMARY
 
 # Shared parts of the commands: parsers, printing, and the files that paths and globs name.
 
@@ -219,7 +220,11 @@ def run(arguments: Sequence[str]) -> int:
         note(visible(f"agentv eval: {problem}"))
     import pytest  # noqa: PLC0415 - this command is the only one that needs it
 
-    exit_code = int(pytest.main(list(call.arguments)))
+    os.environ[FULL_SUMMARY] = "1"
+    try:
+        exit_code = int(pytest.main(list(call.arguments)))
+    finally:
+        del os.environ[FULL_SUMMARY]
     if exit_code == USAGE_EXIT_CODE:
         for hint in _misspelt(call.foreign_flags):
             note(f"agentv eval: {hint}")

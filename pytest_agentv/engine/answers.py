@@ -12,7 +12,7 @@ from typing import Final
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, json_fault
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, json_fault, text_or_none
 from pytest_agentv.model.messages import (
     Costs,
     ExecutionMetrics,
@@ -371,6 +371,8 @@ class Answered(Record):
     """Set if the target replied without an answer."""
     error_kind: ErrorKind = "crash"
     finish_reason: str | None = None
+    model: str | None = None
+    """The name that the API reports; None: it reports none."""
     retrieved_context: tuple[str, ...] | None = None
     cost_source: str | None = None
     """Where the cost comes from; None: it is unknown."""
@@ -430,6 +432,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         error=error_text(response),
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
+        model=text_or_none(response.raw.get("model")),
         retrieved_context=response.retrieved_context,
         cost_source=None if paid is None or paid.cost_usd is None else response.cost_source or "target",
         attempts=attempts.count,

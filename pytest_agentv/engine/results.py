@@ -200,6 +200,7 @@ def _answer_fields(answered: Answered) -> JsonObject:
         "candidate_answer": answered.candidate_answer,
         "trace_summary": answered.summary,
         "finish_reason": answered.finish_reason,
+        "model": answered.model,
         "retrieved_context": answered.retrieved_context,
         "execution_metrics": answered.paid,
         "output_messages": messages if is_more else None,  # the result holds the answer already

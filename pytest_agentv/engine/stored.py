@@ -269,6 +269,7 @@ class RejudgedFile:
             finish_reason=result.finish_reason,
             retrieved_context=result.retrieved_context,
             is_text_only=messages is None and result.trace_summary is None,
+            raw={} if result.model is None else {"model": result.model},
         )
         return Attempts(result.attempts, None, response)
 

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import queue
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Final, TextIO
 
@@ -17,6 +17,23 @@ _OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
 def items_of(terminal: TerminalReporter) -> Sequence[pytest.Item]:
     """Return the items that this process ran."""
     return getattr(getattr(terminal, "_session", None), "items", ())
+
+
+def title_errors(terminal: TerminalReporter, titles: Mapping[str, str]) -> None:
+    """Give errors of items titles of their own instead of `ERROR at setup of …`. `titles` are by node id."""
+    write_sep: Any = terminal.write_sep
+    with suppress(AttributeError):
+        reports = terminal.stats.get("error", ())
+        named = {
+            f"ERROR at {report.when} of {report.head_line}": f"ERROR: {titles[report.nodeid]}: {report.head_line}"
+            for report in reports
+            if report.when == "setup" and report.nodeid in titles
+        }
+
+        def write_titled(sep: str, title: str | None = None, *rest: Any, **markup: Any) -> None:
+            write_sep(sep, named.get(title or "", title), *rest, **markup)
+
+        vars(terminal)["write_sep"] = write_titled
 
 
 def is_watched(terminal: TerminalReporter) -> bool:

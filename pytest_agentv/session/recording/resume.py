@@ -11,14 +11,14 @@ from pytest_agentv.engine.judging import asks_for_threshold
 from pytest_agentv.engine.results import decide_status, effective_target_name, effective_threshold
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import JsonObject, Record
-from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import iter_recorded
 from pytest_agentv.store.writers import stored_name
 
 # Carries over the finished cases of an earlier run, or of a worker that died, so that they are not paid for again.
 
-_OF_NOW: Final = (*("node_id", "line", "row", "combination", "required", "xfail", "xfail_strict", "group", "tags"),)
+_OF_NOW: Final = tuple(name for name, field in RESULT_FIELDS.items() if field.is_current)
 """What a result says of its case that may change without another answer."""
 _compared_fields: Final = attrgetter(*_OF_NOW, "status", "threshold", "threshold_source", "repeat", "run_id", "shard")
 """What makes a line out of date where it has changed."""

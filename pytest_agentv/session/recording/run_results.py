@@ -8,7 +8,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import ExecutionMetrics
-from pytest_agentv.model.results import EvalResult, EvaluatorResult
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, EvaluatorResult
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import RecordedResult, iter_recorded
@@ -17,18 +17,19 @@ _Case: TypeAlias = tuple[str | None, str]
 """Node id of the item, and id of the case."""
 
 
-_LONG: Final[Mapping[str, object]] = {
-    "candidate_answer": "",
-    **dict.fromkeys(("agent_provider_request", "lm_provider_request", "evaluator_provider_request")),
-    **dict.fromkeys(("trace", "output_messages", "retrieved_context", "answers")),
-    **dict.fromkeys(("expected_outcome", "reference_answer")),
-}
-_FINDINGS: Final[Mapping[str, object]] = {"hits": (), "misses": (), "reasoning": None, "evaluator_results": None}
+_BLANK: Final[Mapping[str, object]] = {"candidate_answer": "", "hits": (), "misses": ()}
+"""What stands for fields that have no default; None for the others."""
+
+
+def _fields(size: str) -> dict[str, object]:
+    """Return the fields of a size, with what they are without their content."""
+    return {name: _BLANK.get(name) for name, field in RESULT_FIELDS.items() if field.size == size}
+
+
+_LONG: Final = _fields("text")
+_FINDINGS: Final = _fields("finding")
 """A summary shows these only for cases that failed or broke."""
-_SHARED: Final = (
-    *("dataset", "target", "run_id", "eval_file", "target_hash", "grading_hash", "judge"),
-    *("score", "threshold", "threshold_source"),
-)
+_SHARED: Final = tuple(_fields("shared"))
 _MOST_SHARED: Final = 1000
 """How many values are shared. Most runs have few scores."""
 
