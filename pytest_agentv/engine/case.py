@@ -203,6 +203,8 @@ async def _ask(
 async def _turn_passes(job: CaseJob, prepared: _Prepared, response: ProviderResponse) -> bool:
     """Judge the last turn of a conversation by its checks, and return whether they pass."""
     context = _context(job, prepared, await read_answer(Attempts(1, None, response), job.options))
+    if len(context.turns) == 1:
+        prepared.judged.clear()  # of a conversation that the user spoilt
     evaluators = [each for each in prepared.evaluators if shared_key(each, "turn") == len(context.turns)]
     for each in evaluators:
         prepared.judged[id(each)] = await run_evaluator(each, context)

@@ -180,15 +180,9 @@ class ConversationAdapter:
         talked = spoken(talk.said)
         shown = f"The conversation so far (you are the user):\n\n{talked}" if talked else "(Begin the conversation.)"
         takes_rules = getattr(target.settings, "takes_system_prompt", False)
-        asked = ProviderRequest(
-            Prompt(shown if takes_rules else f"{rules}\n\n{shown}"),
-            eval_id=request.eval_id,
-            answer=request.answer,
-            reruns=request.reruns,
-            occurrence=request.occurrence,
-            system_prompt=rules if takes_rules else None,
-            timeout_seconds=request.timeout_seconds,
-        )
+        prompt = Prompt(shown if takes_rules else f"{rules}\n\n{shown}")
+        asked = request.replace(prompt=prompt, system_prompt=rules if takes_rules else None)
+        asked = asked.replace(guideline_paths=(), input_paths=())
         attempts = await invoke_with_retries(adapter, asked, self.max_retries, f"user {target.name}")
         talk.user_costs.append(costs_of(attempts))
         reply = attempts.response
