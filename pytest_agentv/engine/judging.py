@@ -1,5 +1,6 @@
 """The target that judges, for evaluators that need a model, and kept judgements held against another threshold."""
 
+import dataclasses
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
 from pytest_agentv.evaluators.run import shared_key
 from pytest_agentv.model.base import JsonObject
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, SimulatedUser, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import masked
@@ -196,6 +197,18 @@ class _NeedsOf:
 
 
 needs_of: Final = _NeedsOf()
+
+
+def needs_of_case(case: EvalCase) -> Needs:
+    """Return what a case needs to be judged: its evaluators, and who checks its simulated user."""
+    return with_user(needs_of(evaluators_of(case)), case.user)
+
+
+def with_user(needs: Needs, user: SimulatedUser | None) -> Needs:
+    """Return needs with the judge of the case, if it checks a simulated user."""
+    if user is None or not user.check or None in needs.judges:
+        return needs
+    return dataclasses.replace(needs, judges=(*needs.judges, None))
 
 
 def asked_judges(evaluators: Sequence[AnyEvaluator]) -> tuple[str | None, ...]:

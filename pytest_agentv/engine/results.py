@@ -207,6 +207,7 @@ def _answer_fields(answered: Answered) -> JsonObject:
         "cost_source": answered.cost_source,
         "cached": answered.cached or None,
         "attempts": answered.attempts,
+        "conversation": answered.conversation,
         **answered.requests,
     }
 

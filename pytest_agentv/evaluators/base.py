@@ -83,6 +83,11 @@ class Evaluator(Kind):
         description="the part of a JSON answer that is judged, instead of all of it",
         examples=["items[0].price"],
     )
+    turn: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="the turn of a conversation that is judged, from 1, instead of the last answer",
+        examples=[2],
+    )
 
     short_key: ClassVar[str | None] = "value"
     """The key that a value stands for in the short form `{kind: value}`; None: the value holds all keys."""
@@ -90,6 +95,8 @@ class Evaluator(Kind):
     """Whether a mapping in the short form is the value of `short_key`, and not the keys."""
     is_graded: ClassVar[bool] = True
     """Whether a score between 0 and 1 can be good enough: `required` asks for the case's threshold, else for 1."""
+    reads_conversation: ClassVar[bool] = False
+    """Whether it judges all turns of a conversation, unless `turn` chooses one, and not the last answer."""
     reads_answer: ClassVar[bool] = True
     """Whether it judges the answer itself, so that `path` can choose a part of the answer."""
     examples: ClassVar[Sequence[JsonObject]] = ()
@@ -158,6 +165,7 @@ class Evaluator(Kind):
         if self.name is not None:
             return self
         base = name or self.derived_name()
+        base = f"turn {self.turn}: {base}" if self.turn else base
         names = itertools.chain([base], (f"{base} ({number})" for number in itertools.count(2)))
         name = next(each for each in names if each not in taken)
         if self._derived_name == name:

@@ -66,6 +66,8 @@ class ModelJudge(Evaluator):
         if self.judges is None and "vote" in self.model_fields_set:
             yield "vote", "only a panel votes: `judges: [...]`"
 
+    reads_conversation = True
+
     @property
     def asks_judge(self) -> bool:
         return True
