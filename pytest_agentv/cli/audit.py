@@ -7,13 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cases.cases import load_case
-from pytest_agentv.cases.references import load_guideline_patterns
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.cli.compare import read
 from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, find_eval_files, note, parse_delta, say
-from pytest_agentv.cli.validate import ProjectKinds
+from pytest_agentv.cli.validate import Checker, CheckSettings, ProjectKinds
 from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, Overrides, choose_target
 from pytest_agentv.engine.judging import evaluators_of, needs_of
@@ -23,7 +20,6 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.messages import Message
 from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER
 from pytest_agentv.model.results import EvalResult, weighted_mean
@@ -42,8 +38,9 @@ _OTHER: Final = "the answer of another case"
 _RUN: Final = "audit"
 _AT_ONCE: Final = 8
 """Answers that are judged at the same time."""
+
 _EPILOG: Final = """\
-No target is asked. Where evaluators ask a model, only --judges tells, unless the others fail the answer already.
+No target is asked. Where models judge, only --judges tells, unless the other evaluators fail the answer already.
 
 exit codes:
   0 no case passes such an answer, 1 some do, or could not be judged, 2 nothing could be audited."""
@@ -57,48 +54,50 @@ class _Probe(Record):
     what: str
     answer: str
 
+    @property
+    def place(self) -> str:
+        return f"{locate(Path(self.case.path), self.case.line)}: {self.case.eval_id}"
+
 
 def run(arguments: Sequence[str]) -> int:
     """Judge useless answers, list the cases that they pass, and return the exit code."""
     options = _create_parser().parse_args(arguments)
-    masker = Masker.of_environment()
-    files = find_eval_files(options.paths)
+    masker, files, cwd = Masker.of_environment(), find_eval_files(options.paths), Path.cwd()
     kinds = ProjectKinds(files)
-    evaluators = kinds.of("pytest_agentv_evaluators", EVALUATORS)
-    cases, broken = _load(files, evaluators)
-    answers = _answers(options.results)
-    probes = [probe for path in files for probe in _probes(cases[path], answers)]
+    evaluators, providers = "pytest_agentv_evaluators", "pytest_agentv_providers"
+    checker = Checker(CheckSettings(cwd, own_evaluators=kinds.of(evaluators, EVALUATORS)))
+    suites = [checker.load_cases(read_suite(path, call_row_maker)) for path in files]
+    results = _results(options.results)
+    probes = [probe for cases in suites for probe in _probes(cases, results)]
     settings = RunOptions(targets=options.targets and options.targets.absolute(), ini_threshold=options.threshold)
-    cwd = Path.cwd()
-    places = Places(find_repo_root(cwd), cwd)
-    pool = TargetPool(settings, places, masker, kinds.of("pytest_agentv_providers", KINDS.table))
-    runs = Runs(cwd / STORE_FILE, _RUN, cwd / STORE_FILE, any_run=True)
-    pool.store = AnswerStore(runs, lambda reason: note(f"agentv audit: replies of judges cannot be kept: {reason}"))
+    pool = TargetPool(settings, Places(find_repo_root(cwd), cwd), masker, kinds.of(providers, KINDS.table))
+    store = cwd / STORE_FILE
+    pool.store = AnswerStore(Runs(store, _RUN, store, any_run=True), lambda reason: note(f"agentv audit: {reason}"))
     loop = LoopThread()
     try:
         judged = loop.run(_judge_all(probes, pool, settings, judges=options.judges))
     finally:
         loop.stop()
         pool.store.close()
-    passed = [probe for probe, result in judged if result is not None and result.status == "pass"]
-    errors = [(probe, result) for probe, result in judged if result is not None and result.status == "error"]
-    for probe in passed:
-        text = f": {on_one_line(probe.answer, 80)!r}" if probe.answer else ""
-        say(visible(masker.mask(f"{_place(probe.case)} passes {probe.what}{text}")))
-    for fault in broken:
+    passed: dict[str, list[str]] = {}
+    faults = {str(each): None for each in (*checker.problems, *kinds.problems) if each.level == "error"}
+    for probe, result in judged:
+        if result is not None and result.status == "pass":
+            shown = f" ({on_one_line(probe.answer, 60)!r})" if probe.answer else ""
+            passed.setdefault(probe.place, []).append(f"{probe.what}{shown}")
+        elif result is not None and result.status == "error":
+            faults[f"{probe.place} could not be judged: {on_one_line(result.error or '', 200)}"] = None
+    for place, answers in passed.items():
+        say(visible(masker.mask(f"{place} passes {'; '.join(answers)}")))
+    for fault in faults:
         note(masker.mask(fault))
-    for case, why in {_place(probe.case): result.error or "" for probe, result in errors}.items():
-        note(masker.mask(f"{case} could not be judged: {on_one_line(why, 200)}"))
-    total = sum(map(len, cases.values()))
-    found = len({_place(probe.case) for probe in passed})
-    say(f"{counted(total, 'case')}, {counted(len(probes), 'answer')}: {found:,} pass one that they should not")
+    total = sum(map(len, suites))
+    say(f"{counted(total, 'case')}, {counted(len(probes), 'answer')}: {counted(len(passed), 'case')} to look at")
     if untold := sum(result is None for _, result in judged):
         say(f"{counted(untold, 'answer')} not judged, only models can tell: --judges")
     if lacking := total - sum(probe.what == _OTHER for probe in probes):
         say(f"{_OTHER.capitalize()}: left out for {counted(lacking, 'case')}, none is known: --results, or references")
-    if not total:
-        return USAGE_ERROR
-    return int(bool(passed or errors or broken))
+    return USAGE_ERROR if not total else int(bool(passed or faults))
 
 
 def _create_parser() -> ArgumentParser:
@@ -110,45 +109,15 @@ def _create_parser() -> ArgumentParser:
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Eval files, folders that hold some, or globs.")
     parser.add_argument("--judges", action="store_true", help="Ask the models that judge, too (default: off).")
-    parser.add_argument(
-        "--results",
-        type=Path,
-        metavar="FILE",
-        help="Results file with answers of other cases (default: the newest in .agentv/results, else references).",
-    )
+    text = "Results file with answers of other cases (default: the newest in .agentv/results, else the references)."
+    parser.add_argument("--results", type=Path, metavar="FILE", help=text)
     parser.add_argument("--targets", type=Path, metavar="PATH", help="Targets file (default: searched as in a run).")
-    parser.add_argument(
-        "--threshold",
-        type=parse_delta,
-        metavar="SCORE",
-        help="Score from which cases pass that name none, as agentv_threshold (default: that of a run).",
-    )
+    text = "Score from which cases pass that name none, as agentv_threshold (default: that of a run)."
+    parser.add_argument("--threshold", type=parse_delta, metavar="SCORE", help=text)
     return parser
 
 
-def _load(files: Sequence[Path], kinds: KindsOf) -> tuple[dict[Path, list[EvalCase]], list[str]]:
-    """Return the cases of each file, and why others cannot be loaded."""
-    cases: dict[Path, list[EvalCase]] = {path: [] for path in files}
-    broken: list[str] = []
-    cwd = Path.cwd()
-    root = find_repo_root(cwd)
-    for path in files:
-        patterns, _ = load_guideline_patterns(path.parent, root)
-        context = LoadContext(root, cwd, patterns, evaluators=EVALUATORS.with_own(kinds(path.parent)))
-        try:
-            suite = read_suite(path, call_row_maker)
-        except AgentvError as error:
-            broken.append(str(error))
-            continue
-        for entry in suite.entries:
-            try:
-                cases[path].append(load_case(suite, entry, context).case)
-            except AgentvError as error:
-                broken.append(str(error))
-    return cases, broken
-
-
-def _answers(path: Path | None) -> list[EvalResult]:
+def _results(path: Path | None) -> list[EvalResult]:
     """Return the answers of a results file: of this one, or of the newest in `.agentv/results`. Raises `FileError`."""
     found = sorted(DEFAULT_RESULTS_FOLDER.glob("eval_*.[jy]*"), key=lambda each: each.stat().st_mtime_ns, reverse=True)
     for each in found if path is None else [path]:
@@ -164,16 +133,17 @@ def _answers(path: Path | None) -> list[EvalResult]:
 
 def _probes(cases: Sequence[EvalCase], results: Sequence[EvalResult]) -> Iterator[_Probe]:
     """Yield the useless answers of the cases of one file."""
-    by_id: dict[str, str] = {}
-    for result in results:
-        if cases and result.eval_file is not None and Path(cases[0].path).match(result.eval_file):
-            by_id[result.eval_id] = result.candidate_answer
-    known = [(case, by_id.get(case.eval_id, case.reference_answer).strip()) for case in cases]
+    given = {
+        result.eval_id: result.candidate_answer
+        for result in results
+        if cases and result.eval_file and Path(cases[0].path).match(result.eval_file)
+    }
+    known = [(case, given.get(case.eval_id, case.reference_answer).strip()) for case in cases]
     for index, (case, own) in enumerate(known):
         yield _Probe(case, "an empty answer", "")
         yield _Probe(case, "a refusal", _REFUSAL)
         if case.question.strip():
-            yield _Probe(case, "its question as the answer", case.question)
+            yield _Probe(case, "its question", case.question)
         # Cases of a matrix ask the same, and the same answer may be right for two questions.
         others = (
             answer
@@ -207,18 +177,14 @@ async def _judge(probe: _Probe, pool: TargetPool, options: RunOptions, *, judges
         if not others:
             return None
         case = case.replace(evaluators=others)
-    target = choose_target(options, case.target)
     file = locate(Path(case.path), None)
-    identity = CaseIdentity(case.eval_id, case.dataset, target, file, case.line, f"{file}::{case.eval_id}", _RUN)
+    target, node_id = choose_target(options, case.target), f"{file}::{case.eval_id}"
+    identity = CaseIdentity(case.eval_id, case.dataset, target, file, case.line, node_id, _RUN)
     response = ProviderResponse((Message("assistant", content=probe.answer),), is_text_only=True)
     result = await run_case(CaseJob(identity, case, options), pool, own=Overrides(answer=response))
-    if judges or not models or result.status == "error" or result.threshold is None:
+    if judges or not models or result.status == "error":
         return result
-    scores = [(each.score, 1.0 if each.weight is None else each.weight) for each in result.evaluator_results or ()]
-    at_most = weighted_mean([*scores, *((1.0, 1.0 if each.weight is None else each.weight) for each in models)])
-    is_open = decide_status(at_most, result.threshold, result.unmet_required) == "pass"
+    scores = [(each.score, each.weight or 0.0) for each in result.evaluator_results or ()]
+    at_most = weighted_mean([*scores, *((1.0, each.weight) for each in models)])
+    is_open = decide_status(at_most, result.threshold or 0.0, result.unmet_required) == "pass"
     return None if is_open else result.replace(status="fail")
-
-
-def _place(case: EvalCase) -> str:
-    return f"{locate(Path(case.path), case.line)}: {case.eval_id}"

@@ -13,7 +13,7 @@ from pytest_agentv.cases.tables import read_delimited
 from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
-from pytest_agentv.model.results import EvaluatorResult
+from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
 from pytest_agentv.reports.verdict import compare_runs
 from pytest_agentv.stats.comparing import (
@@ -71,7 +71,7 @@ class Judgement(Record):
     answer: str = ""
     label: bool | None = None
     """What most people said; None: nobody, or as many that as the other."""
-    judge: tuple[str, ...] = ()
+    judge: str = ""
     """The models that judged."""
     prompt: Json = None
     """What they were asked."""
@@ -206,7 +206,9 @@ def agree(
     table = [[ratings_of.get(rater) for rater in raters] for ratings_of in by_rater]
     counts, agreed = confusion(verdicts, said), kappa(ours, theirs)
     interval = kappa_interval(counts, agreed)
-    replies = [_replies(each) for case in cases for _, each in _evaluators(case, evaluator)]
+    asked = [each for case in cases for _, each in _evaluators(case, evaluator) if each.judge_model is not None]
+    replied = [each for each in asked if each.evaluator_provider_request is not None]
+    retries = sum(each.judge_retries or 0 for each in replied)
     return Agreement(
         cases=len(labelled),
         confusion=counts,
@@ -223,8 +225,8 @@ def agree(
         split=split,
         other_answers=others,
         threshold=threshold,
-        replies=sum(count for count, _ in replies),
-        unreadable=sum(count for _, count in replies),
+        replies=len(replied) + retries,
+        unreadable=retries + sum(each.error is not None and each.raw_output is not None for each in replied),
         judged=tuple(labelled.values()),
     )
 
@@ -255,13 +257,14 @@ def changed_judge(before: Agreement, now: Agreement) -> tuple[str, ...]:
     """
     known = {each.case: each for each in before.judged}
     pairs = [(known[each.case], each) for each in now.judged if each.case in known]
-    models = {(old.judge, new.judge): None for old, new in pairs if old.judge != new.judge}
-    texts = [f"model {' + '.join(old) or 'none'} -> {' + '.join(new) or 'none'}" for old, new in models]
-    same = [(old, new) for old, new in pairs if old.answer == new.answer]
-    is_other = any(old.prompt != new.prompt for old, new in same) or (
-        not same and not models and any(old.grading_hash != new.grading_hash for old, new in pairs)
+    models = dict.fromkeys((old.judge, new.judge) for old, new in pairs if old.judge != new.judge)
+    is_other = any(
+        old.prompt != new.prompt
+        if old.answer == new.answer
+        else old.judge == new.judge and old.grading_hash != new.grading_hash
+        for old, new in pairs
     )
-    return (*texts, *(["prompt"] if is_other else []))
+    return (*(f"model {old or 'none'} -> {new or 'none'}" for old, new in models), *(["prompt"] if is_other else []))
 
 
 def evaluator_names(cases: Sequence[JudgedCase]) -> list[str]:
@@ -289,49 +292,40 @@ def _walk(results: Sequence[EvaluatorResult], above: str) -> Iterator[tuple[str,
         yield from _walk(each.evaluator_results or (), f"{above}{each.name}.")
 
 
-def _replies(result: EvaluatorResult) -> tuple[int, int]:
-    """Return how many replies a model gave that judged, and how many of them held no judgement."""
-    if result.judge_model is None or result.evaluator_provider_request is None:
-        return 0, 0
-    retries = result.judge_retries or 0
-    return retries + 1, retries + (result.error is not None and result.raw_output is not None)
-
-
 def _judgement(case: JudgedCase, evaluator: str | None) -> Judgement | None:
     """Return what an evaluator said of a case, or all of them; None: it could not be judged.
 
     Raises `ValueError` if several evaluators of the case have the name.
     """
     result, found = case.result, _evaluators(case, evaluator)
-    models = [each for _, each in found if each.judge_model is not None]
-    asked = [each.evaluator_provider_request or {} for each in models]
-    judge = [each for each in ((result and result.judge), *(each.judge_model for each in models)) if each]
-    prompt = [[each.get("system_prompt"), each.get("user_prompt")] for each in asked]
-    known = Judgement(
-        *(case.label, False, 0.0, (result and result.reasoning) or "", (result and result.candidate_answer) or ""),
-        judge=tuple(dict.fromkeys(judge)),
-        prompt=prompt,
-        grading_hash=case.grading_hash,
-    )
-    if evaluator is None:
-        if not case.scores:
-            return None
-        return known.replace(passes=_passes(case), score=math.fsum(case.scores) / case.judged)
-    if len(found) > 1:
+    if len(found) > 1 and evaluator is not None:
         paths = ", ".join(path for path, _ in found)
         raise ValueError(f"--evaluator={evaluator}: {case.name} has several evaluators of that name: {paths}")
-    if not found or found[0][1].error is not None:
+    only = found[0][1] if found and evaluator is not None else None
+    if (only is None or only.error is not None) if evaluator is not None else not case.scores:
         return None
-    only = found[0][1]
+    models = [each for _, each in found if each.judge_model is not None]
+    asked = [each.evaluator_provider_request or {} for each in models]
+    judge = (None if result is None else result.judge, *(each.judge_model for each in models))
+    score = math.fsum(case.scores) / case.judged if only is None else only.score
     bar = _HALF if case.threshold is None else case.threshold
-    passes = passing([only.score], bar) == 1 and not only.unmet_required
-    return known.replace(passes=passes, score=only.score, reasoning=only.reasoning or "")
+    reasoning, answer = (None, None) if result is None else (result.reasoning, result.candidate_answer)
+    return Judgement(
+        case.label,
+        _passes(case) if only is None else passing([score], bar) == 1 and not only.unmet_required,
+        score,
+        (reasoning if only is None else only.reasoning) or "",
+        answer or "",
+        judge=" + ".join(dict.fromkeys(filter(None, judge))),
+        prompt=[[each.get("system_prompt"), each.get("user_prompt")] for each in asked],
+        grading_hash=case.grading_hash,
+    )
 
 
-def hash_of_answer(case: JudgedCase) -> str | None:
-    """Return what identifies the answer that a result shows; None: there is no result."""
-    text = None if case.result is None else case.result.candidate_answer
-    return text and hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+def hash_of_answer(result: EvalResult | None) -> str | None:
+    """Return what identifies the answer that a result shows; None: there is none."""
+    text = result and result.candidate_answer
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16] if text else None
 
 
 def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int, int]:
@@ -352,7 +346,7 @@ def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict
             raise FileError(label.path, _ambiguity(label, [cases[index] for index in indexes]), label.line)
         unmatched += not indexes
         for index in indexes:
-            if label.answer_hash in (None, hash_of_answer(cases[index])):
+            if label.answer_hash in (None, hash_of_answer(cases[index].result)):
                 found.setdefault(index, []).append(label)
             else:
                 others += 1
