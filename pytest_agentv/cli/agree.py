@@ -74,7 +74,7 @@ def _agreement(labels: Sequence[Label], path: Path, options: argparse.Namespace)
     cases = read(path, _UNREAD).cases
     names = evaluator_names(cases)
     wanted = options.evaluator
-    if wanted is not None and not any(name == wanted or name.endswith(f".{wanted}") for name in names):
+    if wanted is not None and wanted not in names:
         hint = did_you_mean(wanted, names) or f"there are {', '.join(names) or 'none'}"
         raise FileError(path, f"has no evaluator {wanted!r}: {hint}")
     try:
@@ -154,8 +154,10 @@ def _lines(runs: Mapping[str, Agreement], *, verbose: bool) -> Iterator[str]:
     (first, agreement), *others = runs.items()
     if others:
         yield from _rows(runs)
+        yield from (f"{name}: {text}" for name, each in runs.items() for text in _left_out(each))
     else:
         yield from _account(agreement)
+        yield from _left_out(agreement)
     for name, other in others:
         if changed := changed_judge(agreement, other):
             yield f"JUDGE CHANGED from {first} to {name}: {'; '.join(changed)}"
@@ -220,6 +222,9 @@ def _account(agreement: Agreement) -> Iterator[str]:
     if agreement.replies:
         share = agreement.unreadable / agreement.replies
         yield f"Unreadable replies of the judge: {agreement.unreadable:,} of {agreement.replies:,} ({share:.1%})"
+
+
+def _left_out(agreement: Agreement) -> Iterator[str]:
     if agreement.split:
         yield f"{counted(agreement.split, 'case')} on which people are split left out"
     if agreement.unmatched:

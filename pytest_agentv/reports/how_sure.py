@@ -268,8 +268,8 @@ def changed_judge(before: Agreement, now: Agreement) -> tuple[str, ...]:
 
 
 def evaluator_names(cases: Sequence[JudgedCase]) -> list[str]:
-    """Return the names of all evaluators that judged some case, as `--evaluator` takes them."""
-    return list(dict.fromkeys(path for case in cases for path, _ in _evaluators(case, None)))
+    """Return the names of all evaluators that judged some case, and their paths where they are members."""
+    return list(dict.fromkeys(n for case in cases for path, each in _evaluators(case, None) for n in (each.name, path)))
 
 
 def _evaluators(case: JudgedCase, name: str | None) -> list[tuple[str, EvaluatorResult]]:
