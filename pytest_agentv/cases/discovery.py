@@ -5,57 +5,39 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, locate, name_below
 from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.base import Json
 
 _SNIFFED_BYTES: Final = 65_536
-_MOST_KEYS: Final = 4
-"""How many keys of case lists are looked at. A file has one; contrived ones have thousands, and would take seconds."""
-_OUR_LISTS: Final = rb"eval_?cases"
+_OUR_LISTS: Final = frozenset(("evalcases", "eval_cases"))
 """Keys that only eval files have."""
-_COMMON_LISTS: Final = rb"(?:cases|tests)"
-"""Keys of case lists that files of other tools have, too."""
-_SIDECAR_KEYS: Final = rb"(?:defaults|include)"
+_LISTS: Final = frozenset((*_OUR_LISTS, "cases", "tests"))
+"""Keys of case lists; files of other tools have the last two as well."""
+_SIDECAR_KEYS: Final = frozenset(("defaults", "include"))
 """Keys of a sidecar that may give all cases an input."""
-_ROOT: Final = re.compile(
-    rb"(?:[ \t]*+(?:#[^\n]*+)?\r?\n|%[^\n]*+\n|---[ \t]*+(?:#[^\n]*+)?\r?\n)*(?:---[ \t]++)?([ \t]*+)(\{)?"
+_CASE_KEYS: Final = frozenset(
+    (
+        *("id", "input", "input_messages", "criteria", "expected_outcome", "outcome"),
+        *("expected", "expected_messages", "expected_output"),
+    )
 )
-"""The text before the first value of a YAML file, the value's indentation, and its opening brace, if any."""
-_FLOW_TOKEN: Final = re.compile(
-    rb""""[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\\?\Z)|'[^']*+(?:'|\Z)|[{}\[\],:]|\#[^\n]*+|[^\s"'{}\[\],:\#][^\s{}\[\],:]*+""",
-    re.DOTALL,
-)
-_CASE_KEY: Final = re.compile(
-    rb"""(?:^[ \t-]*|[\[{,]\s*)["']?"""
-    rb"""(?:id|input|input_messages|expected_outcome|outcome|criteria|expected_messages|expected_output)["']?[ \t]*:""",
-    re.MULTILINE,
-)
-_BLANKS: Final = rb"[ \t]*+(?:(?:\#[^\n]*+)?\r?\n[ \t]*+)*"
-_GAP: Final = _BLANKS + rb"(?:[&!][^\s\[\]{},]*+" + _BLANKS + rb")*"
-"""Blanks, line breaks and comments, anchors and tags."""
-_FLOW: Final = re.compile(_GAP + rb"\{")
-_BLOCK: Final = re.compile(rb"[ \t]*+(?:\#[^\n]*+)?\r?\n(?:[ \t]*+(?:\#[^\n]*+)?\r?\n)*(?=( +)[^\s\#-])")
-"""The text between a key and the first line of the mapping below it, and the indentation of this line."""
-_ENDINGS: Final = rb"\.(?:csv|tsv|jsonl?|ya?ml|parquet|py:\w+)"
-_TABLE: Final = re.compile(
-    rb"""%b(?:\[\s*|-[ \t]+|)"""
-    rb"""(?:"[^"\n]+%b"|'[^'\n]+%b'|["']?(?:(?:[^\n"',:\[\]{}\#]|:(?=\S)|(?<=\S)\#)+%b|[A-Za-z_]\w*(?:\.\w+)+:[A-Za-z_]\w*)["']?)"""
-    rb"""[ \t]*(?:[,\]}\#\r\n]|\Z)""" % (_GAP, _ENDINGS, _ENDINGS, _ENDINGS)
-)
-"""The text after the key of a case list that is the name of a table, or a list of names."""
-_FILLED: Final = re.compile(_GAP + rb"(?:-[ \t\r\n]|\[\s*+[^\s\]]|\{\s*+[^\s}])")
-"""The text between a key and the first item of a list or a mapping in braces."""
+_TABLE: Final = re.compile(r".*\.(?:csv|tsv|jsonl?|ya?ml|parquet|py:\w+)|[A-Za-z_]\w*(?:\.\w+)+:[A-Za-z_]\w*")
+"""The name of a table, or of a function that makes one. `ubuntu` and `npm:test` are none."""
+_DEEPEST: Final = 100
+"""libyaml's time grows with the square of the depth."""
 _JSONL_KEY: Final = re.compile(r'"(id|input|input_messages)"\s*:')
 _INPUT_KEYS: Final = frozenset({"input", "input_messages"})
-_OUR_LINE: Final = re.compile(rb"""\n["']?%s["']?[ \t]*:""" % _OUR_LISTS)
+_OUR_LINE: Final = re.compile(rb"""[\n{]["']?eval_?cases["']?[ \t]*:""")
 """A line that only eval files have (others have `case`), below whatever. `^` would take four times as long as `\\n`."""
+_WORD: Final = re.compile(rb"cases|tests|defaults|include")
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -72,16 +54,44 @@ def looks_like_suite(path: Path) -> bool:
 
 def case_list_line(path: Path) -> int | None:
     """Return the line on which a file's cases begin; None if it does not look like an eval file. Never raises."""
-    return _case_line(_first_bytes(path).removeprefix(b"\xef\xbb\xbf"), path)
+    return _case_line(_first_bytes(path), path)
 
 
 def _case_line(head: bytes, path: Path) -> int | None:
     if path.suffix == ".jsonl":
-        return _jsonl_line(head, path)
-    end = _list_end(head, _OUR_LISTS, _is_filled)
-    if end is None:
-        end = _list_end(head, _COMMON_LISTS, _names_tables)
-    return None if end is None else head.count(b"\n", 0, end) + 1
+        return _jsonl_line(head.removeprefix(b"\xef\xbb\xbf"), path)
+    has_template, named = False, None
+    for key, line, value in _top_values(head):
+        has_template |= key == "case"
+        if key in _OUR_LISTS and isinstance(value, list | dict) and value:
+            return line
+        if key in _LISTS and (_names_table(value) or _holds_case(value)):
+            return line
+        if key in _OUR_LISTS and value and named is None:
+            named = line
+    return named if has_template else None  # a template fills the rows of a table, whose name may have any ending
+
+
+def _holds_case(value: Json) -> bool:
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict) and not _CASE_KEYS.isdisjoint(first)
+
+
+def _names_table(value: Json) -> bool:
+    """Whether a case list is the name of a table, a list of names, or a mapping with one of these at `from`."""
+    if isinstance(value, dict):
+        value = value.get("from")
+    name = value[0] if isinstance(value, list) and value else value
+    return isinstance(name, str) and _TABLE.fullmatch(name) is not None
+
+
+def _top_values(head: bytes) -> Iterator[tuple[str, int, Json]]:
+    """Yield the keys at top level of YAML with their lines and values. Of a case list, only the first entry is read."""
+    if _WORD.search(head) is None:  # most files of others need no parser
+        return iter(())
+    from pytest_agentv.files.source import top_values  # noqa: PLC0415 - the parser, for few files
+
+    return top_values(head.decode("utf-8-sig", "replace"), _LISTS)
 
 
 def _jsonl_line(head: bytes, path: Path) -> int | None:
@@ -105,36 +115,7 @@ def _has_sidecar(path: Path) -> bool:
     sidecar = find_sidecar(path)
     if sidecar is None or looks_like_suite(sidecar):
         return False
-    return next(_top_keys(_first_bytes(sidecar), _SIDECAR_KEYS), None) is not None
-
-
-def _top_keys(head: bytes, names: bytes) -> Iterator[int]:
-    """Yield the offset after each of these keys at top level."""
-    root = _ROOT.match(head)
-    if root is None or not re.search(names, head):
-        return
-    if root[2]:
-        yield from _flow_keys(head, root.end(), names)
-        return
-    key = re.compile(rb"""^%s["']?%s["']?[ \t]*:""" % (root[1], names), re.MULTILINE)
-    yield from (found.end() for found in key.finditer(head))
-
-
-def _flow_keys(head: bytes, start: int, names: bytes) -> Iterator[int]:
-    """Yield the offset after each of these keys of one `{…}`, on one line or several. `start` is after its brace."""
-    name = re.compile(rb"""["']?%s["']?""" % names)
-    depth, before = 1, b""
-    for match in _FLOW_TOKEN.finditer(head, start):
-        token = match[0]
-        if token in b"{[":
-            depth += 1
-        elif token in b"}]":
-            depth -= 1
-        elif token == b":" and depth == 1 and name.fullmatch(before):
-            yield match.end()
-        before = before if token.startswith(b"#") else token
-        if depth == 0:
-            return
+    return any(key in _SIDECAR_KEYS for key, _, _ in _top_values(_first_bytes(sidecar)))
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -148,39 +129,9 @@ def _first_bytes(path: Path) -> bytes:
         return b""
 
 
-def _list_end(head: bytes, names: bytes, is_list: Callable[[bytes, int], bool]) -> int | None:
-    """Return the offset after the first of these keys that has cases; None if none has."""
-    ends = list(islice(_top_keys(head, names), _MOST_KEYS))
-    # In a file of ours, the keys of cases may also stand above, below `case`.
-    if ends and _CASE_KEY.search(head, 0 if names is _OUR_LISTS else ends[0]):
-        return ends[0]
-    return next((end for end in ends if is_list(head, end)), None)
-
-
-def _is_filled(head: bytes, end: int) -> bool:
-    """Whether a list, a mapping or the name of a table follows the key that ends there, and is not empty."""
-    return any(pattern.match(head, end) for pattern in (_FILLED, _BLOCK, _TABLE))
-
-
-def _names_tables(head: bytes, end: int) -> bool:
-    """Whether a table, or a mapping with a table at `from`, follows the key. Deeper keys are those of other tools."""
-    if _TABLE.match(head, end):
-        return True
-    flow, block = _FLOW.match(head, end), _BLOCK.match(head, end)
-    if flow is not None:
-        return any(_TABLE.match(head, each) for each in islice(_flow_keys(head, flow.end(), b"from"), _MOST_KEYS))
-    if block is None:
-        return False
-    line = rb"(?:%b[^\n]*+\n|(?!%b)[ \t]*+(?:\#[^\n]*+)?\r?\n)" % (block[1], block[1])
-    found = re.compile(rb"""%b*?%b["']?from["']?[ \t]*:""" % (line, block[1])).match(head, block.end())
-    return found is not None and _TABLE.match(head, found.end()) is not None
-
-
 def names_tables(path: Path) -> bool:
     """Whether the case list of a YAML file is the name of a table. Never raises."""
-    head = _first_bytes(path).removeprefix(b"\xef\xbb\xbf")
-    ends = islice(_top_keys(head, rb"(?:eval_?cases|cases|tests)"), _MOST_KEYS)
-    return any(_names_tables(head, end) for end in ends)
+    return any(key in _LISTS and _names_table(value) for key, _, value in _top_values(_first_bytes(path)))
 
 
 def find_sidecar(path: Path) -> Path | None:
@@ -217,7 +168,7 @@ def _hints_at_cases(head: bytes, path: Path) -> bool:
     if path.suffix != ".jsonl":
         if len(head) == _SNIFFED_BYTES or b"case" not in head:  # nobody knows whether what is cut is valid
             return False
-        return _OUR_LINE.search(b"\n" + head) is not None or next(_top_keys(head, _OUR_LISTS), None) is not None
+        return _OUR_LINE.search(b"\n" + head) is not None or any(key in _OUR_LISTS for key, _, _ in _top_values(head))
     first, newline, _ = head.lstrip().partition(b"\n")
     if _is_object(first) or (not newline and len(head) == _SNIFFED_BYTES):
         return False

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, takewhile
+from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Final, Literal, TypeGuard
 
@@ -80,22 +80,6 @@ def render_parts(message: InputMessage, mode: PromptMode, *, with_guidelines: bo
     return [text for part in parts if (text := render_part(part, mode))]
 
 
-def with_media(message: InputMessage) -> list[str | FilePart]:
-    """Return the non-empty parts without guidelines, in the form for models: pictures and PDFs stay unchanged."""
-    parts = (part for part in message.parts if not is_guideline(part))
-    found = (part if is_media(part) else render_part(part, "lm") for part in parts)
-    return [part for part in found if part]
-
-
-def joined(parts: Iterable[str | FilePart], glue: str) -> tuple[str | FilePart, ...]:
-    """Return parts with consecutive texts joined."""
-    found: list[str | FilePart] = []
-    for is_file, group in groupby(parts, key=lambda part: isinstance(part, FilePart)):
-        members = list(group)
-        found += members if is_file else [glue.join(part for part in members if isinstance(part, str))]
-    return tuple(found)
-
-
 def render_guidelines(messages: tuple[InputMessage, ...]) -> str:
     """Return the texts of all guideline files, labelled by their base names. Every mode embeds them."""
     texts = (embed_file(PurePath(file.resolved_path).name, file.text) for file in guideline_files(messages))
@@ -146,8 +130,12 @@ def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
         parts = _parts(case.messages, mode, "\n\n", trim)
         texts = (text for message in case.messages for text in render_parts(message, mode, with_guidelines=False))
         return Prompt("\n\n".join(map(trim, texts)), guidelines, parts=parts)
-    if mode == "lm":
-        _refuse_media_of_others(case)
+    for message in case.messages if mode == "lm" else ():
+        file = next(filter(is_media, message.parts), None)
+        if file is not None and message.role != "user":
+            where = locate(Path(case.path), case.line)
+            what = f"{file.path} is in a message of the role {message.role}"
+            raise CaseError(f"{where}: {what}; models take pictures and PDFs in messages of the user only")
     turns = (
         "\n".join([_marker(message.role), *render_parts(message, mode, with_guidelines=True)])
         for message in case.messages
@@ -162,18 +150,17 @@ def _parts(
     """Return the texts, pictures and PDFs of messages; None if the target gets only text."""
     if mode != "lm" or not any(is_media(part) for message in messages for part in message.parts):
         return None
-    parts = (part for message in messages for part in with_media(message))
-    return joined((tidy(part) if isinstance(part, str) else part for part in parts), glue)
-
-
-def _refuse_media_of_others(case: EvalCase) -> None:
-    """Raise `CaseError` for a picture or a PDF in a message of another role than the user's: no API accepts it."""
-    for message in case.messages:
-        file = next(filter(is_media, message.parts), None)
-        if file is not None and message.role != "user":
-            where = locate(Path(case.path), case.line)
-            what = f"{file.path} is in a message of the role {message.role}"
-            raise CaseError(f"{where}: {what}; models take pictures and PDFs in messages of the user only")
+    found: list[str | FilePart] = []
+    for message in messages:
+        for part in message.parts:
+            if is_media(part):
+                found.append(part)
+            elif not is_guideline(part) and (text := tidy(render_part(part, mode))):
+                if found and isinstance(found[-1], str):  # consecutive texts are joined
+                    found[-1] = f"{found[-1]}{glue}{text}"
+                else:
+                    found.append(text)
+    return tuple(found)
 
 
 def _marker(role: Role) -> str:
@@ -184,21 +171,16 @@ def _chat_prompt(messages: tuple[InputMessage, ...], guidelines: str, mode: Prom
     leading = tuple(takewhile(lambda message: message.role == "system", messages))
     rules = ["\n".join(render_parts(message, mode, with_guidelines=True)) for message in leading]
     system = "\n\n".join(filter(None, [guidelines_section(guidelines), *rules]))
-    head = [ChatMessage("system", system)] if system else []
-    turns = (_chat_message(message, mode) for message in messages[len(leading) :])
-    return (*head, *(turn for turn in turns if turn is not None))
-
-
-def _chat_message(message: InputMessage, mode: PromptMode) -> ChatMessage | None:
-    """Turn late system messages and tool results without calls, which chat APIs reject, into marked assistant turns."""
-    texts = render_parts(message, mode, with_guidelines=False)
-    if message.role in ("tool", "system"):
-        texts.insert(0, _marker(message.role))
-    if not texts:
-        return None
-    if message.role != "user":
-        return ChatMessage("assistant", "\n".join(texts))
-    return ChatMessage("user", "\n".join(texts), _parts((message,), mode, "\n"))
+    chat = [ChatMessage("system", system)] if system else []
+    for message in messages[len(leading) :]:
+        texts = render_parts(message, mode, with_guidelines=False)
+        if message.role in ("tool", "system"):  # late ones, which chat APIs reject, become turns of the assistant
+            texts.insert(0, _marker(message.role))
+        if message.role == "user" and texts:
+            chat.append(ChatMessage("user", "\n".join(texts), _parts((message,), mode, "\n")))
+        elif texts:
+            chat.append(ChatMessage("assistant", "\n".join(texts)))
+    return tuple(chat)
 
 
 def needs_markers(messages: tuple[InputMessage, ...]) -> bool:
@@ -247,19 +229,19 @@ def build_preread(
     """
     guidelines = tuple(dict.fromkeys(guideline_paths))
     inputs = tuple(path for path in dict.fromkeys(input_paths) if path not in guidelines)
-    first = (
-        *_links("Read each of these guideline files:", guidelines),
-        *_links(f"Read each of these {input_word} files:", inputs),
-        "Should one of them not be there, reply with `ERROR: missing-file <filename>` and do nothing else.",
-        "Once you have read them, follow your system_instructions to answer the user query below.",
-    )
-    sections = ["\n".join(first) if guidelines or inputs else "", "[[ ## user_query ## ]]", trim(question)]
-    return "\n\n".join(filter(None, sections))
-
-
-def _links(heading: str, paths: Iterable[str]) -> list[str]:
-    links = [f"* [{PurePath(path).name}]({file_uri(path)})" for path in paths]
-    return [heading, *links[:-1], f"{links[-1]}."] if links else []
+    first: list[str] = []
+    for heading, paths in (
+        ("Read each of these guideline files:", guidelines),
+        (f"Read each of these {input_word} files:", inputs),
+    ):
+        links = [f"* [{PurePath(path).name}]({file_uri(path)})" for path in paths]
+        first += [heading, *links[:-1], f"{links[-1]}."] if links else []
+    if first:
+        first += [
+            "Should one of them not be there, reply with `ERROR: missing-file <filename>` and do nothing else.",
+            "Once you have read them, follow your system_instructions to answer the user query below.",
+        ]
+    return "\n\n".join(filter(None, ["\n".join(first), "[[ ## user_query ## ]]", trim(question)]))
 
 
 def file_uri(path: str) -> str:

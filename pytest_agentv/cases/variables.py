@@ -80,17 +80,14 @@ class Unfilled(NamedTuple):
     """Keys of mappings that are not templates."""
 
     keys: Collection[str] = ()
-    """Keys that stay unchanged, at every depth."""
-    by_type: tuple[tuple[str, str], ...] = ()
-    """Pairs of a type and a key. In a mapping with that `type`, the key stays unchanged."""
+    """Keys that stay unchanged, at every depth. So does the `value` of a mapping whose `type` is one of them."""
     marks_data: bool = False
     """Whether mappings from variables become `Data`, and mappings with variables become `Filled`."""
 
 
 NOTHING: Final = Unfilled()
 UNFILLED: Final = Unfilled(
-    ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python"),
-    (("python", "value"), ("not-python", "value"), ("not_python", "value")),
+    ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python")
 )
 """Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
 IN_CHECKS: Final = UNFILLED._replace(marks_data=True)
@@ -153,40 +150,26 @@ def render(text: str, variables: JsonObject) -> Json:
 
 @lru_cache(maxsize=512)
 def _compiled(text: str) -> Render:
-    names = _NAME.findall(text)
-    if _TAG.search(_NAME.sub("", text)) or not _JINJA_CONSTANTS.isdisjoint(names):
+    pieces = _NAME.split(text)  # texts and names alternate
+    literals, names = pieces[::2], pieces[1::2]
+    if any(map(_TAG.search, literals)) or not _JINJA_CONSTANTS.isdisjoint(names):
         from pytest_agentv.cases.jinja import compile_template  # noqa: PLC0415 - 0.1 s, only for a few files
 
         return compile_template(text)
-    only = _NAME.fullmatch(text)
-    return _whole(only[1]) if only else _mixed(text)
+    is_whole = literals == ["", ""]
 
-
-def _whole(name: str) -> Render:
-    def render_whole(variables: JsonObject) -> Json:
-        if name not in variables:
-            raise unknown_name(name, variables)
-        return variables[name]
-
-    return render_whole
-
-
-def _mixed(text: str) -> Render:
-    pieces = _NAME.split(text)  # texts and names alternate
-    literals, names = pieces[::2], pieces[1::2]
-
-    def render_mixed(variables: JsonObject) -> str:
-        shown = [literals[0]]
+    def fill_names(variables: JsonObject) -> Json:
+        shown = literals[:1]
         for name, literal in zip(names, literals[1:], strict=True):
             if name not in variables:
                 raise unknown_name(name, variables, "".join(shown).count("\n") + 1)
             shown += as_text(variables[name]), literal
-        return "".join(shown)
+        return variables[names[0]] if is_whole else "".join(shown)
 
-    return render_mixed
+    return fill_names
 
 
 def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
     """Return the keys of a mapping that are not templates."""
-    typed = [key for kind, key in unfilled.by_type if value.get("type") == kind]
-    return (*unfilled.keys, *typed) if typed else unfilled.keys
+    is_code = "python" in unfilled.keys and value.get("type") in ("python", "not-python", "not_python")
+    return (*unfilled.keys, "value") if is_code else unfilled.keys

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge, Services
+from pytest_agentv.evaluators.context import Context, Judge, Services
 from pytest_agentv.model.base import (
     ABSENT,
     Absent,
@@ -113,39 +113,33 @@ def read_path(data: Json, path: str) -> Json | Absent:
 
     The `length` of a list is how many entries it has, as in AgentV, where paths lead through objects of JavaScript.
     """
-    value = data
-    for part in filter(None, re.split(r"[.\[\]]", path)):
-        value = _step(value, part)
-        if value is ABSENT:
-            return ABSENT
-    return value
-
-
-def _step(value: Json, part: str) -> Json | Absent:
-    if isinstance(value, Mapping) and part in value:
-        return value[part]
-    if isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
-        return value[int(part)]
-    return len(value) if part == "length" and isinstance(value, list | tuple) else ABSENT
+    return locate_part(data, path)[0]
 
 
 def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
-    """Return the value at a path of an answer, or `ABSENT` and a miss that names the nearest place that exists.
-
-    Args:
-        answer: The text of an answer, or data.
-        path: For example `items[0].price`.
-    """
-    data = parse_answer(answer) if isinstance(answer, str) else answer
-    if data is ABSENT:
-        return ABSENT, f"{path} is missing: the answer holds no JSON"
-    value, reached = data, ""
+    """Return the value at a path of data, or `ABSENT` and a miss that names the nearest place that exists."""
+    value, reached = answer, ""
     for found in _PART.finditer(path):
-        inner = _step(value, found[1] or found[0])
-        if inner is ABSENT:
+        part = found[1] or found[0]
+        if isinstance(value, Mapping) and part in value:
+            inner = value[part]
+        elif isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
+            inner = value[int(part)]
+        elif isinstance(value, list | tuple) and part == "length":
+            inner = len(value)
+        else:
             return ABSENT, f"{path} is missing: {reached or 'the answer'} {_contents(value)}"
         value, reached = inner, path[: found.end()]
     return value, ""
+
+
+def locate_in_answer(context: Context, path: str) -> tuple[Json | Absent, str]:
+    """Return the value at a path of an answer, or of its part that is judged, as `locate_part` does; may block."""
+    is_text = context.part is ABSENT or isinstance(context.part, str)
+    data = parse_answer(context.candidate_answer) if is_text else context.part
+    if data is ABSENT:
+        return ABSENT, f"{path} is missing: the answer holds no JSON"
+    return locate_part(data, path)
 
 
 def _contents(value: Json) -> str:
@@ -176,9 +170,6 @@ def json_equal(left: Json, right: Json) -> bool:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-FEEDBACK_LIMIT: Final = 4
-"""The most hits, and the most misses, of a model's judgement."""
 
 REPLY_CONTRACT: Final = """\
 Reply with exactly one JSON object and no text before or after it:
@@ -272,35 +263,27 @@ async def ask_judge(
     The score keeps the question. It has `error` if no reply was a judgement. The mock judge of a dry run never gives
     one, so its reply is read once and is no error. Raises `EvaluatorError` if there is no reply.
     """
-    asked = [question.user_prompt]
-    score = await _ask_once(judge, asked[0], question, context, read)
-    while score.error is not None and len(asked) <= JUDGE_RETRIES and not context.dry_run:
-        asked.append(
-            f"{question.user_prompt}\n\nYour last reply was no judgement: {score.error} Reply with exactly one JSON "
-            f"object and no text before or after it. (Request {len(asked) + 1} of {JUDGE_RETRIES + 1})"
+    asked: list[str] = []
+    again = ""
+    while True:
+        asked.append(f"{question.user_prompt}{again}")
+        reply = await judge.ask(question.system_prompt, asked[-1], context, question.schema)
+        score = await off_loop(len(reply) + sum(map(len, question.material)), read, reply, question)
+        if score.error is None or len(asked) > JUDGE_RETRIES or context.dry_run:
+            break
+        again = (
+            f"\n\nYour last reply was no judgement: {score.error} Reply with exactly one JSON object and no text "
+            f"before or after it. (Request {len(asked) + 1} of {JUDGE_RETRIES + 1})"
         )
-        score = await _ask_once(judge, asked[-1], question, context, read)
-    retries = len(asked) - 1
     if score.error is not None:
         # Cached, these replies would cause the same error in each run. Replies with a judgement stay cached.
-        if isinstance(judge, ForgetfulJudge):
+        if hasattr(judge, "forget"):  # its replies may be kept for later runs
             for user_prompt in asked:
                 judge.forget(question.system_prompt, user_prompt, context)
         error = f"the judge {judge.name!r} gave no judgement in {len(asked)} replies: {score.error}"
         score = score.replace(error=None if context.dry_run else error)
     request = {"user_prompt": question.user_prompt, "system_prompt": question.system_prompt, "target": judge.name}
-    return score.replace(request=request, judge_retries=retries or None)
-
-
-async def _ask_once(
-    judge: Judge,
-    user_prompt: str,
-    question: JudgeQuestion,
-    context: Context,
-    read: Callable[[str, JudgeQuestion], Score],
-) -> Score:
-    reply = await judge.ask(question.system_prompt, user_prompt, context, question.schema)
-    return await off_loop(len(reply) + sum(map(len, question.material)), read, reply, question)
+    return score.replace(request=request, judge_retries=len(asked) - 1 or None)
 
 
 async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -324,8 +307,8 @@ def read_judgement(reply: str, question: JudgeQuestion) -> Score:
         return unreadable(reply, "The `score` of the judge's reply is no number from 0 to 1.")
     return Score(
         clamp_score(score),
-        hits=feedback(found.get("hits"), FEEDBACK_LIMIT),
-        misses=feedback(found.get("misses"), FEEDBACK_LIMIT),
+        hits=feedback(found.get("hits"), 4),
+        misses=feedback(found.get("misses"), 4),
         reasoning=reasoning_of(found),
     )
 
@@ -421,18 +404,16 @@ def question_of(context: Context) -> str:
     return context.prompt.question if trim(context.prompt.question) else context.case.question
 
 
-def context_texts(context: Context) -> dict[str, str]:
-    """Return what the target looked up as a section of a prompt, by name; empty if it reported nothing."""
-    text = "\n\n".join(context.retrieved_context or ())
-    return {"retrieved_context": text} if trim(text) else {}
-
-
-def trace_texts(context: Context) -> dict[str, str]:
-    """Return the steps to the answer as sections of a prompt, by name. Leaves out unknown ones.
+def texts_of_steps(context: Context, *, looked_up: bool = True, include_trace: bool = False) -> dict[str, str]:
+    """Return what the target looked up, and its steps, as sections of a prompt by name. Leaves out unknown ones.
 
     Source: scenario "LLM judge may consume trace (opt-in)".
     """
-    summary = context.trace_summary
-    steps = [event.to_plain() for event in context.trace or ()]
-    shown = {"trace_summary": summary.to_plain() if summary else None, "trace": steps}
-    return {name: pretty_json(value) for name, value in shown.items() if value}
+    text = "\n\n".join(context.retrieved_context or ())
+    found = {"retrieved_context": text} if looked_up and trim(text) else {}
+    if include_trace:
+        summary = context.trace_summary
+        steps = [event.to_plain() for event in context.trace or ()]
+        shown = {"trace_summary": summary.to_plain() if summary else None, "trace": steps}
+        found |= {name: pretty_json(value) for name, value in shown.items() if value}
+    return found

@@ -17,16 +17,9 @@ from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning, masked
 
-EvaluationContext = Context
-"""The former name of `Context`."""
-EvaluatorServices = Services
-"""The former name of `Services`."""
-
 __all__ = [
     "Context",
-    "EvaluationContext",
     "Evaluator",
-    "EvaluatorServices",
     "Judge",
     "ProxiedQuestion",
     "ProxiedTargets",
@@ -160,9 +153,9 @@ class Evaluator(Kind):
         """
         if self.name is not None:
             return self
-        name = name or self.derived_name()
-        numbered = (f"{name} ({number})" for number in itertools.count(2))
-        name = name if name not in taken else next(each for each in numbered if each not in taken)
+        base = name or self.derived_name()
+        names = itertools.chain([base], (f"{base} ({number})" for number in itertools.count(2)))
+        name = next(each for each in names if each not in taken)
         if self._derived_name == name:
             return self
         named = self if self._derived_name is None else self.model_copy()
@@ -183,9 +176,14 @@ class Evaluator(Kind):
         return {key: value}
 
     @property
+    def _held(self) -> "Sequence[Evaluator]":
+        """The evaluators that it calls."""
+        return ()
+
+    @property
     def asks_judge(self) -> bool:
         """Whether it asks a model, so that the target needs a judge."""
-        return False
+        return any(each.asks_judge for each in self._held)
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
@@ -205,11 +203,13 @@ class Evaluator(Kind):
     def walk(self) -> "Iterator[Evaluator]":
         """Yield the evaluator and its members."""
         yield self
+        for each in self._held:
+            yield from each.walk()
 
     @property
     def calls_targets(self) -> bool:
         """Whether one of its scripts may call targets."""
-        return False
+        return any(each.calls_targets for each in self._held)
 
 
 def scope_of(info: ValidationInfo) -> Scope | None:

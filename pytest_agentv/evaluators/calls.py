@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, Self, TypeAlias
+from itertools import zip_longest
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -13,7 +13,7 @@ from pytest_agentv.evaluators.answer_data import json_equal, parse_json
 from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import SLACK
-from pytest_agentv.evaluators.text import check_pattern, search_now, verdict
+from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, verdict
 from pytest_agentv.model.base import (
     ABSENT,
     Json,
@@ -26,7 +26,7 @@ from pytest_agentv.model.base import (
     is_amount,
 )
 from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Part, Text, expected, spelled
-from pytest_agentv.model.messages import UNNAMED, ExecutionMetrics, TokenUsage, ToolCall, TraceSummary, traced_calls
+from pytest_agentv.model.messages import UNNAMED, ExecutionMetrics, ToolCall, TraceSummary, traced_calls
 from pytest_agentv.model.results import Score
 
 # `tool-called` and `tool_trajectory`: which tools were called, how often and in what order, as the target reports.
@@ -129,15 +129,23 @@ class ToolCalled(Evaluator):
         fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
         count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
-        times = counted(count, "time")
-        what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
-        found = verdict(count > 0 if self.times is None else count == self.times, what, what)
-        if self.times is None:
-            return with_silent_calls(found, [self.args], same)
-        return with_silent_count(found, count, self.times, silent_calls([self.args], same))
+        arguments = "" if self.args is ABSENT else " with these arguments"
+        what = f"{self.value} called {counted(count, 'time')}{arguments} ({wanted})"
+        found = verdict(self._is_enough(count), what, what)
+        silent = silent_calls([self.args], same)
+        if all(self._is_enough(count + more) == bool(found.value) for more in range(len(silent) + 1)):
+            return found
+        if found.value:
+            raise EvaluatorError(f"{_silence(silent[0])}: nobody knows whether it counts", kind="config")
+        return found.replace(unknown=_silence(silent[0]))
+
+    def _is_enough(self, count: int) -> bool:
+        return count > 0 if self.times is None else count == self.times
 
 
-_LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
+_LIMITS: Final = ("forbidden", "maximums", "no_tools", "max_calls")
+_READS: Final = {"any_order": "minimums", "in_order": "expected", "exact": "expected"}
+"""The key that each mode reads."""
 
 
 class ToolTrajectory(Evaluator):
@@ -175,25 +183,20 @@ class ToolTrajectory(Evaluator):
 
     @model_validator(mode="after")
     def _needs_what_its_mode_reads(self) -> Self:
+        has_limit = any(getattr(self, key) is not None for key in _LIMITS)
         if self.mode is None:
-            if all(getattr(self, key) is None for key in _LIMITS):
+            if not has_limit:
                 raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
-            return self
-        needed = "minimums" if self.mode == "any_order" else "expected"
-        has_limit = self.mode == "any_order" and any(getattr(self, key) is not None for key in _LIMITS)
-        if getattr(self, needed) is None and not has_limit:
-            raise ValueError(f"mode {self.mode} needs the key '{needed}'")
+        elif getattr(self, _READS[self.mode]) is None and not (has_limit and self.mode == "any_order"):
+            raise ValueError(f"mode {self.mode} needs the key '{_READS[self.mode]}'")
         return self
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
-        if self.mode is None:
-            for key in ("minimums", "expected"):
-                if getattr(self, key) is not None:
-                    yield key, f"write mode: {'any_order' if key == 'minimums' else 'in_order'} beside it"
-            return
-        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
-        if getattr(self, other) is not None:
-            yield other, f"mode {self.mode} reads '{needed}' only"
+        for key, mode in (("minimums", "any_order"), ("expected", "in_order")):
+            if getattr(self, key) is not None and self.mode is None:
+                yield key, f"write mode: {mode} beside it"
+            elif getattr(self, key) is not None and self.mode is not None and _READS[self.mode] != key:
+                yield key, f"mode {self.mode} reads '{_READS[self.mode]}' only"
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
@@ -214,47 +217,48 @@ def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
     by_order = config.mode in ("in_order", "exact")
     if counts is None or limited_counts is None or (by_order and calls is None):
         return no_trace(context)
-    kept, broken = _score_limits(config, limited_counts)
-    if (config.forbidden or config.maximums) and not broken and any(map(limited_counts.get, NAMELESS)):
+    limits = all_or_nothing(_limit_findings(config, limited_counts))
+    if (config.forbidden or config.maximums) and limits.value and any(map(limited_counts.get, NAMELESS)):
         raise EvaluatorError("A call does not report the name of its tool: nobody knows whether it counts", "config")
-    if not by_order and config.minimums is None and (kept or broken):
+    if not by_order and config.minimums is None and (limits.hits or limits.misses):
         score = Score(1.0)
     else:
         score = _score_mode(config, calls or (), counts, context.target)
         if len(limited or ()) > len(calls or ()):
             score = _with_trace(score, config, tuple(traced_calls(context.trace or ())), context.target)
-    found = score.replace(hits=(*score.hits, *kept), misses=(*score.misses, *broken))
-    return found.replace(value=0.0, unknown=None, unchecked=None) if broken else found
+    found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
+    return found if limits.value else found.replace(value=0.0, unknown=None, unchecked=None)
 
 
-def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """Return the limits that are met, and those that are not."""
-    kept: list[str] = []
-    broken: list[str] = []
+def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
+    """Yield for each limit whether it is met, and what was counted."""
     for tool in config.forbidden or ():
         count = counts.get(tool, 0)
-        (broken if count else kept).append(f"{tool} called {counted(count, 'time')} (forbidden)")
+        yield not count, f"{tool} called {counted(count, 'time')} (forbidden)"
     for tool, most in (config.maximums or {}).items():
         count = counts.get(tool, 0)
-        text = f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
-        (kept if count <= most else broken).append(text)
+        yield count <= most, f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
     total = sum(counts.values())
     if config.max_calls is not None:
-        found = kept if total <= config.max_calls else broken
-        found.append(f"{counted(total, 'tool call')} (maximum: {config.max_calls})")
+        yield total <= config.max_calls, f"{counted(total, 'tool call')} (maximum: {config.max_calls})"
     if config.no_tools:
         names = f": {', '.join(counts)}" if counts else ""
-        (broken if total else kept).append(f"{counted(total, 'tool call')} (none is allowed){names}")
-    return kept, broken
+        yield not total, f"{counted(total, 'tool call')} (none is allowed){names}"
 
 
 def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
     """Score the calls by the mode, without the limits."""
     if config.mode not in ("in_order", "exact"):
         return with_silent_calls(_score_counts(config.minimums or {}, counts), [], calls)
+    expected = config.expected or ()
+    if not expected and (config.mode == "in_order" or not calls):
+        return Score(1.0, hits=("No tool sequence specified",))
     compare = _compare_exactly if config.mode == "exact" else _find_in_order
-    score = compare(config.expected or (), calls, target)
-    for item in config.expected or ():
+    score = all_or_nothing(compare(expected, calls, target))
+    if config.mode == "in_order" and not score.value and _came(expected, calls, target):
+        # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
+        score = score.replace(unchecked="The calls came in this order, after one with other arguments")
+    for item in expected:
         same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
         score = with_silent_calls(score, [item.args, item.input], same)
     return score
@@ -263,38 +267,34 @@ def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mappi
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
     if not minimums:
         return Score(1.0, hits=("No tool requirements specified",))
-    hits: list[str] = []
-    misses: list[str] = []
-    for tool, minimum in minimums.items():
-        count = counts.get(tool, 0)
-        found = hits if count >= minimum else misses
-        found.append(f"{tool} called {counted(count, 'time')} (minimum: {format_number(minimum)})")
-    return Score(len(hits) / len(minimums), hits=tuple(hits), misses=tuple(misses))
+    found = all_or_nothing(
+        (
+            counts.get(tool, 0) >= minimum,
+            f"{tool} called {counted(counts.get(tool, 0), 'time')} (minimum: {format_number(minimum)})",
+        )
+        for tool, minimum in minimums.items()
+    )
+    return found.replace(value=len(found.hits) / len(minimums))
 
 
-def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
+def _find_in_order(
+    expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
+) -> Iterator[tuple[bool, str]]:
     """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
-    hits: list[str] = []
-    misses: list[str] = []
     used: set[int] = set()
     for position, item in enumerate(expected):
         after = max(used, default=-1) + 1
-        found = next((index for index in range(after, len(calls)) if calls[index].tool == item.tool), None)
+        same = [index for index, call in enumerate(calls) if call.tool == item.tool and index not in used]
+        found = next((index for index in same if index >= after), None)
         if found is None:
-            unused = (index for index, call in enumerate(calls) if call.tool == item.tool and index not in used)
-            early = next(unused, None)
-            hint = "" if early is None else f"; it was called too early, at position {early}"
-            misses.append(f"Expected {item.tool} at position {position}, not found in remaining trace{hint}")
+            hint = f"; it was called too early, at position {same[0]}" if same else ""
+            yield False, f"Expected {item.tool} at position {position}, not found in remaining trace{hint}"
             continue
         used.add(found)
-        fault = call_fault(item, calls[found], target)
-        if fault is None:
-            hits.append(f"Found {item.tool} at position {found}")
+        if fault := call_fault(item, calls[found], target):
+            yield False, f"Expected {item.tool} at position {position}: tool found at {found} but {fault}"
         else:
-            misses.append(f"Expected {item.tool} at position {position}: tool found at {found} but {fault}")
-    # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
-    hidden = "The calls came in this order, after one with other arguments" if misses else None
-    return _all_or_nothing(hits, misses).replace(unchecked=hidden if _came(expected, calls, target) else None)
+            yield True, f"Found {item.tool} at position {found}"
 
 
 def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
@@ -305,36 +305,25 @@ def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: s
     return False
 
 
-def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
-    hits: list[str] = []
-    misses: list[str] = []
+def _compare_exactly(
+    expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
+) -> Iterator[tuple[bool, str]]:
     if len(expected) != len(calls):
-        misses.append(f"Expected {len(expected)} tool calls, got {len(calls)}")
-    for position, item in enumerate(expected):
-        fault = _fault(item, calls[position] if position < len(calls) else None, target)
-        if fault is None:
-            hits.append(f"Position {position}: {item.tool}")
+        yield False, f"Expected {len(expected)} tool calls, got {len(calls)}"
+    for position, (item, call) in enumerate(zip_longest(expected, calls)):
+        if item is None:
+            yield False, f"Position {position}: unexpected {call.tool}"
         else:
-            misses.append(f"Position {position}: {fault}")
-    extra = enumerate(calls[len(expected) :], start=len(expected))
-    misses.extend(f"Position {position}: unexpected {call.tool}" for position, call in extra)
-    return _all_or_nothing(hits, misses)
+            fault = f"expected {item.tool}, got nothing" if call is None else _fault(item, call, target)
+            yield fault is None, f"Position {position}: {fault or item.tool}"
 
 
-def _fault(expected: ExpectedCall, call: ToolCall | None, target: str) -> str | None:
+def _fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
     """Describe the fault of the call at an expected call's position; None if there is none."""
-    if call is None:
-        return f"expected {expected.tool}, got nothing"
     if call.tool != expected.tool:
         return f"expected {expected.tool}, got {call.tool}"
     fault = call_fault(expected, call, target)
     return None if fault is None else f"{expected.tool} {fault}"
-
-
-def _all_or_nothing(hits: Sequence[str], misses: Sequence[str]) -> Score:
-    if not hits and not misses:
-        return Score(1.0, hits=("No tool sequence specified",))
-    return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
 
 
 def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall], target: str) -> Score:
@@ -344,14 +333,6 @@ def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall]
         if by_trace.value > score.value:
             return score.replace(unchecked="The trace reports these calls, the messages do not")
     return score
-
-
-def args_match(expected: ExpectedCall, call: ToolCall) -> bool:
-    """Return whether each expected argument is in the call's input with an equal value.
-
-    Further arguments are allowed.
-    """
-    return call_fits(expected.args, call) and call_fits(expected.input, call)
 
 
 def call_fits(wanted: Json, call: ToolCall) -> bool:
@@ -383,7 +364,7 @@ def _argument_fits(wanted: Json, given: Json) -> bool:
     if not isinstance(pattern, str):
         return json_equal(wanted, given)
     try:
-        return search_now(pattern, given if isinstance(given, str) else compact_json(given))
+        return search_now(pattern, given if isinstance(given, str) else compact_json(given)) is not None
     except TimeoutError as error:
         raise EvaluatorError(str(error), kind="timeout") from None
 
@@ -408,7 +389,7 @@ def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | Non
 
     Raises `EvaluatorError` if the call does not report the values to compare.
     """
-    if not args_match(expected, call):
+    if not (call_fits(expected.args, call) and call_fits(expected.input, call)):
         return "args mismatch"
     if expected.output is not ABSENT:
         _require_reported(call.output is not ABSENT, "output", "output", call, target)
@@ -454,18 +435,6 @@ def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[Tool
     return score.replace(unknown=_silence(silent[0])) if silent and not score.value else score
 
 
-def with_silent_count(score: Score, count: int, times: int, silent: Sequence[ToolCall]) -> Score:
-    """Return the score of a number of calls, of which some do not report the tool or the arguments to count by.
-
-    Raises `EvaluatorError` if the score would pass only because these calls are not counted.
-    """
-    if not silent or not count <= times <= count + len(silent):
-        return score
-    if score.value:
-        raise EvaluatorError(f"{_silence(silent[0])}: nobody knows whether it counts", kind="config")
-    return score.replace(unknown=_silence(silent[0]))
-
-
 def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
     """Return the calls that do not report their tool or the expected arguments, or these in a text that is cut."""
     unread = [call for call in calls if call.tool in NAMELESS or call.input is ABSENT or _is_cut(call)]
@@ -499,49 +468,32 @@ def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
 def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
     """Return the reported calls, and after them those that only the trace reports; None when there is neither.
 
-    A traced call with the id of a reported one is that call. Of the others, there are as many calls of each tool as the
-    source reports that has more of them. A call must not escape a limit because the messages leave it out.
+    A traced call is that of the messages with the same id, else one with the same arguments, else one of the same tool.
+    A call must not escape a limit because the messages leave it out.
     """
     told = reported_calls(context)
     if not told:
         return told
-    traced = tuple(traced_calls(context.trace or ()))
-    shared = Counter(_ids(told)) & Counter(_ids(traced))
-    others, unmatched = tuple(_without(told, shared)), tuple(_without(traced, shared))
-    more = Counter(call.tool for call in unmatched) - Counter(call.tool or UNNAMED for call in others)
-    return (*told, *_missing_calls(others, unmatched, more)) if more else told
+    rest, traced = list(told), list(traced_calls(context.trace or ()))
+    for is_same in (_has_same_id, _is_equal, _is_of_same_tool):
+        for call in tuple(traced):
+            twin = next((each for each in rest if is_same(each, call)), None)
+            if twin is not None:
+                rest.remove(twin)
+                traced.remove(call)
+    return (*told, *traced)
 
 
-def _ids(calls: Sequence[ToolCall]) -> Iterator[str]:
-    return (call.id for call in calls if call.id)
+def _has_same_id(told: ToolCall, traced: ToolCall) -> bool:
+    return bool(told.id) and told.id == traced.id
 
 
-def _without(calls: Sequence[ToolCall], ids: Mapping[str, int]) -> Iterator[ToolCall]:
-    """Yield the calls, but leave out the first ones of each id: as many as `ids` says."""
-    seen: Counter[str] = Counter()
-    for call in calls:
-        if call.id:
-            seen[call.id] += 1
-        if not call.id or seen[call.id] > ids.get(call.id, 0):
-            yield call
+def _is_equal(told: ToolCall, traced: ToolCall) -> bool:
+    return _is_of_same_tool(told, traced) and json_equal(arguments_of(told), arguments_of(traced))
 
 
-def _missing_calls(told: Sequence[ToolCall], traced: Sequence[ToolCall], more: Mapping[str, int]) -> Iterator[ToolCall]:
-    """Yield, by tool, the number of traced calls in `more`: those first that equal none of the messages."""
-    seen = Counter(map(_call_key, told))
-    unseen: list[ToolCall] = []
-    for call in traced:
-        key = _call_key(call)
-        unseen += [] if seen[key] > 0 else [call]
-        seen[key] -= 1
-    for tool, count in more.items():
-        yield from [call for call in unseen if call.tool == tool][-count:]
-
-
-def _call_key(call: ToolCall) -> tuple[str, str]:
-    """Return what equal calls share. Their arguments may be JSON in a text."""
-    arguments = arguments_of(call)
-    return call.tool or UNNAMED, repr(call.input if arguments is None else arguments)
+def _is_of_same_tool(told: ToolCall, traced: ToolCall) -> bool:
+    return (told.tool or UNNAMED) == traced.tool
 
 
 def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:
@@ -561,49 +513,11 @@ def call_counts(context: Context, calls: Sequence[ToolCall] | None) -> Mapping[s
     return None if calls is None else Counter(call.tool for call in calls)
 
 
-class UnknownCalls:
-    """Raises `EvaluatorError` when code looks at it. An empty tuple would say that no tool was called.
-
-    Code that takes all values, and does not look at this one, can judge.
-    """
-
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise EvaluatorError(self._reason, "config")
-
-
-def _refuse(calls: UnknownCalls, *_: Any) -> NoReturn:
-    raise EvaluatorError(calls._reason, "config")
-
-
-for _name in (  # the special methods by which code uses a tuple
-    *("bool", "contains", "getitem", "iter", "len", "reversed", "add", "radd", "mul", "rmul", "hash"),
-    *("eq", "ne", "lt", "le", "gt", "ge"),
-):
-    setattr(UnknownCalls, f"__{_name}__", _refuse)
-
-
 # `latency`, `cost` and `token_usage`: amounts that are compared with limits (agentv-formats 6.9).
 
 
-@dataclass(frozen=True, slots=True)
-class LimitCheck:
-    """One amount and the most it may be, as text and as numbers."""
-
-    amount: float
-    limit: float
-    text: str
-    """With `{}` where the sign of the comparison goes."""
-
-    @property
-    def is_met(self) -> bool:
-        return self.amount <= self.limit + SLACK  # as floats, 0.1 + 0.2 is more than 0.3
-
-
 class Limit(Evaluator):
-    """A limit on a figure that the target reports."""
+    """A limit on figures that the target reports."""
 
     is_graded = False
     reads_answer = False
@@ -619,74 +533,50 @@ class Limit(Evaluator):
         """Judge the reported metrics."""
         raise NotImplementedError
 
-    def unknown(self, miss: str, reasoning: str) -> Score:
-        """Score 0: the target reported nothing."""
-        return Score(0.0, misses=(miss,), reasoning=reasoning, unknown=reasoning)
+
+def _limit(amount: float, limit: float, text: str) -> tuple[bool, str]:
+    """Return whether an amount is within its limit, and a text, which has `{}` where the sign goes."""
+    is_met = amount <= limit + SLACK  # as floats, 0.1 + 0.2 is more than 0.3
+    return is_met, text.format("<=" if is_met else ">")
 
 
-class AmountLimit(Limit):
-    """A limit of one amount. Its `short_key` is the key of the limit."""
-
-    amount_name: ClassVar[str]
-    """What is limited: `cost`."""
-    spent: ClassVar[str]
-    """How a sentence says that it was spent: `Execution cost`."""
-
-    def show(self, amount: float, other: float) -> str:
-        """Return an amount with its unit, so that it differs from another one."""
-        raise NotImplementedError
-
-    def check_amount(self, amount: float | None) -> Score:
-        """Judge an amount; None: it is not reported."""
-        name, key = self.amount_name, str(self.short_key)
-        if amount is None:
-            return self.unknown(f"No {name} data available in trace", f"Execution {name} not reported by provider")
-        limit: float = getattr(self, key)
-        shown, most = self.show(amount, limit), self.show(limit, amount)
-        check = LimitCheck(amount, limit, f"{name.capitalize()} {shown} {{}} {most} {key}")
-        return score_limits([check], f"{self.spent} {shown} ({key}: {most})")
+def _unreported(data: str, figure: str) -> Score:
+    reasoning = f"{figure} not reported by provider"
+    return Score(0.0, misses=(f"No {data} data available in trace",), reasoning=reasoning, unknown=reasoning)
 
 
-def score_limits(checks: Sequence[LimitCheck], reasoning: str) -> Score:
-    """Score 1 within all limits, else 0."""
-    hits = tuple(check.text.format("<=") for check in checks if check.is_met)
-    misses = tuple(check.text.format(">") for check in checks if not check.is_met)
-    return Score(0.0 if misses else 1.0, hits=hits, misses=misses, reasoning=reasoning)
-
-
-class Latency(AmountLimit):
+class Latency(Limit):
     """The longest an answer may take."""
 
     kind = "latency"
     short_key = "threshold"
-    amount_name = "duration"
-    spent = "Execution took"
 
     threshold: Amount = Field(description="milliseconds")
 
-    def show(self, amount: float, other: float) -> str:  # noqa: ARG002 - it is shown in full
-        return f"{format_number(amount)}ms"
-
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
-        return self.check_amount(metrics.duration_ms)
+        if metrics.duration_ms is None:
+            return _unreported("duration", "Execution duration")
+        took, most = f"{format_number(metrics.duration_ms)}ms", f"{format_number(self.threshold)}ms"
+        limit = _limit(metrics.duration_ms, self.threshold, f"Duration {took} {{}} {most} threshold")
+        return all_or_nothing([limit], f"Execution took {took} (threshold: {most})")
 
 
-class Cost(AmountLimit):
+class Cost(Limit):
     """The most an answer may cost."""
 
     kind = "cost"
     short_key = "budget"
-    amount_name = "cost"
-    spent = "Execution cost"
     hints: ClassVar[Mapping[str, str]] = {"threshold": "did you mean 'budget'?"}
 
     budget: Amount = Field(description="US dollars")
 
-    def show(self, amount: float, other: float) -> str:
-        return f"${format_fixed(amount, digits_apart(amount, other, 4))}"
-
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
-        return self.check_amount(metrics.cost_usd)
+        if metrics.cost_usd is None:
+            return _unreported("cost", "Execution cost")
+        digits = digits_apart(metrics.cost_usd, self.budget, 4)
+        spent, most = f"${format_fixed(metrics.cost_usd, digits)}", f"${format_fixed(self.budget, digits)}"
+        limit = _limit(metrics.cost_usd, self.budget, f"Cost {spent} {{}} {most} budget")
+        return all_or_nothing([limit], f"Execution cost {spent} (budget: {most})")
 
 
 class TokenUsageLimit(Limit):
@@ -710,22 +600,21 @@ class TokenUsageLimit(Limit):
         return self
 
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
-        return self.check_usage(metrics.token_usage)
-
-    def check_usage(self, usage: TokenUsage | None) -> Score:
-        """Judge numbers of tokens; the total counts cached ones too. None: they are not reported."""
+        usage = metrics.token_usage
         if usage is None:
-            return self.unknown("No token usage data available in trace", "Token usage not reported by provider")
-        amounts = (
+            return _unreported("token usage", "Token usage")
+        limits = (
             ("Input", usage.input, self.max_input),
             ("Output", usage.output, self.max_output),
             ("Total", usage.total, self.max_total),
         )
-        checks = [
-            LimitCheck(amount, limit, f"{name} tokens {format_number(amount)} {{}} {format_number(limit)}")
-            for name, amount, limit in amounts
-            if limit is not None
-        ]
         shown = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
         numbers = ", ".join(f"{name}={format_number(amount)}" for name, amount in shown.items())
-        return score_limits(checks, f"token_usage {numbers}")
+        return all_or_nothing(
+            (
+                _limit(amount, most, f"{name} tokens {format_number(amount)} {{}} {format_number(most)}")
+                for name, amount, most in limits
+                if most is not None
+            ),
+            f"token_usage {numbers}",
+        )

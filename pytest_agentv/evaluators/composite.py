@@ -58,12 +58,16 @@ DEFAULT_AGGREGATOR_TEMPLATE: Final = "\n\n".join(
 )
 
 
+def _resting_on(results: Results, score: Score, weight: float | None, request: JsonObject) -> Score:
+    """Return the score that an aggregator gave for some results, each of the same weight."""
+    members = tuple(result.replace(weight=weight) for result in results)
+    return score.replace(request=request, results=members, unknown=rests_on(results), unchecked=lacks_checks(results))
+
+
 class Aggregator(Kind):
     """Combines the members' results into one score."""
 
-    @property
-    def asks_judge(self) -> bool:
-        return False
+    asks_judge: ClassVar[bool] = False
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
@@ -114,18 +118,14 @@ class CodeAggregator(Aggregator):
         except EvaluatorError as error:
             raise EvaluatorError(f"the aggregator could not judge: {error}", error.kind, error.output) from error
         score = await off_loop(len(stdout), read_aggregate, stdout)
-        return score.replace(
-            request={"aggregator": self.kind, "script": self.path},
-            results=tuple(result.replace(weight=1.0) for result in results),
-            unknown=rests_on(results),
-            unchecked=lacks_checks(results),
-        )
+        return _resting_on(results, score, 1.0, {"aggregator": self.kind, "script": self.path})
 
 
 class LlmAggregator(Aggregator):
     """A model that is shown the members' results and judges."""
 
     kind = "llm_judge"
+    asks_judge = True
     hints: ClassVar[Mapping[str, str]] = NO_MODEL
 
     prompt: Text | None = Field(default=None, description="a file, or a text with `{{ EVALUATOR_RESULTS_JSON }}`")
@@ -141,20 +141,11 @@ class LlmAggregator(Aggregator):
             check_aggregator_template(template, scope.place)
         return self.model_copy(update={"prompt": template and template.text, "prompt_path": None})
 
-    @property
-    def asks_judge(self) -> bool:
-        return True
-
     async def combine(self, results: Results, context: Context) -> Score:
         judge = require_judge(context.services, "a composite's `llm_judge` aggregator")
         question = build_aggregator_question(self, pretty_json(results_by_name(results)), context)
         score = await ask_judge(judge, question, context, read_judgement)
-        return score.replace(
-            request={"aggregator": self.kind, **(score.request or {})},
-            results=tuple(result.replace(weight=None) for result in results),
-            unknown=rests_on(results),
-            unchecked=lacks_checks(results),
-        )
+        return _resting_on(results, score, None, {"aggregator": self.kind, **(score.request or {})})
 
 
 AGGREGATORS: Final[Mapping[str, type[Aggregator]]] = {
@@ -226,18 +217,13 @@ class Composite(Evaluator):
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
         return self.aggregator.scripts
 
-    def walk(self) -> Iterator[Evaluator]:
-        yield self
-        for member in self.evaluators:
-            yield from member.walk()
+    @property
+    def _held(self) -> Sequence[Evaluator]:
+        return self.evaluators
 
     @property
     def asks_judge(self) -> bool:
-        return self.aggregator.asks_judge or any(member.asks_judge for member in self.evaluators)
-
-    @property
-    def calls_targets(self) -> bool:
-        return any(member.calls_targets for member in self.evaluators)
+        return self.aggregator.asks_judge or super().asks_judge
 
     def prepare(self, services: Services) -> Evaluator:
         if not isinstance(self.aggregator, WeightedAverage):
@@ -272,22 +258,23 @@ class Composite(Evaluator):
         """Yield each member and its context. Those that may ask a model are numbered among equal members."""
         known: Counter[str] = Counter()
         for member in self.evaluators:
-            if not may_ask_models(member):
+            if may_ask_models(member):
+                asked = _asked(member)
+                yield member, context.replace(twin=(*context.twin, known[asked]))
+                known[asked] += 1
+            else:
                 yield member, context
-                continue
-            asked = _asked(member)
-            yield member, context.replace(twin=(*context.twin, known[asked]))
-            known[asked] += 1
 
 
 def _asked(member: Evaluator) -> str:
     """Return what a member asks, the same for equal members: all but its name and what its verdict counts for."""
-    plain = {
-        key: value for key, value in member.to_plain().items() if key not in ("name", "weight", "required", "negate")
-    }
+    plain = {key: value for key, value in member.to_plain().items() if key not in _UNASKED}
     if isinstance(member, Composite):
         plain["evaluators"] = [_asked(each) for each in member.evaluators]
     return repr(plain)
+
+
+_UNASKED: Final = ("name", "weight", "required", "negate")
 
 
 def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> Score:
@@ -342,20 +329,19 @@ def results_by_name(results: Results) -> dict[str, Json]:
 
     Source: agentv-formats 6.6 and its sample S6. Names, details and all that members found are as they came.
     """
-    return {result.name: _score_object(result) for result in results}
-
-
-def _score_object(result: EvaluatorResult) -> JsonObject:
-    camel = _camel_case_result(result.to_plain())
-    found = {
-        **{key: camel[key] for key in ("score", "verdict", "hits", "misses")},
-        "expectedAspectCount": max(1, len(result.hits) + len(result.misses)),
-        "reasoning": camel.get("reasoning"),
-        "evaluatorRawRequest": camel.get("evaluatorProviderRequest"),
-        "evaluatorResults": camel.get("evaluatorResults"),
-        "details": camel.get("details"),
-    }
-    return {key: value for key, value in found.items() if value is not None}
+    found: dict[str, Json] = {}
+    for result in results:
+        camel = _camel_case_result(result.to_plain())
+        score = {
+            **{key: camel[key] for key in ("score", "verdict", "hits", "misses")},
+            "expectedAspectCount": max(1, len(result.hits) + len(result.misses)),
+            "reasoning": camel.get("reasoning"),
+            "evaluatorRawRequest": camel.get("evaluatorProviderRequest"),
+            "evaluatorResults": camel.get("evaluatorResults"),
+            "details": camel.get("details"),
+        }
+        found[result.name] = {key: value for key, value in score.items() if value is not None}
+    return found
 
 
 _OF_THE_RUN: Final = ("duration_ms", "judge_metrics")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, Record, own_copy
@@ -37,14 +37,6 @@ class Judge(Protocol):
 
         A target whose API can be bound to a JSON Schema replies by it.
         """
-
-
-@runtime_checkable
-class ForgetfulJudge(Protocol):
-    """A judge whose replies may be kept for later runs."""
-
-    def forget(self, system_prompt: str, user_prompt: str, context: "Context") -> None:
-        """Have the reply asked for anew in the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +186,10 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
     """
     case = context.case
     messages = context.output_messages if context.reports_calls else None  # of a text, they would be made up
+    told = None if messages is None else [message.to_plain() for message in messages]
+    for message in told or ():
+        if not message["tool_calls"]:
+            del message["tool_calls"]  # AgentV's messages have no empty list
     guidelines = set(case.guideline_paths)
     payload = {
         "question": case.question,
@@ -201,7 +197,7 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         "expected_messages": case.expected_messages,
         "reference_answer": case.reference_answer,
         "candidate_answer": context.candidate_answer,
-        "output_messages": None if messages is None else list(map(_message, messages)),
+        "output_messages": told,
         "guideline_files": case.guideline_paths,
         "input_files": [path for path in case.file_paths if path not in guidelines],
         "input_messages": case.input_messages,
@@ -214,13 +210,6 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         payload["retrieved_context"] = context.retrieved_context
     converted = {key: snake_case_keys(value) for key, value in payload.items()}
     return converted if case.vars is None else {**converted, "vars": case.vars}  # under the names of templates
-
-
-def _message(message: Message) -> dict[str, Json]:
-    plain = message.to_plain()
-    if not message.tool_calls:
-        del plain["tool_calls"]  # AgentV's messages have no empty list
-    return plain
 
 
 def snake_case_keys(value: Json) -> Json:

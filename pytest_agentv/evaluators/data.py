@@ -19,7 +19,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
     json_equal,
     json_values,
-    locate_part,
+    locate_in_answer,
     no_data,
     off_loop,
     parse_answer,
@@ -49,22 +49,17 @@ from pytest_agentv.model.base import (
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Part, Text, definition, expected
 from pytest_agentv.model.results import Score, weighted_mean
-from pytest_agentv.model.secrets import masked
+from pytest_agentv.model.secrets import beginning
 
 # Checks of data: equal, a part, YAML, XML.
 
 
 def _of_json(value: Json) -> Json:
     """Return a value that JSON has. Raises `ValueError` for infinity and NaN, which no answer equals."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, float) and not math.isfinite(item):
-            raise ValueError("JSON has neither infinity nor NaN, so no answer equals this")
-        if isinstance(item, Mapping):
-            waiting += item.values()
-        elif isinstance(item, list | tuple):
-            waiting += item
+    try:
+        json.dumps(value, allow_nan=False, default=str)
+    except ValueError:
+        raise ValueError("JSON has neither infinity nor NaN, so no answer equals this") from None
     return value
 
 
@@ -99,7 +94,7 @@ class Equals(Evaluator):
         is_text = part is ABSENT or isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
         if isinstance(self.value, str) and is_text:
             answer, wanted = trim(context.candidate_answer), trim(self.value)
-            form = other_form(wanted, answer, operator.eq) or _of_same_value(wanted, part, answer)
+            form = other_form(wanted, answer, operator.eq)
             held = shown(answer) if part is ABSENT or isinstance(part, str) else shown(answer)[1:-1]
             return verdict(answer == wanted, f"is {shown(wanted)}", f"is {held}, not {shown(wanted)}{form}")
         text = context.candidate_answer
@@ -108,19 +103,6 @@ class Equals(Evaluator):
         if data is ABSENT:
             return Score(0.0, misses=(f"holds no JSON, and so is not {wanted}",))
         return verdict(json_equal(data, self.value), f"is {wanted}", f"is {_brief(data)}, not {wanted}")
-
-
-def _of_same_value(wanted: str, part: Json | Absent, answer: str) -> str:
-    """Return a note if a check misses only because a number or a flag is written in another way: 120.50 or True."""
-    if isinstance(part, bool):
-        return f" (the same flag, but its text is {shown(answer)})" if wanted.casefold() == answer else ""
-    if not isinstance(part, int | float):
-        return ""
-    try:
-        is_same = float(wanted) == part
-    except ValueError:
-        return ""
-    return f" (the same number, but its text is {shown(answer)})" if is_same else ""
 
 
 def _data(answer: str) -> Json | Absent:
@@ -196,21 +178,8 @@ class AnswerField(Evaluator):
         return self.check.name or self.check.describe() if self.check is not None else ""
 
     @property
-    def asks_judge(self) -> bool:
-        return self.check is not None and self.check.asks_judge
-
-    @property
-    def calls_targets(self) -> bool:
-        return self.check is not None and self.check.calls_targets
-
-    @property
-    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
-        return ()
-
-    def walk(self) -> Iterator[Evaluator]:
-        yield self
-        if self.check is not None:
-            yield from self.check.walk()
+    def _held(self) -> Sequence[Evaluator]:
+        return () if self.check is None else (self.check,)
 
     def prepare(self, services: Services) -> Evaluator:
         return self.model_copy(update={"check": self.check and prepare(self.check, services)})
@@ -221,8 +190,7 @@ class AnswerField(Evaluator):
     @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the check cannot judge."""
-        answer = context.candidate_answer if context.part is ABSENT else context.part
-        part, miss = await off_loop(len(context.candidate_answer), locate_part, answer, self.path)
+        part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, self.path)
         if self.check is None:
             if part is not ABSENT:
                 return Score(1.0, hits=(f"{self.path} is there",))
@@ -268,48 +236,32 @@ def _yaml_fault(text: str) -> str | None:
     """
     import yaml  # noqa: PLC0415 - only for this check
 
+    if isinstance(parse_json(text), dict | list):
+        return None
     try:
         return _fault_of_syntax(yaml, text)
     except UnicodeEncodeError:
         return "it has half a character, which YAML cannot have"
-    except EvaluatorError:
-        if not _is_json(text):
-            raise
     except yaml.YAMLError as error:
-        if not _is_json(text):
-            mark = getattr(error, "problem_mark", None)
-            where = f" at line {mark.line + 1}" if mark is not None else ""
-            return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
-    return None
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark is not None else ""
+        return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
 
 
 def _fault_of_syntax(yaml: Any, text: str) -> str | None:
     """Return why a text is not YAML. Reads only its syntax: creates no object, and follows no alias."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth, anchors, has_data = 0, set(), False
-    for event in yaml.parse(text, Loader=loader):
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
+            return f"the alias *{event.anchor} has no anchor"
+        anchors.add(getattr(event, "anchor", None))
         if isinstance(event, yaml.CollectionStartEvent):
             depth, has_data = depth + 1, True
-            if depth > DEEPEST:
-                raise EvaluatorError(
-                    f"the answer is nested more than {DEEPEST} levels deep, which is not read", "config"
-                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in anchors:
-                return f"the alias *{event.anchor} has no anchor"
-        elif getattr(event, "anchor", None):
-            anchors.add(event.anchor)
+        if depth > DEEPEST:
+            raise EvaluatorError(f"the answer is nested more than {DEEPEST} levels deep, which is not read", "config")
     return None if has_data else "it is a text, and no mapping or list"
-
-
-def _is_json(text: str) -> bool:
-    return isinstance(parse_json(text), dict | list)
-
-
-_ENCODING: Final = "utf-8"
-"""What expat is given. It ignores the encoding that the answer declares, because an answer is a text, not bytes."""
 
 
 class IsXml(Evaluator):
@@ -333,7 +285,8 @@ class IsXml(Evaluator):
 def _xml_fault(text: str) -> str | None:
     """Return why a text is not XML. Raises `EvaluatorError` for declarations: without them, no entities can grow."""
     # With a separator, expat checks prefixes: other readers refuse one that is not declared. No name has a line break.
-    parser = expat.ParserCreate(_ENCODING, "\n")
+    # The answer is a text: the encoding that it declares does not matter.
+    parser = expat.ParserCreate("utf-8", "\n")
 
     def refuse(name: str, system_id: str | None, public_id: str | None, has_declarations: int) -> None:  # noqa: ARG001
         if has_declarations:
@@ -341,7 +294,7 @@ def _xml_fault(text: str) -> str | None:
 
     parser.StartDoctypeDeclHandler = refuse
     try:
-        parser.Parse(text.encode(_ENCODING, "surrogatepass"), True)
+        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except (expat.ExpatError, ValueError) as error:
         return str(error)
     return None
@@ -365,22 +318,20 @@ _SLIPPED: Final = {
 def _schema(value: Json, info: ValidationInfo) -> Json:
     """Return a schema. Reads it from a file if a text names one. Raises `ValueError` for an invalid one."""
     scope = scope_of(info)
-    slipped = next((key for key in _SLIPPED if key in value), None) if isinstance(value, Mapping) else None
-    if slipped is not None:
-        fault = f"is a key of the check, and checks nothing in a schema ({_SLIPPED[slipped]})"
-        if scope is None:
-            raise ValueError(f"{slipped!r} {fault}")
-        scope.place.at("value", slipped).error(fault)
-        return None
-    where = f"{value}: " if isinstance(value, str) else ""
-    if isinstance(value, str):
-        value = value if scope is None else _read_schema(value, scope)
-    if value is None or (isinstance(value, str) and scope is None):
+    where = ""
+    if isinstance(value, str) and scope is not None:
+        where, value = f"{value}: ", _read_schema(value, scope)
+    if value is None or isinstance(value, str):
         return value
     if not isinstance(value, Mapping | bool):
         raise expected("a JSON Schema (a mapping) or the path of its file")
-    invalid = schema_fault(value)
-    if invalid:
+    for key in value.keys() & _SLIPPED.keys() if isinstance(value, Mapping) else ():
+        fault = f"is a key of the check, and checks nothing in a schema ({_SLIPPED[key]})"
+        if scope is None or where:
+            raise ValueError(f"{where}{key!r} {fault}")
+        scope.place.at("value", key).error(fault)
+        return None
+    if invalid := schema_fault(value):
         raise ValueError(f"{where}{invalid}")
     return value
 
@@ -456,8 +407,7 @@ def _validator(schema: str) -> Any:
 
 def _fault(error: Any) -> str:
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    text = masked(error.message)
-    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    text = beginning(error.message, _SHOWN)
     return f"{where.removeprefix('.')}: {text}" if where else text
 
 
@@ -541,10 +491,17 @@ class ContainsJson(JsonCheck):
 # `field_accuracy`: fields of a JSON answer, compared one by one with the expected data (agentv-formats 6.8).
 
 
-def _date_format(value: str) -> str:
-    if not is_date_format(value):
-        raise expected(f"a date format ({KNOWN_PARTS}), such as DD/MM/YYYY")
-    return value
+def _date_format(written: str) -> str:
+    """Return a format that reads the date that it writes. Without a day, it is the first of the month."""
+    form, first_of_a_month = _of_strptime(written), date(2024, 12, 1)
+    try:
+        is_format = datetime.strptime(first_of_a_month.strftime(form), form).date() == first_of_a_month
+    except (ValueError, re.error):  # a part that is there twice makes a wrong pattern
+        is_format = False
+    if not is_format:  # formats of `strptime` are read as well
+        parts = "YYYY or YY, MMMM, MMM, MM or M, DD or D, and separators"
+        raise expected(f"a date format ({parts}), such as DD/MM/YYYY")
+    return written
 
 
 DateFormat: TypeAlias = Annotated[Text, AfterValidator(_date_format)]
@@ -572,10 +529,6 @@ class FieldCheck(Part):
         for key, match in readers.items():
             if key in self.model_fields_set and self.match != match:
                 yield key, f"it belongs to match: {match}"
-
-
-SHOWN_FINDINGS: Final = 4
-"""The most hits, and the most misses, that are listed. The reasoning counts all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -623,9 +576,10 @@ class FieldAccuracy(Evaluator):
 
         These fields count as met, as in AgentV.
         """
-        expected = self._expected_data(case.expected_messages)
-        yield from expected_faults(self._deciding(), expected, case.expected_messages)
-        if expected is ABSENT and not has_parts(case.expected_messages):
+        expected = expected_data(case.expected_messages)
+        faults = self._faults(case.expected_messages)
+        yield from faults
+        if expected is ABSENT and not faults:
             yield (
                 "there is no expected data, so no answer can pass: write it into expected_messages, as a mapping or "
                 "as JSON"
@@ -638,19 +592,25 @@ class FieldAccuracy(Evaluator):
 
     def comparable_data(self, messages: Sequence[JsonObject]) -> Json | Absent:
         """Return the expected data. Raises `EvaluatorError` if it cannot be compared with any answer."""
-        data = self._expected_data(messages)
-        faults = list(expected_faults(self._deciding(), data, messages))
-        if faults:
+        if faults := self._faults(messages):
             raise EvaluatorError("; ".join(faults), "config")
-        return data
+        return expected_data(messages)
 
-    def _expected_data(self, messages: Sequence[JsonObject]) -> Json | Absent:
-        return expected_data(messages, [check.path for check in self.fields])
-
-    def _deciding(self) -> Sequence[FieldCheck]:
-        """Return the fields that the score depends on. In a mean, one of weight 0 is only shown."""
-        is_mean = self.aggregation == "weighted_average"
-        return [check for check in self.fields if check.weight or not is_mean]
+    def _faults(self, messages: Sequence[JsonObject]) -> list[str]:
+        """Return why no answer can be compared with the expected data. The author of the eval has to mend it."""
+        data = expected_data(messages)
+        if data is ABSENT:
+            fault = "the text and file parts of the expected message hold no JSON to compare the answer with"
+            said = (message.get("content") for message in messages if message["role"] == "assistant")
+            return [fault] if any(map(_is_of_parts, said)) else []
+        faults: list[str] = []
+        for check in self.fields:
+            wanted = read_path(data, check.path)
+            is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
+            counts = check.weight or self.aggregation != "weighted_average"
+            if wanted is not ABSENT and counts and not is_left_out and (what := unreadable_as(check, wanted)):
+                faults.append(f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}")
+        return faults
 
 
 def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
@@ -670,22 +630,17 @@ def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence
     misses = [finding.text for finding in findings if not finding.matched]
     weighed = [(float(finding.matched), finding.weight) for finding in findings]
     nothing_counts = is_mean and not any(finding.weight for finding in findings)
+    # A field that is wrong for certain fails all of them. Else the score lacks the values that cannot be read.
+    is_certain = not is_mean and any(not finding.matched and not finding.is_unread for finding in findings)
+    unread = [finding.text for finding in findings if finding.is_unread and (finding.weight or not is_mean)]
     return Score(
         weighted_mean(weighed) if is_mean else float(not misses),
-        hits=tuple(hits[:SHOWN_FINDINGS]),
-        misses=tuple(misses[:SHOWN_FINDINGS]),
+        hits=tuple(hits[:4]),  # the reasoning counts all of them
+        misses=tuple(misses[:4]),
         reasoning=f"{len(hits)}/{len(findings)} fields matched",
         unknown="No field of the answer counts: each weighs 0, or is optional and missing" if nothing_counts else None,
-        unchecked=_unchecked(findings, is_mean=is_mean),
+        unchecked="; ".join(unread) or None if not is_certain else None,
     )
-
-
-def _unchecked(findings: Sequence[FieldFinding], *, is_mean: bool) -> str | None:
-    """Return which values of the answer the score lacks, because they cannot be read; None: the score is certain."""
-    if not is_mean and any(not finding.matched and not finding.is_unread for finding in findings):
-        return None
-    unread = [finding.text for finding in findings if finding.is_unread and (finding.weight or not is_mean)]
-    return "; ".join(unread) or None
 
 
 def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFinding:
@@ -698,21 +653,33 @@ def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFind
         return FieldFinding(False, f"{path} (required, missing)", check.weight)
     if given is ABSENT:
         return FieldFinding(True, f"{path}: optional field missing", 0.0)
-    match check.match:
-        case "exact":
-            return _compare_exactly(check, given, wanted)
-        case "numeric_tolerance":
-            return _compare_numbers(check, given, wanted)
-        case "date":
-            return _compare_dates(check, given, wanted)
+    got, goal = read_as(check, given), read_as(check, wanted)
+    if check.match == "exact":
+        is_met, note = json_equal(got, goal), _difference(got, goal)
+    elif got is None or goal is None:
+        side = "candidate" if got is None else "expected"
+        note = f"unparseable {side} date" if check.match == "date" else "non-numeric value"
+        return FieldFinding(False, f"{path} ({note})", check.weight, is_unread=got is None)
+    elif check.match == "date":
+        is_met, note = got == goal, f"date mismatch: got {got}, expected {goal}"
+    else:
+        is_met, note = _compare_numbers(check, got, goal)
+    says_more = not is_met or check.match == "numeric_tolerance"
+    return FieldFinding(is_met, f"{path} ({note})" if says_more else path, check.weight)
 
 
-def _compare_exactly(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    if json_equal(given, wanted):
-        return FieldFinding(True, check.path, check.weight)
+def read_as(check: FieldCheck, value: Json) -> Any:
+    """Return a value as a check compares it: as it is, as a number or as a date; None if it is no such value."""
+    if check.match == "numeric_tolerance":
+        return parse_number(value)
+    if check.match == "date":
+        return parse_date(value, check.formats or ()) if isinstance(value, str) else None
+    return value
+
+
+def _difference(given: Json, wanted: Json) -> str:
     got, expected = _type_name(given), _type_name(wanted)
-    reason = "value mismatch" if got == expected else f"type mismatch: got {got}, expected {expected}"
-    return FieldFinding(False, f"{check.path} ({reason})", check.weight)
+    return "value mismatch" if got == expected else f"type mismatch: got {got}, expected {expected}"
 
 
 def _type_name(value: Json) -> str:
@@ -722,129 +689,74 @@ def _type_name(value: Json) -> str:
     return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else "object"
 
 
-def _compare_numbers(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    number, goal = parse_number(given), parse_number(wanted)
-    if number is None or goal is None:
-        return FieldFinding(False, f"{check.path} (non-numeric value)", check.weight, is_unread=number is None)
+def _compare_numbers(check: FieldCheck, number: float, goal: float) -> tuple[bool, str]:
     if not (math.isfinite(number) and math.isfinite(goal)):
-        return FieldFinding(False, f"{check.path} (invalid numeric value)", check.weight)
+        return False, "invalid numeric value"
     share = abs(goal) if check.relative and goal else 1
     difference = abs(number - goal)
     # As floats, 0.8 and 0.7 are not exactly 0.1 apart.
     rounding = sum(math.ulp(each) for each in (number, goal) if type(each) is float)
     if (difference - rounding) / share <= check.tolerance * (1 + 1e-9):
-        return FieldFinding(True, f"{check.path} (within tolerance: diff={format_fixed(difference, 2)})", check.weight)
+        return True, f"within tolerance: diff={format_fixed(difference, 2)}"
     shown = format_fixed(difference, digits_apart(difference, check.tolerance * share, 2))
     part = "" if share == 1 else f" of {format_number(share)}"
-    reason = f"outside tolerance: diff={shown}, tolerance={format_number(check.tolerance)}{part}"
-    return FieldFinding(False, f"{check.path} ({reason})", check.weight)
-
-
-def _compare_dates(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    got, goal = _read_date(check, given), _read_date(check, wanted)
-    if got is None or goal is None:
-        side = "candidate" if got is None else "expected"
-        return FieldFinding(False, f"{check.path} (unparseable {side} date)", check.weight, is_unread=got is None)
-    if got == goal:
-        return FieldFinding(True, check.path, check.weight)
-    return FieldFinding(False, f"{check.path} (date mismatch: got {got}, expected {goal})", check.weight)
-
-
-def _read_date(check: FieldCheck, value: Json) -> date | None:
-    return parse_date(value, check.formats or ()) if isinstance(value, str) else None
-
-
-def expected_faults(checks: Sequence[FieldCheck], data: Json | Absent, messages: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield why no answer can be compared with the expected data of messages. The author of the eval has to mend it."""
-    if data is ABSENT and has_parts(messages):
-        yield "the text and file parts of the expected message hold no JSON to compare the answer with"
-    for check in checks:
-        wanted = ABSENT if data is ABSENT else read_path(data, check.path)
-        is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
-        what = None if wanted is ABSENT or is_left_out else unreadable_as(check, wanted)
-        if what is not None:
-            yield f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}"
+    return False, f"outside tolerance: diff={shown}, tolerance={format_number(check.tolerance)}{part}"
 
 
 def unreadable_as(check: FieldCheck, wanted: Json) -> str | None:
     """Return what an expected value should be, but cannot be read as; None if it can."""
+    value = read_as(check, wanted)
     if check.match == "numeric_tolerance":
-        number = parse_number(wanted)
-        return None if number is not None and math.isfinite(number) else "number"
-    if check.match == "date" and _read_date(check, wanted) is None:
-        return "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
-    return None
+        return None if value is not None and math.isfinite(value) else "number"
+    is_unread = check.match == "date" and value is None
+    return "date that can be read (2025-01-15 can, and dates in the listed `formats`)" if is_unread else None
 
 
-def expected_data(messages: Sequence[JsonObject], paths: Sequence[str] = ()) -> Json | Absent:
-    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has.
-
-    `paths` are those that are compared. Parts without JSON are data themselves if they have all of these paths.
-    """
+def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
+    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has."""
     for message in reversed(messages):
-        data = _data_of(message.get("content", ABSENT), paths) if message["role"] == "assistant" else ABSENT
+        data = _data_of(message.get("content", ABSENT)) if message["role"] == "assistant" else ABSENT
         if isinstance(data, Mapping | list | tuple):
             return data
     return ABSENT
 
 
-def _data_of(content: Json, paths: Sequence[str]) -> Json | Absent:
-    """Return the data of a content: that in its text, in its parts together, or the content itself."""
+def _data_of(content: Json) -> Json | Absent:
+    """Return the data of a content: that in its text, in its texts and parts together, or the content itself."""
     if isinstance(content, str):
         return parse_answer(content)
-    texts = content if isinstance(content, list | tuple) and all(isinstance(item, str) for item in content) else ()
-    if _is_of_parts(content):
-        found = parse_answer("\n".join(map(_text_of, content)))
-        is_data = bool(paths) and all(read_path(content, path) is not ABSENT for path in paths)
-        return content if found is ABSENT and is_data else found
-    found = parse_answer("\n".join(texts)) if texts else ABSENT
-    return content if found is ABSENT else found  # a list of texts is data, unless they hold JSON
-
-
-def _text_of(item: Json) -> str:
-    """Return the text of an item; that of a picture, or of another file that is no text, is empty."""
-    if isinstance(item, str):
-        return item
-    text = {"text": item.get("value"), "file": item.get("text")}.get(item["type"])
-    return text if isinstance(text, str) else ""
-
-
-def has_parts(messages: Sequence[JsonObject]) -> bool:
-    """Whether the content of an assistant message is a list of text and file parts."""
-    return any(message["role"] == "assistant" and _is_of_parts(message.get("content")) for message in messages)
+    texts = [_text_of(item) for item in content] if isinstance(content, list | tuple) else []
+    if not texts or None in texts:
+        return content
+    found = parse_answer("\n".join(filter(None, texts)))
+    return content if found is ABSENT and not _is_of_parts(content) else found
 
 
 def _is_of_parts(content: Json) -> bool:
     """Whether a content is a list of texts and parts, with a part at least. Other lists are data."""
     items = content if isinstance(content, list | tuple) else ()
-    return any(map(_is_part, items)) and all(isinstance(item, str) or _is_part(item) for item in items)
+    return all(_text_of(item) is not None for item in items) and not all(isinstance(item, str) for item in items)
 
 
-def _is_part(item: Json) -> bool:
-    """Whether an item is a part. Those of files have the keys under which the loader puts what it has read."""
-    if not isinstance(item, Mapping):
-        return False
-    key = {"text": "value", "image": "value", "file": "resolvedPath"}.get(str(item.get("type")))
-    return key is not None and isinstance(item.get(key), str)
+def _text_of(item: Json) -> str | None:
+    """Return the text of an item of a message; empty for a picture, or another file that is no text; None for data."""
+    match item:
+        case str():
+            return item
+        case {"type": "text", "value": str(text)}:
+            return text
+        case {"type": "file", "resolvedPath": str()}:  # the loader has put it there
+            text = item.get("text")
+            return text if isinstance(text, str) else ""
+        case {"type": "image", "value": str()}:
+            return ""
+    return None
 
 
 # The dates and numbers of fields.
 
-KNOWN_PARTS: Final = "YYYY or YY, MMMM, MMM, MM or M, DD or D, and separators"
-"""What a format may consist of, for messages. Those of `strptime` are read as well."""
-
 _PART: Final = re.compile(r"y{4}|yy|m{1,4}|dd?", re.IGNORECASE)
 _PARTS: Final = {"yyyy": "%Y", "yy": "%y", "mmmm": "%B", "mmm": "%b", "mm": "%m", "m": "%m", "dd": "%d", "d": "%d"}
-_FIRST_OF_A_MONTH: Final = date(2024, 12, 1)
-
-
-def is_date_format(written: str) -> bool:
-    """Whether a format reads the date that it writes. Without a day, it is the first of the month."""
-    form = _of_strptime(written)
-    try:
-        return datetime.strptime(_FIRST_OF_A_MONTH.strftime(form), form).date() == _FIRST_OF_A_MONTH
-    except (ValueError, re.error):  # a part that is there twice makes a wrong pattern
-        return False
 
 
 def _of_strptime(written: str) -> str:
@@ -869,8 +781,6 @@ _CURRENCY: Final = r"(?:[A-Z]{3}|[$\xa2-\xa5\u20a0-\u20cf])"
 _BESIDE: Final = re.compile(rf"^([+-]?){_CURRENCY}\s*|\s*(?:{_CURRENCY}|%)$")
 """The sign or the code of a currency, or a percent sign, beside a number."""
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_LARGEST: Final = 1e300
-"""Beyond it, the difference of two whole numbers may be none that a float can hold."""
 
 
 def parse_number(value: Json) -> float | None:
@@ -885,6 +795,7 @@ def parse_number(value: Json) -> float | None:
     if not is_number(value):
         return None
     try:
-        return value if abs(value) < _LARGEST else float(value)
+        float(value)
     except OverflowError:
         return math.inf
+    return value

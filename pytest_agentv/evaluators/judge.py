@@ -1,7 +1,6 @@
 """`llm_judge`, `rubric` and `statements`: a model reads the case and the answer, freely or by rubrics."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
@@ -17,7 +16,6 @@ from pytest_agentv.evaluators.answer_data import (
     Quotes,
     ask_judge,
     closed,
-    context_texts,
     listed,
     own_object,
     question_of,
@@ -25,7 +23,7 @@ from pytest_agentv.evaluators.answer_data import (
     reasoning_of,
     require_judge,
     section,
-    trace_texts,
+    texts_of_steps,
     unreadable,
 )
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
@@ -160,7 +158,7 @@ class Statements(ModelJudge):
             Rubric(id=f"statement-{number}", description=text, required=False)
             for number, text in enumerate(self.value, start=1)
         ]
-        return await judge_statements(judge, rubrics, context)
+        return await judge_rubrics(judge, rubrics, context, read=read_statements)
 
 
 def default_judge() -> LlmJudge:
@@ -192,8 +190,7 @@ DEFAULT_TEMPLATE: Final = "\n\n".join(
 def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
     """Render the configured template, or the default one and what was looked up; then the trace if it is requested."""
     variables = build_variables(context)
-    seen = {} if config.prompt else context_texts(context)
-    seen |= trace_texts(context) if config.include_trace else {}
+    seen = texts_of_steps(context, looked_up=not config.prompt, include_trace=config.include_trace)
     said = ("candidate_answer", "output_messages", "retrieved_context")
     quotes = Quotes((*(variables[name] for name in said), *seen.values()))
     shown = {name: quotes.around(variables[name]) for name in said}
@@ -255,12 +252,62 @@ CHECKS_SCHEMA: Final = closed(
 _WANTED: Final = "`checks` (each with `id` and `satisfied`)"
 
 
+def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
+    """Turn a judge's reply into a score. A reply without a check of any rubric scores 0, is kept, and has `error`."""
+    try:
+        checks, reasoning = _checks_of(reply, question, rubrics)
+    except ValueError as error:
+        return unreadable(reply, str(error))
+    if rubrics and checks.keys().isdisjoint(rubric.id for rubric in rubrics):
+        return unreadable(reply, f"{_unchecked(rubrics, {})}.")
+    return score_checks(rubrics, checks).replace(reasoning=reasoning)
+
+
+def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
+    """Turn a judge's reply into a score with a result for each statement.
+
+    A statement that the reply leaves out is not judged: the score has `error`, and the judge is asked again.
+    """
+    try:
+        checks, reasoning = _checks_of(reply, question, rubrics)
+    except ValueError as error:
+        return unreadable(reply, str(error))
+    if unchecked := _unchecked(rubrics, checks):
+        return unreadable(reply, f"{unchecked}.")
+    results: list[EvaluatorResult] = []
+    findings: dict[bool, list[str]] = {True: [], False: []}
+    for rubric in rubrics:
+        is_met, text = checks[rubric.id]["satisfied"], rubric.description
+        reason = trim(reasoning_of(checks[rubric.id]) or "") or None
+        findings[is_met].append(f"{text}: {reason}" if reason else text)
+        results.append(
+            EvaluatorResult(
+                name=text,
+                type="statement",
+                score=1.0 if is_met else 0.0,
+                weight=1.0,
+                verdict="pass" if is_met else "fail",
+                hits=(text,) if is_met else (),
+                misses=() if is_met else (text,),
+                reasoning=reason,
+            )
+        )
+    score = score_checks(rubrics, checks)
+    hits, misses = tuple(findings[True]), tuple(findings[False])
+    return score.replace(hits=hits, misses=misses, reasoning=reasoning, results=tuple(results))
+
+
 async def judge_rubrics(
-    judge: Judge, rubrics: Sequence[Rubric], context: Context, *, include_trace: bool = False
+    judge: Judge,
+    rubrics: Sequence[Rubric],
+    context: Context,
+    *,
+    include_trace: bool = False,
+    read: Callable[[str, JudgeQuestion, Sequence[Rubric]], Score] = read_checks,
 ) -> Score:
     """Ask the judge about all rubrics at once. Raises `EvaluatorError` if the judge cannot be reached."""
     question = build_rubrics_question(rubrics, context, include_trace=include_trace)
-    return await ask_judge(judge, question, context, partial(read_checks, rubrics=rubrics))
+    return await ask_judge(judge, question, context, lambda reply, question: read(reply, question, rubrics))
 
 
 def build_rubrics_question(
@@ -268,7 +315,7 @@ def build_rubrics_question(
 ) -> JudgeQuestion:
     """Return the sections of the case, then the rubrics."""
     case = context.case
-    seen = context_texts(context) | (trace_texts(context) if include_trace else {})
+    seen = texts_of_steps(context, include_trace=include_trace)
     quotes = Quotes((context.candidate_answer, *seen.values()))
     reference = [section("reference_answer", case.reference_answer)] if trim(case.reference_answer) else []
     sections = (
@@ -294,68 +341,24 @@ def _rubric_line(rubric: Rubric) -> str:
     return f"- [{rubric.id}]{required}{weight}: {rubric.description}"
 
 
-def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
-    """Turn a judge's reply into a score. A reply without a check of any rubric scores 0, is kept, and has `error`."""
-    try:
-        found = own_object(reply, _has_checks, question, _WANTED)
-    except ValueError as error:
-        return unreadable(reply, str(error))
-    given = _named_as_listed(found["checks"], rubrics)
-    if doubtful := _doubtful(given, rubrics):
-        return unreadable(reply, doubtful)
-    first_of_id = {check["id"]: check for check in reversed(given)}
-    if rubrics and first_of_id.keys().isdisjoint(rubric.id for rubric in rubrics):
-        return unreadable(reply, f"{_unchecked(rubrics, {})}.")
-    return score_checks(rubrics, first_of_id).replace(reasoning=reasoning_of(found, "overall_reasoning"))
-
-
-async def judge_statements(judge: Judge, rubrics: Sequence[Rubric], context: Context) -> Score:
-    """Ask the judge about statements at once. The score has a result for each of them.
-
-    A statement that the reply leaves out is not judged. Then the judge is asked again. If that does not help, the score
-    has `error`. Raises `EvaluatorError` if the judge cannot be reached.
-    """
-    question = build_rubrics_question(rubrics, context)
-    return await ask_judge(judge, question, context, partial(read_statements, rubrics=rubrics))
-
-
-def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
-    """Turn a judge's reply into a score with a result for each statement."""
-    try:
-        found = own_object(reply, _has_checks, question, _WANTED)
-    except ValueError as error:
-        return unreadable(reply, str(error))
-    given = _named_as_listed(found["checks"], rubrics)
-    checks = {check["id"]: check for check in reversed(given)}
-    if doubtful := _doubtful(given, rubrics):
-        return unreadable(reply, doubtful)
-    if unchecked := _unchecked(rubrics, checks):
-        return unreadable(reply, f"{unchecked}.")
-    results = tuple(_statement_result(rubric, checks[rubric.id]) for rubric in rubrics)
-    return score_checks(rubrics, checks).replace(
-        hits=tuple(_told(result) for result in results if result.hits),
-        misses=tuple(_told(result) for result in results if result.misses),
-        reasoning=reasoning_of(found, "overall_reasoning"),
-        results=results,
-    )
-
-
-def _statement_result(rubric: Rubric, check: JsonObject) -> EvaluatorResult:
-    is_met, text = bool(check["satisfied"]), rubric.description
-    return EvaluatorResult(
-        name=text,
-        type="statement",
-        score=1.0 if is_met else 0.0,
-        weight=1.0,
-        verdict="pass" if is_met else "fail",
-        hits=(text,) if is_met else (),
-        misses=() if is_met else (text,),
-        reasoning=trim(reasoning_of(check) or "") or None,
-    )
-
-
-def _told(result: EvaluatorResult) -> str:
-    return f"{result.name}: {result.reasoning}" if result.reasoning else result.name
+def _checks_of(
+    reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]
+) -> tuple[Mapping[str, JsonObject], str | None]:
+    """Return the checks of a judge's reply by the ids of their rubrics, and its reasoning. Raises `ValueError`."""
+    found = own_object(reply, _has_checks, question, _WANTED)
+    # The prompt lists the rubrics as `[id]`, and some judges reply with that.
+    ids = {f"[{rubric.id}]": rubric.id for rubric in rubrics} | {rubric.id: rubric.id for rubric in rubrics}
+    checks: dict[str, JsonObject] = {}
+    doubtful: dict[str, None] = {}
+    for check in found["checks"]:
+        name = ids.get(check["id"].strip(), check["id"])
+        first = checks.setdefault(name, check)
+        if name in ids and first["satisfied"] is not check["satisfied"]:
+            doubtful[name] = None
+    if doubtful:
+        names = ", ".join(doubtful)
+        raise ValueError(f"The judge's reply says of {names} both that it is satisfied and that it is not.")
+    return checks, reasoning_of(found, "overall_reasoning")
 
 
 def _has_checks(found: JsonObject) -> bool:
@@ -364,21 +367,6 @@ def _has_checks(found: JsonObject) -> bool:
         isinstance(check, dict) and isinstance(check.get("id"), str) and isinstance(check.get("satisfied"), bool)
         for check in checks
     )
-
-
-def _named_as_listed(checks: Sequence[JsonObject], rubrics: Sequence[Rubric]) -> list[JsonObject]:
-    """Return checks by the ids of their rubrics. The prompt lists them as `[id]`, and some judges reply with that."""
-    ids = {f"[{rubric.id}]": rubric.id for rubric in rubrics} | {rubric.id: rubric.id for rubric in rubrics}
-    return [{**check, "id": ids.get(check["id"].strip(), check["id"])} for check in checks]
-
-
-def _doubtful(checks: Sequence[JsonObject], rubrics: Sequence[Rubric]) -> str | None:
-    """Return the rubrics that a judge found both satisfied and not satisfied; None: there are none."""
-    found = {(check["id"], check["satisfied"]) for check in checks}
-    names = [rubric.id for rubric in rubrics if {(rubric.id, True), (rubric.id, False)} <= found]
-    if not names:
-        return None
-    return f"The judge's reply says of {', '.join(names)} both that it is satisfied and that it is not."
 
 
 def _unchecked(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> str | None:

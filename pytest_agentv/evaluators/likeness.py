@@ -23,6 +23,9 @@ from pytest_agentv.runtime.user_code import run_in_thread
 class Likeness(Evaluator):
     """A measure of how alike the answer and a text are: 1 for equal texts."""
 
+    package: ClassVar[str | None] = None
+    """The package of the extra `text` that it needs."""
+
     value: Text = Field(
         description="the text that the answer is compared with; whitespace around both is ignored",
         examples=["The tent costs 120 euros."],
@@ -50,6 +53,12 @@ class Likeness(Evaluator):
 
     def required_score(self, threshold: float) -> float:
         return threshold if self.threshold is None else 1.0
+
+    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
+        if self.package is not None and find_spec(self.package.replace("-", "_")) is None:
+            message = f"`{self.kind}` needs the package {self.package}: pip install 'pytest-agentv[text]'"
+            raise EvaluatorError(message, kind="config")
+        return self
 
     def score(self, similarity: float) -> Score:
         """Return the score of a similarity."""
@@ -149,6 +158,7 @@ class Rouge(Likeness):
     """
 
     kind = "rouge"
+    package = "rouge-score"
     examples = (
         {
             "answer": "The tent is sold for 120 euros.",
@@ -178,28 +188,18 @@ class Rouge(Likeness):
             raise ValueError(f"rouge2 counts pairs of words, and {self.value!r} has one word (write variant: rouge1)")
         return self
 
-    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
-        require_package(self.kind, "rouge_score", "rouge-score")
-        return self
-
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        """Score the answer. Raises `EvaluatorError` if rouge-score is not installed."""
-        require_package(self.kind, "rouge_score", "rouge-score")
         answer = context.candidate_answer
         return self.score(await run_in_thread(lambda: _f1(self.variant, self.value, answer), "agentv-rouge"))
 
 
 def _f1(variant: str, reference: str, answer: str) -> float:
-    if variant == "rougeL":
-        return _f1_of_sequences(reference, answer)
-    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
+    """Return the F1 of rouge-score, whose table of all pairs of words for `rougeL` takes gigabytes for long answers."""
+    if variant != "rougeL":
+        from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
 
-    return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)
-
-
-def _f1_of_sequences(reference: str, answer: str) -> float:
-    """Return what rouge-score does for `rougeL`, whose table of all pairs of words takes gigabytes for long answers."""
+        return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)
     from rapidfuzz.distance import LCSseq  # noqa: PLC0415 - only for this check
     from rouge_score.scoring import fmeasure  # noqa: PLC0415 - as above
     from rouge_score.tokenizers import DefaultTokenizer  # noqa: PLC0415 - as above
@@ -215,6 +215,7 @@ class Bleu(Likeness):
     """The answer shares word sequences with a text: BLEU, a measure for translations, by the package sacrebleu."""
 
     kind = "bleu"
+    package = "sacrebleu"
     examples = (
         {
             "answer": "The tent costs 120 euros today.",
@@ -222,14 +223,8 @@ class Bleu(Likeness):
         },
     )
 
-    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
-        require_package(self.kind, "sacrebleu", "sacrebleu")
-        return self
-
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        """Score the answer. Raises `EvaluatorError` if sacrebleu is not installed."""
-        require_package(self.kind, "sacrebleu", "sacrebleu")
         answer = context.candidate_answer
         return self.score(await run_in_thread(lambda: _bleu(trim(self.value), trim(answer)), "agentv-bleu"))
 
@@ -238,10 +233,3 @@ def _bleu(reference: str, answer: str) -> float:
     from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
 
     return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)
-
-
-def require_package(kind: str, module: str, package: str) -> None:
-    """Raise `EvaluatorError` that says what to install where a package of the extra `text` is missing."""
-    if find_spec(module) is None:
-        message = f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
-        raise EvaluatorError(message, kind="config")

@@ -6,7 +6,6 @@ import builtins
 import inspect
 import math
 import re
-import types
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,14 +17,14 @@ from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationErro
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, parse_answer
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
-from pytest_agentv.evaluators.calls import UnknownCalls, listed_calls, why_unknown
+from pytest_agentv.evaluators.calls import listed_calls, why_unknown
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import ROUNDING, require_judgements
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, json_fault, own_copy, unshared
 from pytest_agentv.model.kind import Part, Text
 from pytest_agentv.model.results import EvaluatorResult, Score
-from pytest_agentv.model.secrets import beginning, masked
+from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.python import import_callable
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 
@@ -108,8 +107,16 @@ def recordable(score: Any, what: str) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise EvaluatorError(f"{refused} `{'.'.join(map(str, first['loc']))}`: {first['msg']}") from None
-    if fault := next(_faults(read), None):
-        raise EvaluatorError(f"{refused} {fault}")
+    held = {f"its `{name}`": getattr(read, name) for name in ("request", "details")}
+    for member in _members(read.results or ()):
+        if not -ROUNDING <= member.score <= 1 + ROUNDING:
+            found = f"the score of its member {member.name!r} is {member.score}"
+            raise EvaluatorError(f"{refused} {found}: expected a number from 0 to 1")
+        for name in ("evaluator_provider_request", "details"):
+            held[f"the `{name}` of its member {member.name!r}"] = getattr(member, name)
+    for name, data in held.items():
+        if fault := json_fault(data):
+            raise EvaluatorError(f"{refused} {name} {fault}")
     if read.error is None and read.results:
         try:
             require_judgements(read.results)
@@ -117,19 +124,6 @@ def recordable(score: Any, what: str) -> Any:
             error.results = read.results
             raise
     return read
-
-
-def _faults(score: Score) -> Iterator[str]:
-    """Yield what the types of the fields do not tell: data that is no JSON, and members with an impossible score."""
-    for name in ("request", "details"):
-        if fault := json_fault(getattr(score, name)):
-            yield f"its `{name}` {fault}"
-    for member in _members(score.results or ()):
-        if not -ROUNDING <= member.score <= 1 + ROUNDING:
-            yield f"the score of its member {member.name!r} is {member.score}: expected a number from 0 to 1"
-        for name in ("evaluator_provider_request", "details"):
-            if fault := json_fault(getattr(member, name)):
-                yield f"the `{name}` of its member {member.name!r} {fault}"
 
 
 def _members(results: Sequence[EvaluatorResult]) -> Iterator[EvaluatorResult]:
@@ -190,16 +184,18 @@ class PythonCheck(Evaluator):
             reference = scope.references.find(path)
             if reference.path is None or not reference.path.is_file():
                 raise ValueError(f"file {reference.describe_missing()}")
-            fault = function_fault(reference.path, name, NAMES)
+            fault = function_fault(reference.path, name)
             if fault:
                 raise ValueError(fault)
             return f"{reference.path}:{name}"
         try:
-            code = compiled(value)
+            names = _expression(value).names
         except (SyntaxError, ValueError) as error:
             message = error.msg if isinstance(error, SyntaxError) else str(error)
             raise ValueError(f"{value!r} is no Python expression: {message}") from None
-        require_known(code, NAMES)
+        for name in names:
+            if name not in NAMES and not hasattr(builtins, name):
+                raise ValueError(f"the name {name!r} is not known ({_name_hint(name, 'names')})")
         return value
 
     def summary(self) -> str:
@@ -231,8 +227,7 @@ class PythonCheck(Evaluator):
     def _judge(self, context: Context) -> Score:
         try:
             code = _function(self.value) if self._is_function else _expression(self.value)
-            values = _values(context, NAMES if code.takes_all else code.names)
-            value = code.run(values)
+            value = code.run(_values(context, code))
         except EvaluatorError:
             raise
         except BaseException as error:
@@ -245,42 +240,44 @@ class _Code(NamedTuple):
 
     run: Callable[[dict[str, Any]], Any]
     names: Collection[str]
-    """The values that it names."""
-    takes_all: bool = False
-    """Whether it takes the others too."""
+    """The values that it may use."""
+    needed: Collection[str]
+    """Those that it cannot do without."""
 
 
 @lru_cache(maxsize=512)
 def _expression(text: str) -> _Code:
-    """Return an expression and the names that it reads, without those of attributes."""
-    code = compiled(text)
-    return _Code(lambda values: eval(code, values), names_read(code))  # noqa: S307 - the author's own code
+    """Return an expression. Raises `SyntaxError` and `ValueError`."""
+    tree = ast.parse(text.strip(), "<python>", "eval")
+    nodes = list(ast.walk(tree))
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    read = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    names = [name for name in read if name in NAMES or name not in own]
+    code = compile(tree, "<python>", "eval")
+    return _Code(lambda values: eval(code, values), names, names)  # noqa: S307 - the author's own code
 
 
-def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
-    """Return the values that code may use. Reads the JSON of the answer only if the code uses it.
+def _values(context: Context, code: _Code) -> dict[str, Any]:
+    """Return the values that code may use, as copies: changes by the code affect no other check or case.
 
-    The data is a copy, so that changes by the code affect no other check or case.
+    Reads the JSON of the answer only if the code uses it. Raises `EvaluatorError` if the code needs the tool calls, and
+    they are not known.
     """
-    values: dict[str, Any] = {
-        "answer": context.candidate_answer,
-        "case": context.case,
-        "vars": getattr(context.case, "vars", None) or {},
-        "metrics": context.metrics,
-    }
-    if "case" in wanted:
+    values: dict[str, Any] = {"answer": context.candidate_answer, "metrics": context.metrics}
+    if "case" in code.names:
         values["case"] = own_copy(context.case)
-    if "vars" in wanted:
-        values["vars"] = unshared(values["vars"])
-    if "tool_calls" in wanted:
+    if "vars" in code.names:
+        values["vars"] = unshared(context.case.vars or {})
+    if "tool_calls" in code.names:
         calls = listed_calls(context)
-        if calls is None and not context.dry_run:  # the mock of a dry run never reports any
-            values["tool_calls"] = UnknownCalls(why_unknown(context))
-        else:
+        if calls is not None or context.dry_run:  # the mock of a dry run never reports any
             values["tool_calls"] = tuple(
                 call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ()
             )
-    if "data" in wanted:
+        elif "tool_calls" in code.needed:
+            raise EvaluatorError(why_unknown(context), "config")
+    if "data" in code.names:
         data = parse_answer(context.candidate_answer) if context.part is ABSENT else unshared(context.part)
         values["data"] = None if data is ABSENT else data
     return values
@@ -295,19 +292,14 @@ def _function(name: str) -> _Code:
     except ProviderError as error:
         raise EvaluatorError(str(error), "config") from None
     parameters = inspect.signature(function).parameters.values()
-    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-    optional = {each.name for each in parameters if each.default is not each.empty}
-    takes_all = len(names) < len(parameters)
-
-    def is_given(name: str, value: object) -> bool:
-        is_unknown = isinstance(value, UnknownCalls) and name in optional  # its default stands for what is unknown
-        return (takes_all or name in names) and not is_unknown
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
 
     def run(values: Mapping[str, Any]) -> Any:
-        value = function(**{name: value for name, value in values.items() if is_given(name, value)})
+        value = function(**{name: value for name, value in values.items() if name in names})
         return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
-    return _Code(run, names, takes_all)
+    names = NAMES if takes_all else [each.name for each in parameters]
+    return _Code(run, names, [each.name for each in parameters if each.default is each.empty])
 
 
 async def _awaited(value: Any) -> Any:
@@ -349,105 +341,50 @@ def _texts(value: Json) -> tuple[str, ...]:
 
 def _number(value: Any, what: str) -> float:
     if not is_number(value) or not math.isfinite(value) or not 0 <= value <= 1:
-        shown = masked(repr(value))
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        shown = beginning(repr(value), _SHOWN)
         wanted = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
         raise EvaluatorError(f"{what} {shown}, expected {wanted}", "config")
     return float(value)
 
 
-def function_fault(path: Path, name: str, known: Sequence[str]) -> str | None:
-    """Return why a function of a file cannot judge: it is missing, or has an unknown parameter.
-
-    Args:
-        path: The file.
-        name: The function.
-        known: The parameters that it may have.
-    """
+def function_fault(path: Path, name: str) -> str | None:
+    """Return why a function of a file cannot judge: it is missing, or has an unknown parameter."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         return f"{locate(path, line)}: {error.msg if isinstance(error, SyntaxError) else error}"
-    names = list(_names(tree.body))
+    names = set(map(_defined, ast.walk(tree)))
     if name not in names and "*" not in names:
-        hint = did_you_mean(name, names)
+        hint = did_you_mean(name, filter(None, names))
         return f"{locate(path, None)} has no function {name!r}" + (f" ({hint})" if hint else "")
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return next((_fault(node, known) for node in reversed(found) if node.name == name), None)
-
-
-def _names(body: Sequence[ast.stmt]) -> Iterator[str]:
-    """Yield the names that statements define."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
-        elif isinstance(node, ast.If | ast.Try | ast.With):
-            inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
-            yield from _names(inner)
-
-
-def _fault(node: ast.FunctionDef | ast.AsyncFunctionDef, known: Sequence[str]) -> str | None:
-    if node.decorator_list:  # it may be called differently
-        return None
-    given = node.args
-    positional = [*given.posonlyargs, *given.args]
-    required = positional[: len(positional) - len(given.defaults)]
-    required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
-    for each in required:
-        if each.arg not in known:
-            hint = name_hint(each.arg, known, f"parameters: {', '.join(known)}")
-            return f"the function {node.name!r} wants {each.arg!r}, which it is not given ({hint})"
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name and not node.decorator_list:
+            given = node.args  # a decorated function may be called differently
+            positional = [*given.posonlyargs, *given.args]
+            required = positional[: len(positional) - len(given.defaults)]
+            required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if not default]
+            for each in required:
+                if each.arg not in NAMES:
+                    wants = f"the function {name!r} wants {each.arg!r}, which it is not given"
+                    return f"{wants} ({_name_hint(each.arg, 'parameters')})"
     return None
 
 
-def name_hint(name: str, known: Sequence[str], otherwise: str) -> str:
+def _defined(node: ast.AST) -> str | None:
+    """Return the name that a part of a module defines."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case ast.alias(name=name, asname=asname):
+            return asname or name.partition(".")[0]
+        case ast.Name(id=name, ctx=ast.Store()):
+            return name
+    return None
+
+
+def _name_hint(name: str, what: str) -> str:
     """Return the replacement for a name that code does not get."""
-    from pytest_agentv.files.places import NAMES  # noqa: PLC0415 - only for mistakes
+    from pytest_agentv.files.places import NAMES as ELSEWHERE  # noqa: PLC0415 - only for mistakes
 
-    return NAMES.get(name) or did_you_mean(name, known) or otherwise
-
-
-@lru_cache(maxsize=512)
-def compiled(expression: str) -> types.CodeType:
-    """Return the code of an expression. Raises `SyntaxError` and `ValueError`."""
-    return compile(expression.strip(), "<python>", "eval")
-
-
-def require_known(code: types.CodeType, names: Sequence[str]) -> None:
-    """Raise `ValueError` for an unknown name, before an answer is paid for."""
-    own = frozenset(_named(code, "STORE_NAME", "STORE_GLOBAL"))
-    for name in _read(code):
-        if name not in names and name not in own and not hasattr(builtins, name):
-            hint = name_hint(name, names, f"names: {', '.join(names)}")
-            raise ValueError(f"the name {name!r} is not known ({hint})")
-
-
-def names_read(code: types.CodeType) -> frozenset[str]:
-    """Return the names that an expression reads, without those of attributes."""
-    return frozenset(_read(code))
-
-
-def _read(code: types.CodeType) -> Iterator[str]:
-    return _named(code, "LOAD_NAME", "LOAD_GLOBAL")
-
-
-def _named(code: types.CodeType, *instructions: str) -> Iterator[str]:
-    """Yield the names that some instructions have, in their order."""
-    import dis  # noqa: PLC0415 - only for expressions
-
-    found = (each for part in _codes(code) for each in dis.get_instructions(part))
-    return (each.argval for each in found if each.opname in instructions)
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield the code of an expression, and that of the generators, comprehensions and lambdas within it."""
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield from _codes(each)
+    return ELSEWHERE.get(name) or did_you_mean(name, NAMES) or f"{what}: {', '.join(NAMES)}"

@@ -4,11 +4,11 @@ import inspect
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
+from pytest_agentv.errors import EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
-from pytest_agentv.model.base import ABSENT, Json, compact_json, format_number, json_fault
+from pytest_agentv.model.base import ABSENT, Absent, Json, compact_json, format_number, json_fault
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_thread, told, user_traceback
@@ -37,19 +37,6 @@ def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
 def _own_keys(kind: type[object]) -> frozenset[str]:
     """Return the shared keys that a class redefines. The last class that annotates a key is the base of all kinds."""
     return frozenset(key for key in KEYS if sum(key in inspect.get_annotations(each) for each in kind.__mro__) > 1)
-
-
-def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
-    """Return the context of the part to judge, or the score of an answer without that part."""
-    path = shared_key(evaluator, "path")
-    if path is None:
-        return context
-    from pytest_agentv.evaluators.answer_data import locate_part  # noqa: PLC0415 - only for evaluators with a path
-
-    part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, path)
-    if part is ABSENT:
-        return Score(0.0, misses=(miss,), unchecked=miss)
-    return context.replace(candidate_answer=text_of_part(part), part=part)
 
 
 def text_of_part(part: Json) -> str:
@@ -107,38 +94,6 @@ def negated(score: Score) -> Score:
     )
 
 
-def with_requirement(evaluator: AnyEvaluator, score: Score, threshold: float) -> Score:
-    """Return the score with `unmet_required` where a required evaluator is not satisfied."""
-    needed = evaluator.required_score(threshold)
-    if score.error is not None or clamp_score(score.value) + SLACK >= needed:
-        return score
-    unmet = (unmet_text(evaluator, score.misses), *(score.unmet_required or ()))
-    return score.replace(unmet_required=unmet, verdict="fail")
-
-
-def unmet_text(evaluator: AnyEvaluator, misses: Sequence[str]) -> str:
-    """Say that a required evaluator is not satisfied, with its first miss."""
-    return f"{evaluator.label}: {misses[0]}" if misses else evaluator.label
-
-
-def clamping_warnings(given: float, value: float) -> tuple[str, ...]:
-    """Say that a score was clamped; nothing if it was not, or only rounded."""
-    if given == value or -ROUNDING <= given <= 1 + ROUNDING:
-        return ()
-    shown = format_number(given) if abs(given) < 1e21 else "too large to show"
-    return (f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}",)
-
-
-class _Took(NamedTuple):
-    """The duration and the figures of a judgement."""
-
-    duration_ms: float | None = None
-    judge_model: str | None = None
-
-
-_NOTHING: Final = _Took()
-
-
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     """Evaluate an answer. A failure becomes a result with score 0 and `error`. Only a cancellation is raised.
 
@@ -158,23 +113,23 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     attempt = attempt_here if evaluator.own_code is None else attempt_async
     outcome = await attempt(lambda: judge(evaluator, context))
     duration_ms = round((time.perf_counter() - started) * 1000, 3)
-    asked = context.services.judge if evaluator.asks_judge else None
-    took = _Took(duration_ms, getattr(asked, "model", None) or getattr(asked, "name", None))
     try:
-        return build_result(evaluator, outcome.get(), took)
+        result = build_result(evaluator, outcome.get())
     except BaseException as error:  # noqa: BLE001 - as above
-        failed = _failed(evaluator, error, took)
+        result = _failed(evaluator, error)
         if context.dry_run:
             from pytest_agentv.evaluators.script import is_of_mock  # noqa: PLC0415 - only for failures in dry runs
 
             if is_of_mock(error):
-                return failed.replace(error=None, error_kind=None)
-        return failed
+                result = result.replace(error=None, error_kind=None)
+    asked = context.services.judge if evaluator.asks_judge else None
+    judge_model = getattr(asked, "model", None) or getattr(asked, "name", None)
+    return result.replace(duration_ms=duration_ms, judge_model=judge_model)
 
 
-def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> EvaluatorResult:
-    if not isinstance(error, KindError):
-        return failed_result(evaluator, user_traceback(error), "crash", None, took)
+def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
+    """Build the record of an evaluator that could not judge."""
+    message = told(error) if isinstance(error, KindError) else user_traceback(error)
     output: object = None
     members = None
     if isinstance(error, EvaluatorError):
@@ -183,14 +138,6 @@ def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> Evalu
         from pytest_agentv.evaluators.python import recordable_members  # noqa: PLC0415 - for kinds of users only
 
         members = recordable_members(members)
-    printed = output if isinstance(output, str | None) else repr(output)  # users may give anything
-    return failed_result(evaluator, told(error), error.kind, printed, took).replace(evaluator_results=members)
-
-
-def failed_result(
-    evaluator: AnyEvaluator, message: str, kind: ErrorKind, raw_output: str | None, took: _Took
-) -> EvaluatorResult:
-    """Build the record of an evaluator that could not judge."""
     return EvaluatorResult(
         name=evaluator.label,
         type=evaluator.kind,
@@ -199,11 +146,10 @@ def failed_result(
         verdict="fail",
         misses=(f"Evaluator '{evaluator.label}' failed: {message}",),
         reasoning=message,
-        raw_output=raw_output,
+        evaluator_results=members,
+        raw_output=output if isinstance(output, str | None) else repr(output),  # users may give anything
         error=message,
-        error_kind=kind,
-        judge_model=took.judge_model,
-        duration_ms=took.duration_ms,
+        error_kind=error.kind if isinstance(error, KindError) else "crash",
     )
 
 
@@ -212,28 +158,36 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
 
     Raises what the evaluator raises.
     """
-    shown: Context | Score = context
-    if shared_key(evaluator, "path") is not None:
-        from pytest_agentv.evaluators.answer_data import off_loop  # noqa: PLC0415 - only for evaluators with a path
+    path = shared_key(evaluator, "path")
+    part: Json | Absent = context.part
+    miss = ""
+    if path is not None:
+        from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop  # noqa: PLC0415 - only with a path
 
-        shown = await off_loop(len(context.candidate_answer), narrowed, evaluator, context)
-    if isinstance(shown, Context):
-        score = await _judge(evaluator, shown if evaluator.own_code is None else for_own_code(shown))
+        part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, path)
+        if part is not ABSENT:
+            context = context.replace(candidate_answer=text_of_part(part), part=part)
+    if miss:
+        score = Score(0.0, misses=(miss,), unchecked=miss)
+    else:
+        score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
         if evaluator.own_code is not None:
             from pytest_agentv.evaluators.python import recordable  # noqa: PLC0415 - for kinds of users only
 
             score = recordable(score, f"evaluate() of {evaluator.label!r}")
-        if isinstance(score, Score):  # evaluators of users may return anything, for example a class
+            if not isinstance(score, Score):  # users may return anything, for example a class
+                return score  # type: ignore[no-any-return]
             if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
                 reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
                 score = score.replace(error=reason)
-            if shared_key(evaluator, "negate") is True:
-                score = negated(score)
-    else:
-        score = shown
-    if shared_key(evaluator, "required") is True and isinstance(score, Score):
-        return with_requirement(evaluator, score, context.threshold)
-    return score
+        if shared_key(evaluator, "negate") is True:
+            score = negated(score)
+    if shared_key(evaluator, "required") is not True or score.error is not None:
+        return score
+    if clamp_score(score.value) + SLACK >= evaluator.required_score(context.threshold):
+        return score
+    unmet = f"{evaluator.label}: {score.misses[0]}" if score.misses else evaluator.label
+    return score.replace(unmet_required=(unmet, *(score.unmet_required or ())), verdict="fail")
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
@@ -250,7 +204,7 @@ def _is_async(kind: type[AnyEvaluator]) -> bool:
     return inspect.iscoroutinefunction(kind.evaluate)
 
 
-def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) -> EvaluatorResult:
+def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
     """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
     if not isinstance(score, Score):
         raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
@@ -259,6 +213,10 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
     if not is_score(score.value):
         raise EvaluatorError(f"evaluate() returned the score {score.value!r}, expected a number from 0 to 1")
     value = clamp_score(score.value)
+    warnings = score.warnings
+    if not -ROUNDING <= score.value <= 1 + ROUNDING:
+        shown = format_number(score.value) if abs(score.value) < 1e21 else "too large to show"
+        warnings = (*warnings, f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}")
     return EvaluatorResult(
         name=evaluator.label,
         type=evaluator.kind,
@@ -278,10 +236,8 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
         unmet_required=score.unmet_required,
         unknown=score.unknown,
         unchecked=score.unchecked,
-        warnings=(*score.warnings, *clamping_warnings(score.value, value)) or None,
+        warnings=warnings or None,
         required=shared_key(evaluator, "required") is True or None,
-        judge_model=took.judge_model,
-        duration_ms=took.duration_ms,
     )
 
 
@@ -306,14 +262,14 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
         return evaluator.prepare(services)  # type: ignore[return-value]
     found: Any = evaluator.prepare(services_for_own_code(services))
     if found is None:
-        found = evaluator
-    if hasattr(found, "walk") and not isinstance(found, type):
-        from pytest_agentv.model.kind import member_fault  # noqa: PLC0415 - for kinds of users only
+        return evaluator
+    if isinstance(found, type) or not hasattr(found, "walk"):
+        if inspect.iscoroutine(found):
+            found.close()  # else Python warns that nobody awaits it
+        what = f"prepare() of {evaluator.kind!r} returned {_type_of(found)}"
+        raise EvaluatorError(f"{what}, expected an Evaluator or None", "config")
+    from pytest_agentv.model.kind import member_fault  # noqa: PLC0415 - for kinds of users only
 
-        if fault := member_fault(found):
-            raise EvaluatorError(fault, "config")
-        return found  # type: ignore[no-any-return]
-    if inspect.iscoroutine(found):
-        found.close()  # else Python warns that nobody awaits it
-    kind = "a coroutine: write `def prepare`, without `async`" if inspect.isawaitable(found) else _type_of(found)
-    raise EvaluatorError(f"prepare() of {evaluator.kind!r} returned {kind}, expected an Evaluator or None", "config")
+    if fault := member_fault(found):
+        raise EvaluatorError(fault, "config")
+    return found  # type: ignore[no-any-return]

@@ -8,12 +8,10 @@ import secrets
 import shlex
 import signal
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from http import HTTPStatus
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, Final, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
@@ -32,7 +30,7 @@ from pytest_agentv.evaluators.context import (
 )
 from pytest_agentv.evaluators.run import KEYS
 from pytest_agentv.files.problems import near_file
-from pytest_agentv.model.base import Json, JsonObject, Record, compact_json, format_number, mapping, pretty_json, trim
+from pytest_agentv.model.base import Json, JsonObject, compact_json, format_number, mapping, pretty_json, trim
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
 from pytest_agentv.model.messages import Message
@@ -41,6 +39,9 @@ from pytest_agentv.model.secrets import Masker, beginning, masked
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.user_code import is_ours, leaves
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 # The target proxy: lets a judge script call the run's targets over HTTP on loopback (agentv-formats 7.1).
 #
@@ -52,36 +53,11 @@ BODY_LIMIT: Final = 64 * 1024 * 1024
 URL_VARIABLE: Final = "AGENTV_TARGET_PROXY_URL"
 TOKEN_VARIABLE: Final = "AGENTV_TARGET_PROXY_TOKEN"  # noqa: S105 - the name of the variable, not a token
 
-_HEADERS: Final = (
-    "Content-Type: application/json\r\n"
-    "Access-Control-Allow-Origin: *\r\n"
-    "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
-    "Access-Control-Allow-Headers: Content-Type, Authorization\r\n"
-    "Connection: close\r\n"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRequest(Record):
-    """One request, read whole."""
-
-    method: str
-    path: str
-    """With its query, as it was sent."""
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    body: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpResponse(Record):
-    """A status and the JSON text that goes with it; 204 has none."""
-
-    status: int
-    body: str = ""
-
-
-Respond: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
+_HEADERS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+    "Access-Control-Allow-Headers": "Content-Type, Authorization",
+}
 
 
 class _RefusedError(Exception):
@@ -95,37 +71,23 @@ class _RefusedError(Exception):
 class TargetProxy:
     """The proxy of one run of a judge script, open as long as its context is."""
 
-    def __init__(
-        self,
-        targets: ProxiedTargets,
-        max_calls: int,
-        timeout_seconds: float | None = None,
-        *,
-        answer: int = 0,
-        reruns: int = 0,
-        twin: tuple[int, ...] = (),
-    ) -> None:
+    def __init__(self, targets: ProxiedTargets, max_calls: int, context: Context) -> None:
         """Prepare a proxy.
 
         Args:
             targets: What can be called.
             max_calls: How many calls the script may make.
-            timeout_seconds: The longest that one call may take; None: no limit.
-            answer: The number of the answer that is judged.
-            reruns: How often its case was asked before in this run.
-            twin: The numbers of the script among equal members of its composites.
+            context: What the script judges.
         """
-        self._answer = answer
-        self._reruns = reruns
-        self._twin = twin
-        self._meter = current_meter()
         self.max_calls = max_calls
         self.call_count = 0
         self.token = secrets.token_hex(32)
         self.url = ""
         self._targets = targets
-        self._timeout_seconds = timeout_seconds
-        self._server = LoopbackServer(self.respond, _error(503, "Proxy is shutting down"))
+        self._context = context
+        self._meter = current_meter()
+        self._runner: web.AppRunner | None = None
+        self._open: set[asyncio.Task[Any]] = set()
         self._routes = {
             ("GET", "/info"): self._info,
             ("POST", "/invoke"): self._invoke,
@@ -139,34 +101,59 @@ class TargetProxy:
 
     async def __aenter__(self) -> Self:
         """Open the proxy. Raises `EvaluatorError` (kind `network`) when the system has no port to give."""
+        web = await asyncio.to_thread(import_module, "aiohttp.web")  # its import would hold up other cases
+        app = web.Application(client_max_size=BODY_LIMIT)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        self._runner = runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+        await runner.setup()
         try:
-            self.url = await self._server.start()
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
         except OSError as error:
+            await runner.cleanup()
             message = f"the target proxy could not be started on 127.0.0.1: {error.strerror or error}"
             raise EvaluatorError(message, "network") from error
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._server.stop()
+    async def __aexit__(self, *_: object) -> None:
+        """Cancel the open requests, count what they cost, and close all connections and the port."""
+        for request in self._open:
+            request.cancel()
+        if self._open:
+            await asyncio.wait(self._open)
+        if self._runner is not None:
+            await self._runner.cleanup()
 
-    async def respond(self, request: HttpRequest) -> HttpResponse:
-        """Answer one request. A failure becomes a response; only a cancellation is raised."""
+    async def _serve(self, request: "web.Request") -> "web.Response":
+        """Answer a request. A failure becomes a response; only a cancellation is raised."""
+        from aiohttp import web  # noqa: PLC0415 - imported when the proxy was opened
+
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
         if request.method == "OPTIONS":
-            return HttpResponse(204)
+            response = web.Response(status=204, headers=_HEADERS)
+        else:
+            status, text = await self._reply(request, await request.read())
+            response = web.Response(status=status, headers=_HEADERS, text=text, content_type="application/json")
+        response.force_close()
+        return response
+
+    async def _reply(self, request: "web.Request", body: bytes) -> tuple[int, str]:
         authorization = request.headers.get("authorization", "")
-        if not hmac.compare_digest(authorization.encode(), f"Bearer {self.token}".encode()):
-            return _error(401, "Unauthorized")
-        route = self._routes.get((request.method, request.path))
-        if route is None:
-            return _error(404, "Not found")
         try:
-            return HttpResponse(200, json.dumps(await route(request.body), allow_nan=False))
+            if not hmac.compare_digest(authorization.encode(errors="replace"), f"Bearer {self.token}".encode()):
+                raise _RefusedError(401, "Unauthorized")
+            route = self._routes.get((request.method, request.raw_path))
+            if route is None:
+                raise _RefusedError(404, "Not found")
+            return 200, json.dumps(await route(body), allow_nan=False)
         except _RefusedError as refusal:
-            return _error(refusal.status, str(refusal))
+            status, message = refusal.status, str(refusal)
         except Exception as error:  # noqa: BLE001 - providers of plugins may raise anything; the script gets the error
-            return _error(500, str(error) or type(error).__name__)
+            status, message = 500, str(error) or type(error).__name__
+        return status, json.dumps({"error": message})
 
     async def _info(self, _body: bytes) -> Json:
         """Source: scenario "Code judge queries proxy info"."""
@@ -229,10 +216,10 @@ class TargetProxy:
             system_prompt=system_prompt if isinstance(system_prompt, str) else None,
             eval_id=eval_id if isinstance(eval_id, str) and eval_id else "proxy",
             attempt=attempt if isinstance(attempt, int) and attempt >= 0 else 1,
-            timeout_seconds=self._timeout_seconds,
-            answer=self._answer,
-            reruns=self._reruns,
-            twin=self._twin,
+            timeout_seconds=self._context.timeout_seconds,
+            answer=self._context.answer,
+            reruns=self._context.reruns,
+            twin=self._context.twin,
         )
 
     def _check_limit(self) -> None:
@@ -262,117 +249,6 @@ def _parse(body: bytes) -> Json:
         raise _RefusedError(400, f"Invalid JSON: {error}") from None
 
 
-def _error(status: int, message: str) -> HttpResponse:
-    return HttpResponse(status, json.dumps({"error": message}))
-
-
-class HttpError(Exception):
-    """A request that cannot be read."""
-
-    def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(status.phrase)
-        self.status = status
-
-
-class LoopbackServer:
-    """Serves HTTP/1.1 on 127.0.0.1, at a port that the system chooses. Used on one event loop only.
-
-    A connection has one request, and none is left open when the server stops.
-    """
-
-    def __init__(self, respond: Respond, stopping: HttpResponse) -> None:
-        self._respond = respond
-        self._stopping = stopping
-        """The response to requests that are still open when the server stops."""
-        self._connections: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-
-    async def start(self) -> str:
-        """Return the server's URL. Raises `OSError` when the system has no port to give."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def stop(self) -> None:
-        """Cancel the open requests, and close all connections and the port."""
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.close()
-        for connection in self._connections:
-            if not connection.cancelling():  # a second cancellation would interrupt the clean-up after the first
-                connection.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
-        await server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = asyncio.current_task()
-        assert connection is not None
-        self._connections.add(connection)
-        try:
-            writer.write(_encode(await self._answer(reader, writer)))
-            writer.close()
-            await writer.wait_closed()
-        except asyncio.CancelledError:  # nobody awaits the tasks of a server: raised again, it would be printed
-            if not writer.is_closing():
-                writer.write(_encode(self._stopping))  # nothing else waits to be sent, so this goes out at once
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client is gone
-        finally:
-            self._connections.discard(connection)
-            writer.transport.abort()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HttpResponse:
-        if self._server is None:  # it connected while the server was being stopped
-            return self._stopping
-        try:
-            request = await _read_request(reader, writer)
-        except HttpError as error:
-            return HttpResponse(error.status, f'{{"error": "{error}"}}')
-        return await self._respond(request)
-
-
-async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HttpRequest:
-    """Read a request. Raises `HttpError`, or `IncompleteReadError` if the connection ends too early."""
-    try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        first_line, *lines = head.rstrip().split("\r\n")
-        method, path, _ = first_line.split(" ")
-        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        if headers.get("expect", "").lower() == "100-continue":
-            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return HttpRequest(method, path, headers, await _read_body(reader, headers))
-    except (ValueError, asyncio.LimitOverrunError):
-        raise HttpError(HTTPStatus.BAD_REQUEST) from None
-
-
-async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
-    if headers.get("transfer-encoding", "").lower() != "chunked":
-        return await _read_exactly(reader, int(headers.get("content-length", "0")), BODY_LIMIT)
-    body = bytearray()
-    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-        body += await _read_exactly(reader, size, BODY_LIMIT - len(body))
-        await reader.readexactly(2)
-    while await reader.readuntil(b"\r\n") != b"\r\n":
-        pass  # a header after the body
-    return bytes(body)
-
-
-async def _read_exactly(reader: asyncio.StreamReader, size: int, limit: int) -> bytes:
-    if size > limit:
-        raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    return await reader.readexactly(size)
-
-
-def _encode(response: HttpResponse) -> bytes:
-    status = HTTPStatus(response.status)
-    head = f"HTTP/1.1 {status.value} {status.phrase}\r\n{_HEADERS}"
-    if status == HTTPStatus.NO_CONTENT:
-        return f"{head}\r\n".encode()
-    body = response.body.encode()
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
 # `code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5).
 #
 # A judge that prints something else than a result, cannot be started, takes too long or exits with an error has not
@@ -384,14 +260,11 @@ STDERR_LIMIT: Final = 2000
 OUTPUT_LIMIT: Final = 10_000
 """Characters of unusable output that the record keeps."""
 
-SCRIPT_LIMIT: Final = 200
-"""Characters of a script that a message holds."""
-
 SDK_FAILURE: Final = "Evaluation failed: "
 """The beginning of the reasoning that the SDK prints before it exits with 1."""
 
-SHOWN_OUTPUT: Final = 200
-"""Characters of wrong output that a message shows."""
+SHOWN: Final = 200
+"""Characters of a script, or of wrong output, that a message shows."""
 
 DEFAULT_PROXY_CALLS: Final = 50
 COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
@@ -496,10 +369,7 @@ class CodeJudge(Evaluator):
         request = {"script": list(self.command), "cwd": self.cwd}
         if self.target is None or context.services.targets is None:
             return (await self._judge(context, {}, Masker())).replace(request=request)
-        targets, most, limit = context.services.targets, self.target.max_calls, context.timeout_seconds
-        async with TargetProxy(
-            targets, most, limit, answer=context.answer, reruns=context.reruns, twin=context.twin
-        ) as proxy:
+        async with TargetProxy(context.services.targets, self.target.max_calls, context) as proxy:
             score = await self._judge(context, proxy.environment, Masker([proxy.token]))
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
@@ -571,8 +441,7 @@ async def run_judge_script(
 
 def show_script(script: Sequence[str]) -> str:
     """Return the command for a message. A command that was written as a string stays unchanged."""
-    text = masked(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script))
-    return text if len(text) <= SCRIPT_LIMIT else f"{text[:SCRIPT_LIMIT]}…"
+    return beginning(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script), SHOWN)
 
 
 def cut(output: str) -> str:
@@ -589,17 +458,11 @@ def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
     if result.overflowed:
         return "was stopped because it printed too much"
     if result.exit_code < 0:
-        return f"was killed by {_signal_name(-result.exit_code)}"
+        names = {each.value: each.name for each in signal.Signals}
+        return f"was killed by {names.get(-result.exit_code, f'signal {-result.exit_code}')}"
     if result.exit_code:
         return f"exited with code {result.exit_code}"
     return f"printed what is {result.stdout_fault}" if result.stdout_fault else None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _reason(stdout: str, stderr: str) -> str:
@@ -660,31 +523,16 @@ def read_aggregate(stdout: str) -> Score:
 
 
 def _result(text: str) -> JsonObject:
+    found = json_object(text)
     if not text:
         raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
-    found = json_object(text)
-    if found is None:
-        constant = _constant_in(text)
-        if constant is not None:
-            advice = "which is no JSON: print a number, or null in details"
-            raise ValueError(f"Code evaluator printed {constant}, {advice}; it printed: {_head(text)}")
-        raise ValueError(f"Code evaluator did not print one JSON object: {_EXPECTED}; it printed: {_head(text)}")
-    if "score" not in found:
-        raise ValueError(f"Code evaluator printed no `score`: {_EXPECTED}; it printed: {_head(text)}")
+    if found is None or "score" not in found:
+        fault = "did not print one JSON object" if found is None else "printed no `score`"
+        raise ValueError(f"Code evaluator {fault}: {_EXPECTED}; it printed: {beginning(text, SHOWN)}")
     if not has_score(found):
-        given = _head(compact_json(found["score"]))
+        given = beginning(compact_json(found["score"]), SHOWN)
         raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")
     return found
-
-
-def _constant_in(text: str) -> str | None:
-    """Return the first NaN or Infinity of an object that is JSON but for these. Many programs write them."""
-    constants: list[str] = []
-    try:
-        value = json.loads(text, parse_constant=constants.append)
-    except (ValueError, RecursionError):
-        return None
-    return constants[0] if constants and isinstance(value, dict) else None
 
 
 def _details(value: Json) -> JsonObject | None:
@@ -692,15 +540,11 @@ def _details(value: Json) -> JsonObject | None:
     details = json_object(value) if isinstance(value, str) else value
     if value is None or isinstance(details, dict):
         return details
-    given = _head(compact_json(value))
+    given = beginning(compact_json(value), SHOWN)
     raise ValueError(
         f"Code evaluator printed `details` that are no JSON object: {given}; "
         'print a mapping such as {"reason": "…"}, or leave them out'
     )
-
-
-def _head(text: str) -> str:
-    return beginning(text, SHOWN_OUTPUT)
 
 
 _BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)

@@ -5,13 +5,14 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import CHARACTER_DIFFERS, FORM_DIFFERS
 from pytest_agentv.model.base import trim
@@ -77,6 +78,13 @@ def verdict(is_met: bool, hit: str, miss: str) -> Score:
     return Score(1.0, hits=(hit,)) if is_met else Score(0.0, misses=(miss,))
 
 
+def all_or_nothing(findings: Iterable[tuple[bool, str]], reasoning: str | None = None) -> Score:
+    """Return 1 if all findings are hits, else 0. Each finding says first whether it is a hit."""
+    known = list(findings)
+    hits, misses = (tuple(text for is_hit, text in known if is_hit is kind) for kind in (True, False))
+    return Score(0.0 if misses else 1.0, hits=hits, misses=misses, reasoning=reasoning)
+
+
 Found: TypeAlias = Callable[[str, str], bool]
 """Whether a text is in another one, by the rule of a check."""
 
@@ -89,11 +97,6 @@ def is_in(word: str, answer: str) -> bool:
 def is_in_folded(word: str, folded: str) -> bool:
     """Whether a text is in a case folded answer; case does not count."""
     return word.casefold() in folded
-
-
-def presence(word: str, answer: str, found: Found) -> Score:
-    """Score 1 if a text is in the answer."""
-    return any_of([word], answer, found)
 
 
 def _contained(word: str) -> str:
@@ -172,7 +175,7 @@ class Contains(TextCheck):
     value: Text = Field(description="what must be there (case-sensitive)", examples=["30 days"])
 
     def check(self, answer: str) -> Score:
-        return presence(self.value, answer, is_in)
+        return any_of([self.value], answer, is_in)
 
 
 class ContainsAll(TextsCheck):
@@ -212,7 +215,7 @@ class IContains(TextCheck):
     value: Text = Field(description="what must be there, in upper or lower case", examples=["free shipping"])
 
     def check(self, answer: str) -> Score:
-        return presence(self.value, answer.casefold(), is_in_folded)
+        return any_of([self.value], answer.casefold(), is_in_folded)
 
 
 class IContainsAll(TextsCheck):
@@ -245,6 +248,23 @@ class IContainsAny(TextsCheck):
         return any_of(self.value, answer.casefold(), is_in_folded)
 
 
+def _begins(wanted: str, answer: str) -> bool:
+    return answer.startswith(wanted)
+
+
+def _ends(wanted: str, answer: str) -> bool:
+    return answer.endswith(wanted)
+
+
+def at_edge(verb: str, value: str, answer: str, edge: slice, found: Found) -> Score:
+    """Score 1 if a text is at an edge of the answer."""
+    text, wanted = trim(answer), trim(value)
+    if found(wanted, text):
+        return verdict(True, f"{verb} with {shown(wanted)}", "")
+    held = masked(text)[edge]  # the masker could not find half a secret later
+    return verdict(False, "", f"{verb} with {shown(held)}, not {shown(wanted)}{other_form(wanted, text, found)}")
+
+
 class StartsWith(TextCheck):
     """The answer begins with a text."""
 
@@ -256,12 +276,7 @@ class StartsWith(TextCheck):
     )
 
     def check(self, answer: str) -> Score:
-        text, wanted = trim(answer), trim(self.value)
-        if text.startswith(wanted):
-            return verdict(True, f"starts with {shown(wanted)}", "")
-        begin = masked(text)[: len(wanted)]  # the masker could not find half a secret later
-        form = other_form(wanted, text, lambda begin, whole: whole.startswith(begin))
-        return verdict(False, "", f"starts with {shown(begin)}, not {shown(wanted)}{form}")
+        return at_edge("starts", self.value, answer, slice(len(trim(self.value))), _begins)
 
 
 class EndsWith(TextCheck):
@@ -273,12 +288,7 @@ class EndsWith(TextCheck):
     value: Edge = Field(description="how the answer ends; whitespace around both is ignored", examples=["Kind regards"])
 
     def check(self, answer: str) -> Score:
-        text, wanted = trim(answer), trim(self.value)
-        if text.endswith(wanted):
-            return verdict(True, f"ends with {shown(wanted)}", "")
-        end = masked(text)[-len(wanted) :]  # the masker could not find half a secret later
-        form = other_form(wanted, text, lambda ending, whole: whole.endswith(ending))
-        return verdict(False, "", f"ends with {shown(end)}, not {shown(wanted)}{form}")
+        return at_edge("ends", self.value, answer, slice(-len(trim(self.value)), None), _ends)
 
 
 class Word(TextCheck):
@@ -293,7 +303,7 @@ class Word(TextCheck):
     value: Text = Field(description="a word, or several in a row (case-insensitive)", examples=["30 euros"])
 
     def check(self, answer: str) -> Score:
-        return presence(self.value, answer.casefold(), has_word)
+        return any_of([self.value], answer.casefold(), has_word)
 
 
 def has_word(word: str, folded: str) -> bool:
@@ -358,42 +368,34 @@ class Length(TextCheck):
 
     @model_validator(mode="after")
     def _needs_a_limit(self) -> Self:
-        if not list(self._limits(0, 0, 0)):
+        if not list(self._limits()):
             raise ValueError("length needs a limit: min_words, max_words, min_chars, max_chars or max_lines")
-        for least, most, what in (
-            (self.min_words, self.max_words, "words"),
-            (self.min_chars, self.max_chars, "chars"),
-        ):
+        for what in ("words", "chars"):
+            least, most = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
             if least is not None and most is not None and least > most:
                 raise ValueError(f"no answer can have min_{what}: {least} and max_{what}: {most}")
         return self
 
     def summary(self) -> str:
-        return ", ".join(f"{name} {limit}" for name, _, limit, _ in self._limits(0, 0, 0))
+        return ", ".join(f"{name} {limit}" for name, limit in self._limits())
 
     def check(self, answer: str) -> Score:
-        text = answer.strip()
-        hits: list[str] = []
-        misses: list[str] = []
-        for name, amount, limit, what in self._limits(len(text.split()), len(text), len(text.splitlines())):
-            is_met = amount >= limit if name.startswith("min") else amount <= limit
-            bound = "at least" if name.startswith("min") else "at most"
-            (hits if is_met else misses).append(f"has {amount} {what[:-1] if amount == 1 else what} ({bound} {limit})")
-        return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
+        return all_or_nothing(self._findings(answer.strip()))
 
-    def _limits(self, words: int, chars: int, lines: int) -> Iterator[tuple[str, int, int, str]]:
-        """Yield each limit that is set: its name, the amount that it limits, itself, and what is counted."""
-        amounts = (
-            ("min_words", words, "words"),
-            ("max_words", words, "words"),
-            ("min_chars", chars, "characters"),
-            ("max_chars", chars, "characters"),
-            ("max_lines", lines, "lines"),
-        )
-        for name, amount, what in amounts:
+    def _findings(self, text: str) -> Iterator[tuple[bool, str]]:
+        counts = {"words": len(text.split()), "chars": len(text), "lines": len(text.splitlines())}
+        for name, limit in self._limits():
+            bound, what = name.split("_")
+            amount, noun = counts[what], "characters" if what == "chars" else what
+            is_met, sign = (amount >= limit, "at least") if bound == "min" else (amount <= limit, "at most")
+            yield is_met, f"has {amount} {noun[:-1] if amount == 1 else noun} ({sign} {limit})"
+
+    def _limits(self) -> Iterator[tuple[str, int]]:
+        """Yield each limit that is set, by its name."""
+        for name in ("min_words", "max_words", "min_chars", "max_chars", "max_lines"):
             limit = getattr(self, name)
             if limit is not None:
-                yield name, amount, limit, what
+                yield name, limit
 
 
 ERROR_SIGN: Final = re.compile(
@@ -408,8 +410,6 @@ ERROR_SIGN: Final = re.compile(
     """
 )
 """Stack traces and lines that begin with an error keyword, as programs print them; prose about errors has none."""
-
-SHOWN_SIGN: Final = 100
 
 Keywords: TypeAlias = Annotated[
     Items[Text],
@@ -450,23 +450,19 @@ def score_keywords(config: Heuristic, answer: str) -> Score:
     hit_ratio = len(hits) / len(config.hits) if config.hits else 1.0
     miss_ratio = len(misses) / len(config.misses) if config.misses else 0.0
     sign = error_sign(answer)
-    details = {"hit_ratio": hit_ratio, "miss_ratio": miss_ratio, "has_error": sign is not None}
     lacking = [keyword for keyword in config.hits if keyword not in hits]
-    said: list[str] = []
-    if config.hits:
-        said.append(f"{len(hits)}/{len(config.hits)} expected keywords found")
-    if lacking:
-        said.append("missing: " + ", ".join(lacking))
-    if config.misses:
-        said.append(f"{len(misses)}/{len(config.misses)} forbidden keywords found")
-    if sign is not None:
-        said.append(f"the answer looks like an error: {sign}")
+    said = (
+        f"{len(hits)}/{len(config.hits)} expected keywords found" if config.hits else "",
+        "missing: " + ", ".join(lacking) if lacking else "",
+        f"{len(misses)}/{len(config.misses)} forbidden keywords found" if config.misses else "",
+        f"the answer looks like an error: {sign}" if sign is not None else "",
+    )
     return Score(
         hit_ratio * (1 - miss_ratio),
         hits=hits,
         misses=(*misses, *(f"missing: {keyword}{other_form(keyword, folded, is_in_folded)}" for keyword in lacking)),
-        reasoning="; ".join(said) or "no keywords to look for",
-        details=details,
+        reasoning="; ".join(filter(None, said)),
+        details={"hit_ratio": hit_ratio, "miss_ratio": miss_ratio, "has_error": sign is not None},
     )
 
 
@@ -476,10 +472,8 @@ def error_sign(answer: str) -> str | None:
     if found is None:
         return None
     line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
-    return beginning(line, SHOWN_SIGN)
+    return beginning(line, 100)
 
-
-# `regex`: patterns of authors, searched for with a time limit.
 
 # Searches texts for the patterns of authors, with a time limit, so that a bad pattern cannot stop the run.
 #
@@ -493,17 +487,7 @@ SECONDS_HELD_UP: Final = 0.25
 AT_ONCE: Final = 0.02
 """How long a search may block the other cases, in seconds. A longer search continues in a thread."""
 
-_NAMED_ELSEWHERE: Final = re.compile(r"\(\?<([^\W\d]\w*)>")
-"""A group with a name, as JavaScript and other languages write it."""
 _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
-_REFERENCE: Final = re.compile(r"\\[1-9]|\(\?P=|\(\?\(")
-_MOST: Final = 2**32 - 2
-"""The highest count of a repetition. It is more than the characters of any answer."""
-_ENDLESS: Final = re.compile(
-    r"(?P<kept>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\?\+|\{\d*,?\d+\}\+)|(?:(?P<sign>[*+])|\{(?P<least>\d*),\})(?P<way>[?+]?)",
-    re.DOTALL,
-)
-"""A repetition without limit, such as "+", "*?" and "{2,}+", or what only looks like one."""
 
 
 def check_pattern(pattern: str, flags: str = "") -> str | None:
@@ -513,9 +497,7 @@ def check_pattern(pattern: str, flags: str = "") -> str | None:
             warnings.simplefilter("error")
             re.compile(pattern, _flags(re, flags))
     except re.error as error:
-        found = _NAMED_ELSEWHERE.search(pattern)
-        hint = f" (did you mean '(?P<{found[1]}>…)'?)" if found and "unknown extension ?<" in str(error) else ""
-        return f"{pattern!r} is no regular expression: {error}{hint}"
+        return f"{pattern!r} is no regular expression: {error}"
     except (Warning, OverflowError, RecursionError) as error:
         return f"{pattern!r} is no clear regular expression: {error}"
     try:
@@ -527,36 +509,19 @@ def check_pattern(pattern: str, flags: str = "") -> str | None:
 
 async def search(pattern: str, flags: str, text: str, timeout_seconds: float | None) -> str | None:
     """Return the first match in a text; None: there is none. Raises `TimeoutError` with a message."""
-    compiled = _compiled(pattern, flags)
-    try:
-        return _search(compiled, text, AT_ONCE)
-    except TimeoutError:
-        pass
+    with suppress(TimeoutError):
+        return search_now(pattern, text, flags, AT_ONCE)
     limit = SECONDS if timeout_seconds is None else min(SECONDS, timeout_seconds)
+    return await asyncio.to_thread(search_now, pattern, text, flags, limit)
+
+
+def search_now(pattern: str, text: str, flags: str = "", seconds: float = SECONDS_HELD_UP) -> str | None:
+    """Return the first match, for checks that search many texts; blocks. Raises `TimeoutError` with a message."""
     try:
-        return await asyncio.to_thread(_search, compiled, text, limit)
+        found = _compiled(pattern, flags).search(text, timeout=seconds, concurrent=True)
     except TimeoutError:
-        raise TimeoutError(too_slow(pattern, limit)) from None
-
-
-def search_now(pattern: str, text: str) -> bool:
-    """Whether a pattern is found, for checks that search many texts. Raises `TimeoutError` with a message."""
-    try:
-        return _search(_compiled(pattern, ""), text, SECONDS_HELD_UP) is not None
-    except TimeoutError:
-        raise TimeoutError(too_slow(pattern, SECONDS_HELD_UP)) from None
-
-
-def too_slow(pattern: str, seconds: float) -> str:
-    """Return the message for a search that was given up."""
-    return (
-        f"the pattern {pattern!r} was given up after {seconds:g} s: it tries too many ways to match. "
-        "Nested repetitions such as (a+)+ do that"
-    )
-
-
-def _search(compiled: Any, text: str, seconds: float) -> str | None:
-    found = compiled.search(text, timeout=seconds, concurrent=True)
+        message = f"the pattern {pattern!r} was given up after {seconds:g} s: it tries too many ways to match"
+        raise TimeoutError(f"{message}. Nested repetitions such as (a+)+ do that") from None
     return None if found is None else str(found[0])
 
 
@@ -568,37 +533,18 @@ def _compiled(pattern: str, flags: str) -> Any:
 
 
 def _same_language(pattern: str) -> str:
-    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately.
-
-    If the text of a group counts, limit all repetitions. Without a limit, the package does not come back to a place,
-    even if a group has another text then.
-    """
-    escaped = _BRACE.sub(lambda found: found[1] or r"\{", pattern)
-    return _ENDLESS.sub(_limited, escaped) if _REFERENCE.search(pattern) else escaped
+    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately."""
+    return _BRACE.sub(lambda found: found[1] or r"\{", pattern)
 
 
-def _limited(found: re.Match[str]) -> str:
-    if found["kept"]:
-        return found["kept"]
-    least = found["least"] or ("1" if found["sign"] == "+" else "0")
-    return f"{{{least},{_MOST}}}{found['way']}"
-
-
-def _flags(module: Any, letters: str) -> Any:
-    total = module.V0 if hasattr(module, "V0") else module.NOFLAG
-    for letter in letters:
-        total |= getattr(module, letter.upper())
-    return total
+def _flags(module: Any, letters: str) -> int:
+    return sum(int(getattr(module, letter.upper())) for letter in set(letters))
 
 
 # `regex`: the answer matches a pattern.
 
 LETTERS: Final = "aimsx"
 _FLAGS: Final = {"type": "string", "pattern": f"^[{LETTERS}]+$"}
-_LITERAL: Final = re.compile(r"/((?:[^/\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])+)/((?:([dgimsuvy])(?!.*\3))*)", re.DOTALL)
-"""A pattern as JavaScript writes it: `/yes|no/i`. No flag is there twice: `/dev/sdd` is a path."""
-_SURE_FLAGS: Final = re.compile("[gim]+")
-"""Flags that few paths end with, unlike `/dev/sd`, `/api/v`, `/usr/my`."""
 
 
 def _letters(value: str) -> str:
@@ -607,21 +553,9 @@ def _letters(value: str) -> str:
     return value
 
 
-def _checked_pattern(value: str, info: ValidationInfo) -> str:
-    fault = check_pattern(value)
-    if fault:
+def _checked_pattern(value: str) -> str:
+    if fault := check_pattern(value):
         raise ValueError(fault)
-    scope = scope_of(info)
-    literal = _LITERAL.fullmatch(value)
-    if scope is not None and literal is not None:
-        flags = "".join(letter for letter in literal[2] if letter in LETTERS)
-        place = scope.place.at("value")
-        # It may be a path, for which a strict run must not fail.
-        note = place.warn if _SURE_FLAGS.fullmatch(literal[2]) else place.suggest
-        note(
-            f"{value!r} looks for the slashes too",
-            f"write the pattern without them: {literal[1]}" + (f", and flags: {flags}" if flags else ""),
-        )
     return value
 
 
@@ -630,7 +564,8 @@ class Regex(Evaluator):
 
     The package `regex` searches, because it can be stopped. It differs from `re` in details: `\w` matches combining
     marks, and does not match `²` or `½`; `\s` does not match the control characters 1C to 1F; `\B` matches an empty
-    answer; with `flags: i`, `I` does not match `İ`, and `i` does not match the dotless i.
+    answer; a reference such as `\1` to a group that is repeated may find less; with `flags: i`, `I` does not match
+    `İ`, and `i` does not match the dotless i.
     """
 
     kind = "regex"

@@ -4,14 +4,21 @@ import gc
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import yaml
-from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
+from yaml.events import (
+    AliasEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
 
 from pytest_agentv.errors import NO_REGULAR_FILE, TOO_LARGE, SourceError
 from pytest_agentv.files.problems import Problem
@@ -276,6 +283,62 @@ else:
 _TOO_DEEP: Final = "the values are nested too deeply"
 _LIMIT: Final = "exceeded maximum nesting depth"
 """What newer releases of libyaml say of more than 1,000 levels. Older ones have no limit."""
+
+
+_DEEPEST: Final = 100
+"""In a beginning of a file: libyaml's time grows with the square of the depth."""
+
+
+def top_values(text: str, lists: Collection[str]) -> Iterator[tuple[str, int, Json]]:
+    """Yield the keys at top level of a beginning of YAML, with their lines and values; scalars as texts.
+
+    Of the lists under some keys, only the first entry is read. Ends where the text is no YAML, or is cut off: the last
+    value may lack its end.
+    """
+    following = _Parser(text).get_event
+    with suppress(yaml.YAMLError, RecursionError):
+        following()
+        if not isinstance(following(), yaml.DocumentStartEvent) or not isinstance(following(), MappingStartEvent):
+            return
+        while isinstance(key := following(), ScalarEvent):
+            line = key.start_mark.line + 1  # type: ignore[union-attr]
+            values: list[Json] = []
+            event: _Event = following()
+            is_list = key.value in lists and isinstance(event, SequenceStartEvent)
+            first = following() if is_list else event
+            try:
+                if not isinstance(first, SequenceEndEvent):
+                    _read_head(values, following, first, 1)
+            finally:
+                yield key.value, line, values if is_list else next(iter(values), None)
+            depth = int(is_list and not isinstance(first, SequenceEndEvent))
+            while depth:  # the other entries
+                rest = following()
+                depth += isinstance(rest, yaml.CollectionStartEvent) - isinstance(rest, yaml.CollectionEndEvent)
+
+
+def _read_head(into: list[Json], following: Callable[[], _Event], event: _Event, depth: int) -> None:
+    """Add the value of an event to a list. A mapping or a list is added before it is read, because it may be cut."""
+    if depth > _DEEPEST:
+        raise RecursionError
+    if isinstance(event, ScalarEvent):
+        into.append(event.value)
+    elif isinstance(event, SequenceStartEvent):
+        items: list[Json] = []
+        into.append(items)
+        while not isinstance(item := following(), SequenceEndEvent):
+            _read_head(items, following, item, depth + 1)
+    elif isinstance(event, MappingStartEvent):
+        mapping: dict[str, Json] = {}
+        into.append(mapping)
+        while not isinstance(key := following(), MappingEndEvent):
+            pair: list[Json] = []
+            _read_head(pair, following, key, depth + 1)
+            mapping[str(pair[0])] = None  # perhaps its value is cut
+            _read_head(pair, following, following(), depth + 1)
+            mapping[str(pair[0])] = pair[1]
+    else:  # an alias
+        into.append(None)
 
 
 class BuiltYaml(NamedTuple):

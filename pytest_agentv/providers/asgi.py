@@ -10,8 +10,9 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BeforeValidator, Field
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.files.problems import describe_value
+from pytest_agentv.model.kind import expected, filled
 from pytest_agentv.providers.api.base import HttpReply, HttpRequest
+from pytest_agentv.providers.api.client import TOO_LARGE
 from pytest_agentv.providers.base import TargetEnvironment
 from pytest_agentv.providers.http import TEMPLATE, Service, ServiceProvider
 from pytest_agentv.providers.kind import Sources
@@ -20,12 +21,11 @@ from pytest_agentv.providers.python_calls import call_async
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import run_in_thread
-from pytest_agentv.targets.fields import filled_text
 
 _LOGGER: Final = logging.getLogger(__name__)
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 10.0
-_TOO_LARGE: Final = f"its reply is too large: it has more than {READ_LIMIT // 2**20} MiB"
+_TOO_LARGE: Final = f"its reply is too large: {TOO_LARGE}"
 
 VERSIONS = {"version": "3.0", "spec_version": "2.3"}
 
@@ -38,22 +38,18 @@ App: TypeAlias = Callable[
 
 
 def _app(value: object) -> str:
-    text = filled_text(value)
+    text = filled(value)
     module, _, name = text.rpartition(":")
     if not module.strip() or not name.strip():
-        raise ValueError(f"expected package.module:app or path/to/file.py:app, got {describe_value(value)}")
+        raise expected("package.module:app or path/to/file.py:app")
     return text
 
 
 def _url_path(value: object) -> str:
-    text = filled_text(value)
+    text = filled(value)
     if not text.startswith("/"):
-        raise ValueError(f"expected a path that starts with /, got {describe_value(value)}")
+        raise expected("a path that starts with /")
     return text
-
-
-AppName: TypeAlias = Annotated[str, BeforeValidator(_app)]
-UrlPath: TypeAlias = Annotated[str, BeforeValidator(_url_path)]
 
 
 class Asgi(Service):
@@ -61,28 +57,30 @@ class Asgi(Service):
 
     kind = "asgi"
 
-    app: AppName = Field(description="package.module:app or path/to/file.py:app")
-    path: Annotated[UrlPath, TEMPLATE] = Field(
+    app: Annotated[str, BeforeValidator(_app)] = Field(description="package.module:app or path/to/file.py:app")
+    path: Annotated[str, BeforeValidator(_url_path), TEMPLATE] = Field(
         default="/", description="the path to ask, with its query; filled-in values are percent-encoded"
     )
 
     def open(self, environment: TargetEnvironment) -> ServiceProvider:
-        transport = AppTransport(self, environment)
-        return ServiceProvider(self, f"http://{HOST}{self.path}", environment, transport, reads_environ=True)
+        return AppProvider(self, environment)
 
     @property
     def sources(self) -> Sources:
         return Sources(callable=self.app)
 
 
-class AppTransport:
+class AppProvider(ServiceProvider):
     """Calls an application on the loop for user code. Its lifespan is from the first request to the end of the run."""
 
+    reads_environ = True
+
     def __init__(self, settings: Asgi, environment: TargetEnvironment) -> None:
+        super().__init__(settings, f"http://{HOST}{settings.path}", environment)
         path = environment.target.path
         self._app_name = settings.app
         self._folder = Path.cwd() if path is None else Path(path).parent
-        self._label = f"target {environment.name!r}: {settings.app}"
+        self._app_label = f"target {environment.name!r}: {settings.app}"
         self._start_label = f"{environment.where}: {settings.app}"
         """The beginning of messages about the target's definition."""
         self._lock = asyncio.Lock()
@@ -94,11 +92,10 @@ class AppTransport:
         await self._started()
 
     async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` for an exception of the application."""
         app, lifespan = await self._started()
-        reply = await call_async(lambda: call_app(app, request, lifespan.state), self._label, None)
+        reply = await call_async(lambda: call_app(app, request, lifespan.state), self._app_label, None)
         if isinstance(reply, str):
-            raise RequestError(RequestFailure(f"{self._label}: {reply}", "crash"))
+            raise RequestError(RequestFailure(f"{self._app_label}: {reply}", "crash"))
         return reply
 
     async def close(self) -> None:
@@ -107,14 +104,14 @@ class AppTransport:
         if lifespan is None:
             return
         try:
-            fault = await call_async(lambda: _fault_of(lifespan.stop), self._label, _STOP_SECONDS)
+            fault = await call_async(lifespan.stop, self._app_label, _STOP_SECONDS)
         except ProviderError as error:
             _LOGGER.warning("%s", error)
         else:
             if fault:
-                _LOGGER.warning("%s did not end well: %s", self._label, fault)
+                _LOGGER.warning("%s did not end well: %s", self._app_label, fault)
 
-    async def _started(self) -> tuple[Any, "Lifespan"]:
+    async def _started(self) -> tuple[App, "Lifespan"]:
         """Import and start the application once, in a thread, because importing may take seconds."""
         async with self._lock:
             if self._imported is None:
@@ -124,30 +121,14 @@ class AppTransport:
                 )
             if self._lifespan is None:
                 lifespan = Lifespan(self._imported.function)
-                if fault := await call_async(lambda: _fault_of(lifespan.start), self._label, _START_SECONDS):
+                if fault := await call_async(lifespan.start, self._app_label, _START_SECONDS):
                     raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
-                if lifespan.fault:  # it may treat every scope as a request, as servers allow
-                    _LOGGER.warning("%s raised in its lifespan: %s", self._label, lifespan.fault)
-                    lifespan = Lifespan(_no_lifespan)
+                if lifespan.error:  # it may treat every scope as a request, as servers allow
+                    _LOGGER.warning("%s raised in its lifespan: %s", self._app_label, lifespan.error)
+                    lifespan.error = None
                 self._lifespan = lifespan
         self._imported.check()
         return self._imported.function, self._lifespan
-
-
-async def _no_lifespan(*_: object) -> None:
-    """Replace the lifespan of an application without one."""
-
-
-async def _fault_of(step: Callable[[], Awaitable[None]]) -> str | None:
-    try:
-        await step()
-    except LifespanError as error:
-        return str(error)
-    return None
-
-
-class LifespanError(Exception):
-    """The application reports that it cannot start or end. The text is its own."""
 
 
 class Lifespan:
@@ -157,41 +138,32 @@ class Lifespan:
         self._app = app
         self.state: dict[str, Any] = {}
         """The state that the application keeps for its requests."""
+        self.error: str | None = None
+        """What the application raised in its lifespan after it had asked for the first event."""
         self._to_app: asyncio.Queue[AsgiMessage] = asyncio.Queue()
         self._from_app: asyncio.Queue[AsgiMessage | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._has_begun = False
-        self._error: Exception | None = None
 
-    @property
-    def fault(self) -> str | None:
-        """The exception of the application in its lifespan.
-
-        It counts only if the application received the startup event.
-        """
-        error = self._error
-        return f"{type(error).__name__}: {error}" if error is not None and self._has_begun else None
-
-    async def start(self) -> None:
-        """Start the application, unless it has no lifespan. Raises `LifespanError`."""
+    async def start(self) -> str | None:
+        """Start the application, unless it has no lifespan. Returns what it says of a failure."""
         self._task = asyncio.get_running_loop().create_task(self._run())
-        await self._tell("startup")
+        return await self._tell("startup")
 
-    async def stop(self) -> None:
-        """End the application. Raises `LifespanError`."""
-        if self._task is None:
-            return
-        if not self._task.done():
-            await self._tell("shutdown")
+    async def stop(self) -> str | None:
+        """End the application. Returns what it says of a failure."""
+        fault = None
+        if self._task is not None and not self._task.done():
+            fault = await self._tell("shutdown")
             await self._task
-        if self.fault:
-            raise LifespanError(self.fault)
+        return fault or self.error
 
-    async def _tell(self, word: str) -> None:
+    async def _tell(self, word: str) -> str | None:
         await self._to_app.put({"type": f"lifespan.{word}"})
         message = await self._from_app.get()
-        if message is not None and message["type"] == f"lifespan.{word}.failed":
-            raise LifespanError(str(message.get("message") or f"it reported that its {word} failed"))
+        if message is None or message["type"] != f"lifespan.{word}.failed":
+            return None
+        return str(message.get("message") or f"it reported that its {word} failed")
 
     async def _receive(self) -> AsgiMessage:
         self._has_begun = True
@@ -202,7 +174,7 @@ class Lifespan:
         try:
             await self._app(scope, self._receive, self._from_app.put)
         except Exception as error:  # noqa: BLE001 - an application without a lifespan may raise anything
-            self._error = error
+            self.error = f"{type(error).__name__}: {error}" if self._has_begun else None
         finally:
             self._from_app.put_nowait(None)
 

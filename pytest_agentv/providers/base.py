@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, get_args, runtime_checkable
@@ -257,30 +257,23 @@ def read_trace(path: Path, left_out: list[str] | None = None) -> tuple[TraceEven
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
         reason = getattr(error, "strerror", None) or error
         raise ProviderError(f"{locate(path, None)}: cannot read this trace file: {reason}", "config") from error
-    return parse_events(_raw_events(path, text), [] if left_out is None else left_out)
-
-
-def _raw_events(path: Path, text: str) -> Iterator[tuple[str, Json]]:
-    """Yield each event of a trace file with its place, for error messages."""
-    if text.lstrip().startswith("["):
-        events = _parse_json(path, text, first_line=1)
-        yield from ((f"{locate(path, None)}: [{index}]", event) for index, event in enumerate(events))
-        return
+    is_list = text.lstrip().startswith("[")
     # Not `splitlines`, which also splits at separators that JSON allows within strings.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield locate(path, number), _parse_json(path, line, first_line=number)
-
-
-def _parse_json(path: Path, text: str, first_line: int) -> Json:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        where = locate(path, first_line + getattr(error, "lineno", 1) - 1)
-        deep = isinstance(error, RecursionError)
-        reason = getattr(error, "msg", "nested too deeply" if deep else "a number has too many digits")
-        message = f"{where}: expected a JSON list of events, or one event per line: {reason}"
-        raise ProviderError(message, "config") from error
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    found: list[tuple[str, Json]] = []
+    for number, part in [(1, text)] if is_list else lines:
+        try:
+            value = json.loads(part)
+        except (ValueError, RecursionError) as error:
+            where = locate(path, number + getattr(error, "lineno", 1) - 1)
+            reason = getattr(error, "msg", "nested too deeply, or a number with too many digits")
+            message = f"{where}: expected a JSON list of events, or one event per line: {reason}"
+            raise ProviderError(message, "config") from error
+        if is_list:
+            found += ((f"{locate(path, None)}: [{index}]", event) for index, event in enumerate(value))
+        else:
+            found.append((locate(path, number), value))
+    return parse_events(found, [] if left_out is None else left_out)
 
 
 def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:

@@ -18,10 +18,10 @@ from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import JsonObject, NoJsonConstantError, format_number, strict_json
-from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.secrets import Secret, masked
-from pytest_agentv.providers.api.base import HttpRequest, is_success, open_client, shown_url
-from pytest_agentv.providers.api.client import read_error_text
+from pytest_agentv.model.kind import expected, spelled
+from pytest_agentv.model.secrets import masked
+from pytest_agentv.providers.api.base import HttpRequest, is_success, shown_url
+from pytest_agentv.providers.api.client import HttpClient, read_error_text
 from pytest_agentv.providers.base import (
     ProviderRequest,
     ProviderResponse,
@@ -51,14 +51,13 @@ from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.targets.fields import (
+    Flag,
     OptionalText,
-    RealFlag,
-    RealSeconds,
+    Seconds,
     ShieldedText,
     Url,
     path_in,
     reveal,
-    text_of,
 )
 
 # Reads the output of a command as an answer (agentv-formats 5.8).
@@ -251,7 +250,7 @@ class HttpHealthcheck(Settings):
 
     type: Literal["http"] = Field(default="http", description="`http`")
     url: Url = Field(description="the URL to GET")
-    timeout_seconds: RealSeconds | None = spelled(
+    timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
     )
 
@@ -266,7 +265,7 @@ class CommandHealthcheck(Settings):
     cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
         default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
     )
-    timeout_seconds: RealSeconds | None = spelled(
+    timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
     )
 
@@ -275,7 +274,7 @@ def _healthcheck(value: object) -> object:
     if isinstance(value, Settings):
         return value
     if not isinstance(value, dict):
-        raise ValueError(f"expected a mapping with the key type, got {describe_value(value)}")  # noqa: TRY004
+        raise expected("a mapping with the key type")
     if value.get("type") not in ("http", "command"):
         raise ValueError(f"type must be 'http' or 'command', got {describe_value(value.get('type'))}")
     return {key: item for key, item in value.items() if item is not None}
@@ -293,16 +292,12 @@ def _variable_name(value: str) -> str:
 
 
 VariableName: TypeAlias = Annotated[str, AfterValidator(_variable_name)]
-EnvironmentText: TypeAlias = Annotated[
-    ShieldedText, BeforeValidator(lambda value: value if isinstance(value, Secret) else text_of(value))
-]
 
 
 class Cli(Provider):
     """A command line, rendered and run once per case (agentv-formats 4.6)."""
 
     kind = "cli"
-    is_strict = True
     leaves_files = True
     answers_by_id = True
 
@@ -322,20 +317,20 @@ class Cli(Provider):
         validate_default=True,
         description="where it runs, relative to the eval file's folder (default: that folder)",
     )
-    timeout_seconds: RealSeconds | None = spelled(
+    timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),
         default=None,
         description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
     )
-    verbose: RealFlag = spelled(
+    verbose: Flag = spelled(
         *("verbose", "cli_verbose", "cliVerbose"), default=False, description="log the commands and their exit codes"
     )
-    keep_temp_files: RealFlag = spelled(
+    keep_temp_files: Flag = spelled(
         *("keep_temp_files", "keepTempFiles", "keep_output_files", "keepOutputFiles"),
         default=False,
         description="leave prompt and output files where they are, for debugging",
     )
-    env: dict[VariableName, EnvironmentText] = Field(
+    env: dict[VariableName, ShieldedText] = Field(
         default={}, description="variables of the command, in addition to those of the environment and of `.env`"
     )
     healthcheck: Healthcheck | None = Field(
@@ -501,7 +496,8 @@ async def run_healthcheck(
 async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> None:
     """GET a URL and expect 2xx. Uses the proxies of models."""
     asked = f"GET {shown_url(url)}"
-    client = await open_client(asked, "the health check", environment)
+    client = HttpClient(asked, "the health check", environment)
+    await client.ready()  # no part of the time that the health check may take
     try:
         async with asyncio.timeout(limit):
             reply = await client.exchange(HttpRequest("GET", url))

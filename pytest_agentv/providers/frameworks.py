@@ -24,9 +24,8 @@ from pytest_agentv.model.messages import (
     kind_of,
 )
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.providers.api import anthropic, openai
-from pytest_agentv.providers.api.base import Billing, ModelReply, ModelSettings, count, entries, is_count, terms_of
-from pytest_agentv.providers.api.gemini import GeminiApi
+from pytest_agentv.providers.api import anthropic, gemini, openai
+from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries, is_count, terms_of
 from pytest_agentv.providers.api.replies import price, read_cost
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import get, items, output_of, parsed, plain, read_call, text, text_content
@@ -149,11 +148,10 @@ def _answered(messages: list[Message], output: Json, call_id: str | None, tool: 
 
 def _single(reply: ModelReply, provider: str, context: Sequence[str] = ()) -> NativeAnswer:
     """Return the answer of one reply of a model's API."""
-    usage = reply.usage and reply.usage.replace(reasoning=reply.reasoning_tokens)
     message = Message("assistant", reply.text or ABSENT, reply.tools)
     return NativeAnswer(
         (message,) if reply.text or reply.tools else (),
-        spent=(Spent(usage, reply.model, provider, reply.billing),) if usage else (),
+        spent=(Spent(reply.usage, reply.model, provider, reply.billing),) if reply.usage else (),
         finish_reason=reply.finish_reason,
         retrieved_context=tuple(context) or None,
         refusal=reply.refusal,
@@ -355,7 +353,7 @@ def response_spent(reply: object, model: str | None) -> Spent | None:
 def read_claude(value: object) -> NativeAnswer | None:
     """Read a reply."""
     data = mapping(plain(value, as_sent=True))
-    reply = anthropic.AnthropicApi(ModelSettings(""), {}).read(data)
+    reply = anthropic.read_answer(data)
     return None if reply is None else _single(reply, "anthropic", _quoted(items(data.get("content"))))
 
 
@@ -373,7 +371,7 @@ _GEMINI: Final = ("candidates", "prompt_feedback", "promptFeedback", "usage_meta
 def read_gemini(value: object) -> NativeAnswer | None:
     """Read a reply, with the calls that the package made meanwhile, whose tokens are not reported."""
     data = mapping(plain(value, as_sent=True))
-    reply = GeminiApi(ModelSettings(""), {}).read(data)
+    reply = gemini.read_answer(data)
     if reply is None:
         return None
     candidate = next(iter(entries(data.get("candidates"))), {})
@@ -401,7 +399,7 @@ def _as_chat(content: JsonObject) -> Iterator[JsonObject]:
         told = {"tool_call_id": result.get("id"), "name": result.get("name"), "content": result.get("response")}
         yield {"role": "tool", **told}
     if content.get("role") == "model":
-        reply = GeminiApi(ModelSettings(""), {}).read({"candidates": [{"content": content}]})
+        reply = gemini.read_answer({"candidates": [{"content": content}]})
         yield {"role": "assistant", "content": reply and reply.text, "tool_calls": reply and reply.tools}
     elif content.get("role") == "user" and not results:
         yield {"role": "user"}

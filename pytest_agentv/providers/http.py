@@ -4,8 +4,10 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -15,30 +17,27 @@ from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value, did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, compact_json, mapping
-from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
+from pytest_agentv.model.kind import filled
+from pytest_agentv.model.messages import UNNAMED, Message, ToolCall
 from pytest_agentv.model.secrets import beginning, masked
 from pytest_agentv.providers.api.base import (
     HttpReply,
     HttpRequest,
-    count,
     encoded,
-    is_count,
+    has_usage,
     is_success,
-    open_client,
     parsed,
+    read_usage,
 )
-from pytest_agentv.providers.api.client import Repeater, describe_no_json, read_error_text, refused, shorten
+from pytest_agentv.providers.api.client import HttpClient, describe_no_json, read_error_text, refused, repeated, shorten
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
-from pytest_agentv.providers.kind import RetryKeys
+from pytest_agentv.providers.kind import RetryKeys, get, read_call
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks, conversation, prompt_text, require_no_media
 from pytest_agentv.runtime.retry import RequestError
-from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal
-
-# Turns the reply of a service into a response: JSON, texts, server-sent events, tokens, paths.
+from pytest_agentv.targets.fields import SHIELDED, Headers, Seconds, Url, reveal
 
 # Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.
 
@@ -49,6 +48,8 @@ _STEP: Final = re.compile(
 )
 _SHOWN: Final = 100
 """Characters of a value in a message."""
+_LONGEST: Final = 200
+"""The most characters of a value in a warning."""
 
 
 class MissingPathError(Exception):
@@ -66,19 +67,34 @@ class JsonPath(NamedTuple):
     is_optional: bool
 
     def find(self, data: Json) -> list[Json]:
-        """Return the value at the path, in a list of its own; the list is empty for a missing optional place.
+        """Return the values at the path: one, or with `[*]` any number. A missing optional place has none.
 
-        With `[*]`, the value is a list, and an entry without an optional place is left out. Raises `MissingPathError`.
+        Raises `MissingPathError`.
         """
-        try:
-            return _find(data, self.steps, "$", self.is_optional)
-        except MissingPathError as error:
-            raise MissingPathError(f"there is no {self.text}: {error}") from None
+        found = [("$", data)]
+        for step in self.steps:
+            before, found = found, []
+            for where, value in before:
+                if step is None and isinstance(value, list):
+                    found += [(f"{where}[{at}]", item) for at, item in enumerate(value)]
+                elif isinstance(step, str) and isinstance(value, dict) and step in value:
+                    found.append((f"{where}.{step}", value[step]))
+                elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
+                    found.append((f"{where}[{step}]", value[step]))
+                elif not self.is_optional:
+                    raise MissingPathError(f"there is no {self.text}: {where} {_without(step, value)}")
+        return [value for _, value in found]
 
-    @property
-    def depth(self) -> int:
-        """How deep the values lie in lists: 1 for each `[*]`."""
-        return self.steps.count(None)
+
+def _without(step: str | int | None, value: Json) -> str:
+    """Describe a value that has nothing at a step."""
+    if isinstance(value, list):
+        return f"is a list of {len(value)}"
+    if not isinstance(value, dict):
+        return f"is {beginning(compact_json(value), _SHOWN)}"
+    hint = did_you_mean(step, value) if isinstance(step, str) else None
+    keys = beginning(", ".join(map(repr, value)), _SHOWN)
+    return f"has {f'the keys {keys}' if value else 'no keys'}{f' ({hint})' if hint else ''}"
 
 
 def parse_path(text: str) -> JsonPath:
@@ -97,27 +113,6 @@ def parse_path(text: str) -> JsonPath:
         steps.append(found["name"] or found["single"] or found["double"] or (None if index is None else int(index)))
         at = found.end()
     return JsonPath(path, tuple(steps), text.strip() != path)
-
-
-def _find(data: Json, steps: Sequence[str | int | None], where: str, is_optional: bool) -> list[Json]:
-    if not steps:
-        return [data]
-    step, *rest = steps
-    if step is None and isinstance(data, list):
-        entries = enumerate(data)
-        return [[found for at, item in entries for found in _find(item, rest, f"{where}[{at}]", is_optional)]]
-    if isinstance(step, str) and isinstance(data, dict) and step in data:
-        return _find(data[step], rest, f"{where}.{step}", is_optional)
-    if isinstance(step, int) and isinstance(data, list) and -len(data) <= step < len(data):
-        return _find(data[step], rest, f"{where}[{step}]", is_optional)
-    if is_optional:
-        return []
-    if isinstance(data, dict):
-        hint = did_you_mean(step, data) if isinstance(step, str) else None
-        keys = beginning(", ".join(map(repr, data)), _SHOWN)
-        raise MissingPathError(f"{where} has {f'the keys {keys}' if data else 'no keys'}{f' ({hint})' if hint else ''}")
-    what = f"a list of {len(data)}" if isinstance(data, list) else beginning(compact_json(data), _SHOWN)
-    raise MissingPathError(f"{where} is {what}")
 
 
 # The parts of a reply, at paths or in the words of any API.
@@ -157,70 +152,64 @@ async def read_reply(
 
 async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
     calls = tuple(map(_call, _entries(parts, paths.tool_calls)))
-    if paths.answer is None:
-        whole = await _read_known(parts, label, is_stream=is_stream)
+    if paths.answer is None:  # in one of the shapes that functions may return
+        try:
+            whole = await read_value(Chunks(tuple(parts)) if is_stream else parts[0], label)
+        except ProviderError as error:
+            key = next((name for name, item in mapping(parts[0]).items() if isinstance(item, str)), "…")
+            raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
     else:
-        content = _content(_found(parts, paths.answer), paths.answer.depth)
+        content = _content(_found(parts, paths.answer), paths.answer)
         if content is None:
             raise ProviderError(f"{label} gave no answer: there is nothing at {paths.answer.text}", "no_answer")
         whole = ProviderResponse(output_messages=(Message("assistant", content),), is_text_only=True)
     if paths.tool_calls is not None:
         calling = (Message("assistant", tool_calls=calls),) if calls else ()
         whole = whole.replace(output_messages=(*calling, *(whole.output_messages or ())), is_text_only=False)
-    changes: dict[str, Any] = {}
     if paths.tokens is not None:  # in a stream, the last reported ones count
         usage: Json
         if isinstance(paths.tokens, JsonPath):
             usage = next((value for value in reversed(_found(parts, paths.tokens)) if value is not None), None)
         else:
             usage = {name: (_found(parts, path) or [None])[-1] for name, path in paths.tokens.items()}
-        changes["token_usage"] = read_usage(mapping(usage))
-        changes["warnings"] = (*whole.warnings, *filter(None, [fault_of(usage)]))
+        is_reported = any(value is not None for value in (usage.values() if isinstance(usage, dict) else [usage]))
+        if is_reported and not has_usage(mapping(usage)):
+            shown = masked(compact_json(usage))[:_LONGEST]
+            fault = f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
+            whole = whole.replace(warnings=(*whole.warnings, fault))
+        whole = whole.replace(token_usage=read_usage(mapping(usage)))
     if paths.context is not None:
-        changes["retrieved_context"] = tuple(map(_text, _entries(parts, paths.context)))
-    return whole.replace(**changes)
-
-
-async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> ProviderResponse:
-    """Read a reply in one of the shapes that functions may return."""
-    value = Chunks(tuple(parts)) if is_stream else parts[0]
-    try:
-        return await read_value(value, label)
-    except ProviderError as error:
-        key = next((name for name, item in mapping(parts[0]).items() if isinstance(item, str)), "…")
-        raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
+        whole = whole.replace(retrieved_context=tuple(map(_text, _entries(parts, paths.context))))
+    return whole
 
 
 def _call(value: Json) -> ToolCall:
-    given = mapping(value)
-    function = {**mapping(given.get("function")), **given}
-    name = _first(function, ("tool", "name", "tool_name", "toolName"))
-    if not isinstance(name, str) or not name:
+    call = read_call(value)
+    if call.tool == UNNAMED:
         raise ValueError("a tool call without a name: expected `tool` or `name`")
-    arguments = _first(function, ("input", "arguments", "args", "parameters"))
-    result = _first(function, ("output", "result"))
-    call_id = _first(function, ("id", "tool_call_id", "call_id"))
-    return ToolCall(name, parsed(arguments), result, id=call_id if isinstance(call_id, str) else None)
+    output = get(value, "output", "result")
+    return call.replace(input=parsed(call.input), output=ABSENT if output is None else output)
 
 
-def _entries(parts: Sequence[Json], path: JsonPath | None) -> Iterator[Json]:
-    if path is not None:
-        yield from (entry for entry in _flat(_found(parts, path), max(path.depth, 1)) if entry is not None)
+def _entries(parts: Sequence[Json], path: JsonPath | None) -> list[Json]:
+    return [] if path is None else _flat(_found(parts, path))
 
 
-def _content(found: Sequence[Json], depth: int) -> Json:
+def _content(found: list[Json], path: JsonPath) -> Json:
     """Return the answer. Texts are joined, with the numbers among them; of other values, the last one counts."""
-    pieces = [piece for piece in _flat(found, max(depth, 1)) if piece is not None]
+    has_all = None in path.steps
+    pieces = [piece for piece in found if piece is not None] if has_all else _flat(found)
     if any(isinstance(piece, str) for piece in pieces) and all(
         isinstance(piece, str | int | float) for piece in pieces
     ):
         return "".join(map(as_text, pieces))
-    known = [value for value in found if value is not None]
-    return known[-1] if known and (pieces or not depth) else None
+    if has_all:
+        return found if pieces else None
+    return next((value for value in reversed(found) if value is not None), None)
 
 
 def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
-    """Return the value at a path in each part that has it. In a stream, not every event must have it.
+    """Return the values at a path in each part that has it. In a stream, not every event must have it.
 
     Raises `MissingPathError` if no part has it.
     """
@@ -235,21 +224,14 @@ def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
     return found
 
 
-def _flat(values: Sequence[Json], depth: int) -> Iterator[Json]:
-    """Yield the values, and in place of lists their entries, so many lists deep."""
-    for value in values:
-        if depth and isinstance(value, list):
-            yield from _flat(value, depth - 1)
-        else:
-            yield value
-
-
-def _first(value: JsonObject, names: Sequence[str]) -> Any:
-    return next((value[name] for name in names if name in value), ABSENT)
+def _flat(values: Sequence[Json]) -> list[Json]:
+    """Return the values that are not null, and in place of lists their entries."""
+    entries = (entry for value in values for entry in (value if isinstance(value, list) else [value]))
+    return [entry for entry in entries if entry is not None]
 
 
 def _text(value: Json) -> str:
-    found = _first(value, ("text", "content", "page_content")) if isinstance(value, dict) else value
+    found = get(value, "text", "content", "page_content") if isinstance(value, dict) else value
     return found if isinstance(found, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -260,13 +242,7 @@ _HTML: Final = re.compile(r"(?is)\s*<(!doctype html|html|head|body)[\s>](.*<titl
 
 
 def read_content(reply: HttpReply, label: str, *, needs_json: bool, takes_html: bool) -> Json:
-    """Return the JSON of a body, else its text.
-
-    Args:
-        reply: A successful reply.
-        label: The service in messages.
-        needs_json: Whether only JSON is allowed.
-        takes_html: Whether the request asked for HTML. If not, a page is an error or a login.
+    """Return the JSON of a body, else its text. If the request did not ask for HTML, a page is an error or a login.
 
     Raises `ProviderError` for an empty body, and `ValueError` for another one that is no answer. Its text follows
     "replied with".
@@ -289,11 +265,6 @@ def read_content(reply: HttpReply, label: str, *, needs_json: bool, takes_html: 
         if is_json or text.startswith("{"):  # a connection that breaks off may look like a proper end
             raise ValueError(describe_no_json(error)) from None
         return reply.text
-
-
-def asks_for_html(headers: Mapping[str, str]) -> bool:
-    """Whether the headers of a request accept HTML; `headers` are in lower case."""
-    return "html" in headers.get("accept", "").lower()
 
 
 # Server-sent events, the parts of a streamed reply.
@@ -325,29 +296,23 @@ def read_events(text: str, label: str, *, needs_json: bool = False) -> list[Json
     step, such as the result of a tool, after which more events come. Raises `ValueError` for cut JSON in the last
     event, and in any one with `needs_json` or if the first event is a JSON object.
     """
-    found, left, cut = list[Json](), "", ""
-    for event, data in _split_events(text):
-        if data == "[DONE]":
-            break
+    events = list(takewhile(lambda event: event[1] != "[DONE]", _split_events(text)))
+    found = list[Json]()
+    for number, (event, data) in enumerate(events, start=1):
+        is_last = number == len(events)
         value: Json = data
-        cut = ""
-        if data.startswith(("{", "[", '"')):
-            try:
-                value = json.loads(data)
-            except (ValueError, RecursionError):
-                cut = data if data[0] != '"' else ""
-                if cut and (needs_json or any(isinstance(each, dict) for each in found[:1])):
-                    break
+        try:
+            value = json.loads(data) if data.startswith(("{", "[", '"')) else data
+        except (ValueError, RecursionError):
+            is_json = needs_json or any(isinstance(each, dict) for each in found[:1])
+            if data[0] != '"' and (is_last or is_json):
+                raise ValueError(f"an event that is no whole JSON: {shorten(data)}") from None
         fields = mapping(value)
-        left = data if event == "error" or _has_error(value) else ""
         name = fields.get("type") or fields.get("event") or event or "message"
-        if left and (event == "error" or _FAILURE.search(str(name))):
-            break
+        is_failure = _has_error(value) and (is_last or _FAILURE.search(str(name)))
+        if event == "error" or is_failure:
+            raise ProviderError(f"{label} sent an error in its stream: {shorten(data)}", "crash")
         found.append(value)
-    if left:
-        raise ProviderError(f"{label} sent an error in its stream: {shorten(left)}", "crash")
-    if cut:
-        raise ValueError(f"an event that is no whole JSON: {shorten(cut)}")
     return found
 
 
@@ -370,59 +335,7 @@ def _split_events(text: str) -> Iterator[tuple[str, str]]:
             event = value.strip()
 
 
-# The tokens of a reply.
-
-_INPUT: Final = ("input", "input_tokens", "inputTokens", "promptTokens", "prompt_tokens")
-_OUTPUT: Final = ("output", "output_tokens", "outputTokens", "completionTokens", "completion_tokens")
-_CACHED: Final = ("cached", "cache_read_input_tokens")
-_REASONING: Final = ("reasoning", "reasoning_tokens")
-_OF_ANTHROPIC: Final = frozenset({"cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"})
-_LONGEST: Final = 200
-"""The most characters of a value in a warning."""
-
-
-def read_usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; None if those of question or answer are missing: unknown ones are not 0.
-
-    The same mapping counts alike wherever it is found, so the readers of the APIs count it.
-    """
-    if not _is_known(usage):
-        return None
-    details = mapping(usage.get("output_tokens_details"))
-    if "prompt_tokens" in usage:
-        from pytest_agentv.providers.api import openai  # noqa: PLC0415 - only for its replies
-
-        return openai.read_usage(usage)
-    if "input_tokens_details" in usage or "reasoning_tokens" in details:
-        from pytest_agentv.providers import frameworks as results  # noqa: PLC0415 - only for its replies
-
-        return results.read_usage(usage)
-    if "input_tokens" in usage and (_OF_ANTHROPIC & usage.keys() or "thinking_tokens" in details):
-        from pytest_agentv.providers.api import anthropic  # noqa: PLC0415 - only for its replies
-
-        return anthropic.read_usage(usage)
-    total_in, total_out, cached, reasoning = (
-        count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT, _CACHED, _REASONING)
-    )
-    return TokenUsage(total_in, total_out, cached or None, reasoning or None) if total_in or total_out else None
-
-
-def fault_of(usage: Json) -> str | None:
-    """Return the warning about tokens that cannot be read; None if they can, or if there are none."""
-    is_reported = any(value is not None for value in usage.values()) if isinstance(usage, dict) else usage is not None
-    if not is_reported or _is_known(mapping(usage)):
-        return None
-    shown = masked(compact_json(usage))[:_LONGEST]
-    return f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
-
-
-def _is_known(usage: JsonObject) -> bool:
-    return all(is_count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT))
-
-
-def _first_of(usage: JsonObject, names: Sequence[str]) -> Json:
-    return next((usage[name] for name in names if name in usage), None)
-
+# The keys of services.
 
 NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
 """The names for templates."""
@@ -443,8 +356,27 @@ _HINTS: Final = {
 
 
 def _template(value: Any) -> Any:
-    check_templates(value)
+    """Raise `ValueError` for a template of plain data that can never be filled."""
+    for text in _texts(value):
+        own = _REFERENCE.sub("", text)
+        if found := KNOWN_PLACEHOLDER.search(own):
+            name = found[1].lower() if found[1].lower() in NAMES else "prompt"
+            raise ValueError(f"{found[0]} belongs into commands, and would be sent as it is; write {{{{ {name} }}}}")
+        try:
+            fill_data(own, _SAMPLE)
+        except TemplateFault as fault:
+            if str(fault).startswith(("unknown variable", "is no valid template")):
+                raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None
     return value
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield all texts of plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
 
 
 TEMPLATE: Final = AfterValidator(_template)
@@ -452,7 +384,7 @@ TEMPLATE: Final = AfterValidator(_template)
 
 
 def _path(value: object) -> str:
-    text = filled_text(value)
+    text = filled(value)
     parse_path(text)
     return text
 
@@ -463,8 +395,9 @@ PathText: TypeAlias = Annotated[str, BeforeValidator(_path)]
 def _token_paths(value: object) -> object:
     if not isinstance(value, dict):
         return _path(value)
-    if unknown := [key for key in value if key not in _TOKENS]:
-        raise ValueError(f"expected paths for {', '.join(_TOKENS)}, got {describe_value(unknown[0])}")
+    wrong = [*(key for key in value if key not in _TOKENS), *(each for each in value.values() if type(each) is not str)]
+    if wrong:
+        raise ValueError(f"expected paths for {', '.join(_TOKENS)}, got {describe_value(wrong[0])}")
     return {key: _path(item) for key, item in value.items()}
 
 
@@ -479,8 +412,6 @@ TokenPaths: TypeAlias = Annotated[
 class Service(RetryKeys):
     """A service that answers requests over HTTP."""
 
-    is_strict = True
-
     method: Literal["GET", "POST", "PUT", "PATCH"] = Field(default="POST", description="the method of the request")
     headers: Annotated[Headers, TEMPLATE] = Field(default={}, description="sent with each request")
     body: Annotated[Any, TEMPLATE, SHIELDED] = Field(
@@ -493,15 +424,12 @@ class Service(RetryKeys):
     tokens: TokenPaths | None = Field(
         default=None, description="where the tokens are: a path, or paths for `input`, `output`, `cached`, `reasoning`"
     )
-    tool_calls: PathText | None = spelled(
-        *("tool_calls", "toolCalls"), default=None, description="where the list of tool calls is"
-    )
+    tool_calls: PathText | None = Field(default=None, description="where the list of tool calls is")
     context: PathText | None = Field(default=None, description="where the list of retrieved texts is")
     stream: Literal["sse"] | None = Field(
         default=None, description="`sse`: the reply is a stream of events; the paths apply to each"
     )
-    timeout_seconds: RealSeconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"),
+    timeout_seconds: Seconds | None = Field(
         default=None,
         description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
     )
@@ -516,19 +444,15 @@ class Service(RetryKeys):
     @property
     def paths(self) -> Paths:
         """The paths of the parts of an answer."""
-        tokens = self.tokens
-        return Paths(
-            _parsed(self.answer),
-            {name: parse_path(path) for name, path in tokens.items()}
-            if isinstance(tokens, Mapping)
-            else _parsed(tokens),
-            _parsed(self.tool_calls),
-            _parsed(self.context),
+        tokens: Any = self.tokens
+        if isinstance(tokens, Mapping):
+            tokens = {name: parse_path(path) for name, path in tokens.items()}
+        elif tokens is not None:
+            tokens = parse_path(tokens)
+        answer, calls, context = (
+            None if text is None else parse_path(text) for text in (self.answer, self.tool_calls, self.context)
         )
-
-
-def _parsed(text: str | None) -> JsonPath | None:
-    return None if text is None else parse_path(text)
+        return Paths(answer, tokens, calls, context)
 
 
 class Http(Service):
@@ -541,112 +465,66 @@ class Http(Service):
         default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
     )
 
-    def open(self, environment: TargetEnvironment) -> "ServiceProvider":
-        return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
+    def open(self, environment: TargetEnvironment) -> "HttpProvider":
+        return HttpProvider(self, environment)
 
     @property
     def is_probed(self) -> bool:
         return self.healthcheck is not None
 
 
-class NetworkTransport:
-    """Sends requests over the network."""
-
-    def __init__(self, settings: Http, environment: TargetEnvironment) -> None:
-        self._settings = settings
-        self._environment = environment
-        self._client: Any = None
-        self._lock = asyncio.Lock()
-
-    async def check(self) -> None:
-        """Run the target's health check. Raises `ProviderError`."""
-        if self._settings.healthcheck is not None:
-            await run_healthcheck(
-                self._settings.healthcheck,
-                target_name=self._environment.name,
-                environment=self._environment.variables,
-                timeout_seconds=self._settings.timeout_seconds,
-                kind="HTTP",
-            )
-
-    async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
-        async with self._lock:
-            if self._client is None:
-                name, where = self._environment.name, self._environment.where
-                self._client = await open_client(f"the service of target {name!r}", where, self._environment.variables)
-        reply: HttpReply = await self._client.exchange(request)
-        return reply
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
+# Asking.
 
 
-class Transport(Protocol):
-    """Carries requests to a service."""
-
-    async def check(self) -> None:
-        """Check that the service is available. Raises `ProviderError`."""
-
-    async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
-        ...
-
-    async def close(self) -> None:
-        """Release resources."""
-
-
-class ServiceProvider:
+class ServiceProvider(ABC):
     """A service. Its requests are repeated by the target's retry policy."""
 
     mode: PromptMode = "lm"
     keeps_limits = True
 
-    def __init__(
-        self,
-        settings: Service,
-        address: str,
-        environment: TargetEnvironment,
-        transport: Transport,
-        *,
-        reads_environ: bool = False,
-    ) -> None:
+    def __init__(self, settings: Service, address: str, environment: TargetEnvironment) -> None:
         self._settings = settings
         self._address = address
         self._where = environment.where
         self._label = f"{settings.kind} service of target {environment.name!r}"
-        self._transport = transport
         self._paths = settings.paths
+        self._policy = settings.retry
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
-        self._shows_files = shows_files(settings.content)
-        self._repeater = Repeater(settings.retry, self._label)
-        self.reads_environ = reads_environ
+        self._shows_files = any(map(_SHOWING.search, _texts(self._content)))
 
+    @abstractmethod
     async def check(self) -> None:
-        await self._transport.check()
+        """Check that the service is available. Raises `ProviderError`."""
+
+    @abstractmethod
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
+        raise NotImplementedError
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release resources."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask, with repetitions by the retry policy. The time limit covers all requests."""
         built = await asyncio.to_thread(self._build, request) if request.prompt.media else self._build(request)
 
-        async def send_timed() -> tuple[HttpReply, int]:
+        async def ask() -> tuple[HttpReply, int]:
             started = time.perf_counter()
-            reply = await self._send(built)
+            reply = await self.send(built)
+            if not is_success(reply.status):
+                asked = (self._label, self._where)
+                failure = refused(reply.status, reply.headers, reply.text, *asked, url=built.url, hints=_HINTS)
+                raise RequestError(failure)
             return reply, round((time.perf_counter() - started) * 1000)
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
-        (reply, duration), log = await self._repeater.ask(send_timed, limit)
-        is_stream = self._settings.stream is not None
-        html = asks_for_html(built.headers)
-        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=html)
+        (reply, duration), log = await repeated(ask, self._policy, self._label, limit)
+        is_stream, takes_html = self._settings.stream is not None, "html" in built.headers.get("accept", "").lower()
+        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=takes_html)
         raw = {**response.raw, "status": reply.status, **log.to_raw()}
         return response.replace(raw=raw, duration_ms=duration if response.duration_ms is None else response.duration_ms)
-
-    async def close(self) -> None:
-        await self._transport.close()
 
     def _build(self, request: ProviderRequest) -> HttpRequest:
         """Build a request. Reads pictures and PDFs."""
@@ -669,14 +547,34 @@ class ServiceProvider:
             body = text.encode("utf-8", "surrogatepass")
         return HttpRequest(self._settings.method, url, {**known, **headers}, body)
 
-    async def _send(self, request: HttpRequest) -> HttpReply:
-        reply = await self._transport.send(request)
-        if not is_success(reply.status):
-            failure = refused(
-                reply.status, reply.headers, reply.text, self._label, self._where, url=request.url, hints=_HINTS
+
+class HttpProvider(ServiceProvider):
+    """A service, asked over the network."""
+
+    def __init__(self, settings: Http, environment: TargetEnvironment) -> None:
+        super().__init__(settings, settings.url, environment)
+        self._healthcheck = settings.healthcheck
+        self._environment = environment
+        what = f"the service of target {environment.name!r}"
+        self._client = HttpClient(what, environment.where, environment.variables)
+
+    async def check(self) -> None:
+        """Import the HTTP client, and run the target's health check. Raises `ProviderError`."""
+        await self._client.ready()  # no part of the first answer
+        if self._healthcheck is not None:
+            await run_healthcheck(
+                self._healthcheck,
+                target_name=self._environment.name,
+                environment=self._environment.variables,
+                timeout_seconds=self._settings.timeout_seconds,
+                kind="HTTP",
             )
-            raise RequestError(failure)
-        return reply
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        return await self._client.exchange(request)
+
+    async def close(self) -> None:
+        await self._client.close()
 
 
 def values_of(request: ProviderRequest) -> dict[str, Json]:
@@ -714,37 +612,3 @@ def fill_url(text: str, values: JsonObject) -> str:
         return text
     encoded = {name: quote(as_text(value), safe="") if name in text else "" for name, value in values.items()}
     return as_text(render(text, encoded))
-
-
-def shows_files(value: Json) -> bool:
-    """Whether a template of plain data uses the messages or the files, which may be pictures and PDFs."""
-    found: list[str] = []
-    _each_text(value, lambda text: found.extend(_SHOWING.findall(text)))
-    return bool(found)
-
-
-def check_templates(value: Json) -> None:
-    """Raise `ValueError` for a template of plain data that can never be filled."""
-    _each_text(value, _check)
-
-
-def _each_text(value: Json, check: Callable[[str], None]) -> None:
-    if isinstance(value, str):
-        check(value)
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            _each_text(item, check)
-
-
-def _check(text: str) -> None:
-    text = _REFERENCE.sub("", text)
-    if found := KNOWN_PLACEHOLDER.search(text):
-        name = found[1].lower() if found[1].lower() in NAMES else "prompt"
-        raise ValueError(f"{found[0]} belongs into commands, and would be sent as it is; write {{{{ {name} }}}}")
-    if not has_template(text):
-        return
-    try:
-        render(text, _SAMPLE)
-    except TemplateFault as fault:
-        if str(fault).startswith(("unknown variable", "is no valid template")):
-            raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None

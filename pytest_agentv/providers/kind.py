@@ -4,16 +4,16 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from itertools import chain, islice
 from types import SimpleNamespace
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
 from pydantic import (
     AliasChoices,
     AliasGenerator,
     BaseModel,
     ConfigDict,
+    Field,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -22,10 +22,12 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
 
+from pytest_agentv.files.kind_reader import WORDING
+from pytest_agentv.files.places import show_key
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json, json_fault
 from pytest_agentv.model.cases import RetryPolicy
-from pytest_agentv.model.kind import Kind, Part, spelled
+from pytest_agentv.model.kind import Items, Kind, Part
 from pytest_agentv.model.messages import (
     CALL,
     UNNAMED,
@@ -33,15 +35,14 @@ from pytest_agentv.model.messages import (
     Message,
     TokenUsage,
     ToolCall,
-    TraceEvent,
-    TraceEventType,
     is_answer,
     kind_of,
 )
 from pytest_agentv.model.secrets import masked
+from pytest_agentv.providers.api.base import known
 from pytest_agentv.providers.api.base import parsed as parsed_text
 from pytest_agentv.providers.base import ProviderFactory, ProviderResponse, TargetEnvironment, parse_events
-from pytest_agentv.targets.fields import Count, Factor, Items, Milliseconds, StatusCode
+from pytest_agentv.targets.fields import Count, Factor, Milliseconds, StatusCode
 
 # The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it without.
 
@@ -91,8 +92,6 @@ class Provider(Settings, Kind):
     """The required fields, each with the variable that replaces it if it is left out."""
     stand_ins: ClassVar[Mapping[str, str]] = {}
     """The same for fields that have a default."""
-    is_strict: ClassVar[bool] = False
-    """Unknown keys are errors, and numbers and flags stand without quotes."""
     takes_system_prompt: ClassVar[bool] = False
     """`request.system_prompt` is honoured; otherwise a judge's instructions come before its question."""
     judges_itself: ClassVar[bool] = False
@@ -163,27 +162,25 @@ def class_of_factory(word: str, factory: ProviderFactory) -> type[FactoryProvide
     return type(f"Factory_{word}", (FactoryProvider,), {"kind": word, "factory": staticmethod(factory)})
 
 
-class RetryKeys(Provider):
-    """A target with a retry policy (agentv-formats 4.7)."""
+def _either_case(name: str) -> str | AliasChoices:
+    """Return the spellings of a key: in snake_case and in camelCase."""
+    return AliasChoices(name, to_camel(name)) if "_" in name else name
 
-    max_retries: Count | None = spelled(
-        *("max_retries", "maxRetries"), default=None, description="how often a failed request is retried (default: 3)"
+
+class RetryKeys(Provider):
+    """A target with a retry policy (agentv-formats 4.7). Its keys may be in camelCase as well."""
+
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_either_case))
+
+    max_retries: Count | None = Field(default=None, description="how often a failed request is retried (default: 3)")
+    retry_initial_delay_ms: Milliseconds | None = Field(
+        default=None, description="the wait before the first retry (default: 1000)"
     )
-    retry_initial_delay_ms: Milliseconds | None = spelled(
-        *("retry_initial_delay_ms", "retryInitialDelayMs"),
-        default=None,
-        description="the wait before the first retry (default: 1000)",
+    retry_max_delay_ms: Milliseconds | None = Field(default=None, description="the longest wait (default: 60000)")
+    retry_backoff_factor: Factor | None = Field(
+        default=None, description="the factor from each wait to the next (default: 2)"
     )
-    retry_max_delay_ms: Milliseconds | None = spelled(
-        *("retry_max_delay_ms", "retryMaxDelayMs"), default=None, description="the longest wait (default: 60000)"
-    )
-    retry_backoff_factor: Factor | None = spelled(
-        *("retry_backoff_factor", "retryBackoffFactor"),
-        default=None,
-        description="the factor from each wait to the next (default: 2)",
-    )
-    retry_status_codes: Items[StatusCode] | None = spelled(
-        *("retry_status_codes", "retryStatusCodes"),
+    retry_status_codes: Items[StatusCode] | None = Field(
         default=None,
         description="the HTTP status codes to retry, besides network errors (default: 408, 409, 429, "
         "500, 502, 503, 504, 520, 522, 524, 529)",
@@ -192,14 +189,8 @@ class RetryKeys(Provider):
     @property
     def retry(self) -> RetryPolicy:
         """The policy for repeating failed requests."""
-        written = {
-            "max_retries": self.max_retries,
-            "initial_delay_ms": self.retry_initial_delay_ms,
-            "max_delay_ms": self.retry_max_delay_ms,
-            "backoff_factor": self.retry_backoff_factor,
-            "status_codes": self.retry_status_codes,
-        }
-        return RetryPolicy().replace(**{name: value for name, value in written.items() if value is not None})
+        written = {name.removeprefix("retry_"): getattr(self, name) for name in RetryKeys.model_fields}
+        return RetryPolicy().replace(**known(written))
 
 
 # The JSON shape in which commands and Python functions report their answer, and what may be wrong with it.
@@ -223,12 +214,12 @@ class WireError(ValueError):
 
 
 class _Wire(BaseModel):
-    """Keys may be in snake_case or camelCase. Unknown keys cause a warning, and null means "not reported"."""
+    """Keys may be in snake_case or camelCase, and null means "not reported"."""
 
     model_config = ConfigDict(
         strict=True,
         extra="ignore",
-        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, to_camel(name))),
+        alias_generator=AliasGenerator(validation_alias=_either_case),
     )
 
 
@@ -248,7 +239,13 @@ _Number: TypeAlias = int | float
 _Metric: TypeAlias = Annotated[_Number | None, WrapValidator(_or_nothing)]
 
 
-class _ToolCall(_Wire):
+class _Named(_Wire):
+    """Keys that are not read cause a warning. Messages may have keys of their API."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _ToolCall(_Named):
     tool: str
     input: Any = ABSENT
     output: Any = ABSENT
@@ -266,14 +263,14 @@ class _Message(_Wire):
     metadata: dict[str, Any] | None = None
 
 
-class _TokenUsage(_Wire):
+class _TokenUsage(_Named):
     input: _Number
     output: _Number
     cached: _Metric = None
     reasoning: _Metric = None
 
 
-class _Response(_Wire):
+class _Response(_Named):
     text: Any = ABSENT
     output_messages: list[_Message] | None = None
     trace: list[Any] | None = None
@@ -292,7 +289,8 @@ def parse_response(data: Json) -> ProviderResponse:
     `WireError` if another value has a wrong type, or if the data is nested too deeply, and `ProviderError` for an
     invalid event that may be a call.
     """
-    _refuse_depth(data)
+    if fault := json_fault(data, _DEEPEST, with_texts=True):
+        raise WireError(f"its values {fault}")
     said = data.get("output") if isinstance(data, dict) else None
     if isinstance(said, list) and said and all(isinstance(item, dict) and "role" in item for item in said):
         data = {"output_messages": said, **data}  # AgentV 4 has them under `output`
@@ -307,28 +305,14 @@ def parse_response(data: Json) -> ProviderResponse:
         output_messages=_messages(wire, is_traced=any(event.type == "tool_call" for event in events)),
         trace=None if wire.trace is None else events,
         trace_ref=wire.trace_ref,
-        token_usage=None if wire.token_usage is None else TokenUsage(**dict(wire.token_usage)),
+        token_usage=None if wire.token_usage is None else TokenUsage(**vars(wire.token_usage)),
         cost_usd=wire.cost_usd,
         duration_ms=wire.duration_ms,
         is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
         finish_reason=wire.finish_reason,
         retrieved_context=None if wire.retrieved_context is None else tuple(wire.retrieved_context),
-        warnings=tuple(islice(chain(dict.fromkeys(odd), _unknown_keys(data)), _MOST_WARNINGS)),
+        warnings=tuple(islice(chain(dict.fromkeys(odd), _unknown_keys(wire)), _MOST_WARNINGS)),
     )
-
-
-def _refuse_depth(data: Json) -> None:
-    level = [data]
-    for _ in range(_DEEPEST):
-        level = [
-            item
-            for value in level
-            if isinstance(value, dict | list)
-            for item in (value.values() if isinstance(value, dict) else value)
-        ]
-        if not level:
-            return
-    raise WireError(f"it is nested more than {_DEEPEST} levels deep")
 
 
 def _messages(wire: _Response, *, is_traced: bool) -> tuple[Message, ...] | None:
@@ -343,10 +327,10 @@ def _messages(wire: _Response, *, is_traced: bool) -> tuple[Message, ...] | None
 
 
 def _message(wire: _Message) -> Message:
-    calls = tuple(ToolCall(**dict(call)) for call in wire.tool_calls or ())
+    calls = tuple(ToolCall(**vars(call)) for call in wire.tool_calls or ())
     parts = wire.content if isinstance(wire.content, list) else ()
     calls = calls or tuple(read_call(part) for part in parts if kind_of(part) == CALL)
-    fields: JsonObject = {**dict(wire), "role": WORDS_FOR_ROLES.get(wire.role, wire.role), "tool_calls": calls}
+    fields: JsonObject = {**vars(wire), "role": WORDS_FOR_ROLES.get(wire.role, wire.role), "tool_calls": calls}
     return Message(**fields)
 
 
@@ -355,39 +339,22 @@ def answer_message(text: str) -> Message:
     return Message(role="assistant", content=text)
 
 
-def _unknown_keys(data: JsonObject) -> Iterator[str]:
-    """Yield a warning for each unknown key. Messages may have keys of their API as well."""
-    yield from _unknown_in(data, _Response, "", _BATCH_KEY)
-    usage = _either(data, "token_usage")
-    yield from _unknown_in(usage if isinstance(usage, dict) else None, _TokenUsage, "token_usage.")
-    seen: set[str] = set()
-    for message in _either(data, "output_messages") or ():
-        for call in _either(message, "tool_calls") or ():
-            seen.update(_unknown_in(call, _ToolCall, "tool_calls[]."))
-    yield from sorted(seen)
+def _unknown_keys(wire: _Response) -> Iterator[str]:
+    """Yield a warning for each key that is not read."""
+    yield from _unknown_in(wire, "", _BATCH_KEY)
+    if wire.token_usage is not None:
+        yield from _unknown_in(wire.token_usage, "token_usage.")
+    calls = [call for message in wire.output_messages or () for call in message.tool_calls or ()]
+    yield from sorted({warning for call in calls for warning in _unknown_in(call, "tool_calls[].")})
 
 
-def _unknown_in(data: JsonObject | None, wire: type[_Wire], where: str, *known: str) -> Iterator[str]:
-    for key in data or ():
-        if key not in _readable(wire) and key not in known:
-            names = wire.model_fields
+def _unknown_in(part: _Named, where: str, *known: str) -> Iterator[str]:
+    names = type(part).model_fields
+    for key in part.model_extra or ():
+        if key not in known:
             hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
             shown = masked(f"{where}{key}")[:_LONGEST_KEY]
             yield f"the answer has a key that is not read: {shown!r} ({hint})"  # `repr`, against escape sequences
-
-
-@cache
-def _readable(wire: type[_Wire]) -> frozenset[str]:
-    """Return the keys of a class in both spellings."""
-    return frozenset((*wire.model_fields, *map(_camel, wire.model_fields)))
-
-
-_camel = cache(to_camel)
-
-
-def _either(data: JsonObject, key: str) -> Any:
-    value = data.get(key)
-    return data.get(_camel(key)) if value is None else value
 
 
 def _describe(error: ValidationError) -> str:
@@ -398,83 +365,23 @@ def _describe(error: ValidationError) -> str:
     return f"{where}: {what}{more}" if where else f"{what}{more}"
 
 
-# Wrong types in the responses that code of users makes.
+def checked(response: object) -> ProviderResponse:
+    """Return a response that code of users made, with tuples in place of lists. Raises `WireError`.
 
-_TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
-    ProviderResponse: ("trace_ref", "cost_source", "error", "finish_reason"),
-    Message: ("name", "timestamp"),
-    ToolCall: ("id", "timestamp"),
-    TraceEvent: ("timestamp", "id", "name", "text"),
-}
-"""The fields that hold a text or None."""
-_LISTS: Final = ("output_messages", "trace", "retrieved_context", "warnings")
-_EVENTS: Final = get_args(TraceEventType)
-
-
-def response_fault(response: object) -> str | None:
-    """Return what has a wrong type in what code of users returned in place of a response; None: nothing.
-
-    Lists in place of tuples are fine: `with_tuples` replaces them.
+    Its metrics and the kind of its error are as they were: those that make no sense are replaced later, with a warning.
     """
     if not isinstance(response, ProviderResponse):
-        return f"a value of type {type(response).__name__}: expected a ProviderResponse"
-    fault = next(_faults(response), None)
-    return fault and f"a ProviderResponse whose {fault}"
-
-
-def _faults(response: ProviderResponse) -> Iterator[str]:
-    yield from _odd_texts("", response)
-    yield from _odd("cached", response.cached, bool, "bool")
-    yield from _odd("raw", response.raw, Mapping, "dict")
-    yield from _odd_items("trace", response.trace, TraceEvent)
-    yield from _odd_items("retrieved_context", response.retrieved_context, str)
-    yield from _odd_items("warnings", response.warnings, str)
-    yield from _odd_items("output_messages", response.output_messages, Message)
-    for index, message in enumerate(response.output_messages or ()):
-        yield from _odd_message(f"output_messages[{index}].", message)
-    for index, event in enumerate(response.trace or ()):
-        yield from _odd_texts(f"trace[{index}].", event)
-        yield from _odd(f"trace[{index}].metadata", event.metadata, Mapping | None, "dict")
-        if event.type not in _EVENTS:
-            yield f"trace[{index}].type is {event.type!r}: expected one of {', '.join(_EVENTS)}"
-
-
-def _odd_message(where: str, message: Message) -> Iterator[str]:
-    yield from _odd(f"{where}role", message.role, str, "str")
-    yield from _odd_texts(where, message)
-    yield from _odd(f"{where}metadata", message.metadata, Mapping | None, "dict")
-    yield from _odd_items(f"{where}tool_calls", message.tool_calls, ToolCall)
-    for index, call in enumerate(message.tool_calls):
-        yield from _odd(f"{where}tool_calls[{index}].tool", call.tool, str, "str")
-        yield from _odd_texts(f"{where}tool_calls[{index}].", call)
-
-
-def _odd_texts(where: str, record: object) -> Iterator[str]:
-    names = next(names for kind, names in _TEXTS.items() if isinstance(record, kind))  # users may have subclasses
-    for name in names:
-        yield from _odd(f"{where}{name}", getattr(record, name), str | None, "str")
-
-
-def _odd_items(name: str, value: Any, kind: type) -> Iterator[str]:
-    yield from _odd(name, value, tuple | list | None, f"tuple of {kind.__name__}")
-    for index, item in enumerate(value or ()):
-        yield from _odd(f"{name}[{index}]", item, kind, kind.__name__)
-
-
-def _odd(name: str, value: object, kind: Any, expected: str) -> Iterator[str]:
-    if not isinstance(value, kind):
-        yield f"{name} is a {type(value).__name__}: expected a {expected}"
-
-
-def with_tuples(response: ProviderResponse) -> ProviderResponse:
-    """Return a response of users without fault, with tuples in place of lists. Lists are written as they are."""
-    changes: dict[str, object] = {
-        name: tuple(value) for name in _LISTS if isinstance(value := getattr(response, name), list)
-    }
-    messages = response.output_messages or ()
-    if any(isinstance(message.tool_calls, list) for message in messages):
-        changes["output_messages"] = tuple(each.replace(tool_calls=tuple(each.tool_calls)) for each in messages)
-    return response.replace(**changes) if changes else response
+        raise WireError(f"a value of type {type(response).__name__}: expected a ProviderResponse")
+    unread = {"token_usage": None, "cost_usd": None, "duration_ms": None, "error_kind": "crash"}
+    try:
+        found = ProviderResponse.from_plain(response.replace(**unread))  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] not in WORDING:
+            raise WireError(f"a ProviderResponse that is not valid: {_describe(error)}") from None
+        what = f"is a {type(first['input']).__name__}: expected {WORDING[first['type']]}"
+        raise WireError(f"a ProviderResponse whose {show_key(first['loc'])} {what}") from None
+    return found.replace(**{name: getattr(response, name) for name in unread})
 
 
 # Messages of other packages and APIs: objects or mappings.

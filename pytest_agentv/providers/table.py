@@ -18,7 +18,7 @@ def _class_of_factory(word: str, factory: Factory) -> type[Any]:
 KINDS: Final = TargetKinds(
     KindTable(
         {
-            "azure": "pytest_agentv.providers.api.azure:Azure",
+            "azure": "pytest_agentv.providers.api.openai:Azure",
             "anthropic": "pytest_agentv.providers.api.anthropic:Anthropic",
             "gemini": "pytest_agentv.providers.api.gemini:Gemini",
             "openai": "pytest_agentv.providers.api.openai:OpenAi",

@@ -122,10 +122,8 @@ def _address(result: EvalResult) -> tuple[str, str]:
 def _text(result: EvalResult, masker: Masker) -> str:
     if result.status == "error":
         return error_text(result, rerun_command=None, masker=masker, limit=None)
-    source, reference = result.threshold_source, result.reference_answer or ""
-    return failure_text(
-        result, threshold_source=source, rerun_command=None, masker=masker, reference_answer=reference, limit=None
-    )
+    reference = result.reference_answer or ""
+    return failure_text(result, rerun_command=None, masker=masker, reference_answer=reference, limit=None)
 
 
 def _seconds(result: EvalResult) -> float:

@@ -213,7 +213,6 @@ class Look:
 def failure_text(
     result: EvalResult,
     *,
-    threshold_source: str | None,
     rerun_command: str | None,
     masker: Masker,
     question: str = "",
@@ -222,10 +221,10 @@ def failure_text(
 ) -> str:
     """Return why a case failed: the decision, question and answer, the evaluators' results, and the rerun command.
 
-    `threshold_source` is one of `EvalResult.threshold_source`. `limit` is in bytes; None: no limit.
+    `limit` is in bytes; None: no limit.
     """
     look = Look(masker, limit)
-    score_line = _score_line(result, threshold_source)
+    score_line = _score_line(result)
     cause = _cause(result, look)
     headline = _repeats(result) or cause or score_line
     assertion = result.assertion or ""
@@ -236,7 +235,7 @@ def failure_text(
         Section(cause if result.repeat else "", 15),
         Section(block("", assertion, look) if is_cut else "", 20),
         Section(score_line if cause and not result.repeat else "", 5),
-        Section(_threshold_hint(result, threshold_source), 5),
+        Section(_threshold_hint(result), 5),
         Section(_question(question, look), 8),
         Section(block("Expected outcome:", result.expected_outcome or "", look), 6),
         Section(_answer(result, look), 15),
@@ -320,7 +319,7 @@ def _first_line(text: str, look: Look) -> str:
     return cut(look.all_of(text).strip().partition("\n")[0], _LONG)
 
 
-def _score_line(result: EvalResult, threshold_source: str | None) -> str:
+def _score_line(result: EvalResult) -> str:
     if result.threshold is None:
         return f"Score {format_score(result.score)}"
     score, threshold = format_score(result.score), format_score(result.threshold)
@@ -328,14 +327,14 @@ def _score_line(result: EvalResult, threshold_source: str | None) -> str:
         score, threshold = format_number(result.score), format_number(result.threshold)
     is_below = result.status == "fail" and result.assertion is None and result.score < result.threshold
     relation = " is below the threshold" if is_below else ", threshold"
-    source = _THRESHOLD_SOURCES.get(threshold_source or "")
+    source = _THRESHOLD_SOURCES.get(result.threshold_source or "")
     return f"Score {score}{relation} {threshold}" + (f" ({source})" if source else "")
 
 
-def _threshold_hint(result: EvalResult, threshold_source: str | None) -> str:
+def _threshold_hint(result: EvalResult) -> str:
     """Return what to write where all rows say `pass`, the case too would, and only the default threshold fails it."""
     verdicts = {verdict_of(result.score), *(each.verdict for each in result.evaluator_results or ())}
-    if threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
+    if result.threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
         return ""
     return (
         "An evaluator says `pass` from 0.8 on, but a case needs 1.0 by default: if 0.8 is enough, "

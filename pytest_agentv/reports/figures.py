@@ -118,7 +118,7 @@ def figures_of(result: EvalResult) -> dict[str, str | float | None]:
         **answers,
         "cost_usd": 0.0 if result.cached and not costs.calls else costs.cost,
         "judge_cost_usd": judge.cost,
-        "latency_ms": duration_of(result),
+        "latency_ms": whole(duration_of(result)),
         **{f"tokens_{kind}": None if usage is None else whole(getattr(usage, kind)) for kind in _TOKENS},
         "cost_known_for": known_for(costs.cost_known, costs),
         "tokens_known_for": known_for(costs.tokens_known, costs),

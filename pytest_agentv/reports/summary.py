@@ -1,7 +1,6 @@
 """Yields the summary of a run as lines. The caller colours and prints them."""
 
 import math
-import shlex
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -193,7 +192,6 @@ def summary_lines(
     results_path: Path | None = None,
     shown_errors: Collection[str] = (),
     with_statistics: bool = False,
-    report: str | None = None,
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
@@ -202,7 +200,6 @@ def summary_lines(
         results_path: Where its results are.
         shown_errors: Node ids of the cases whose errors pytest has shown in full.
         with_statistics: Whether to show the distribution of the scores, and the highest and lowest ones.
-        report: Where the report was written; None: it was not, so the command that does is named.
     """
     results = run.results
     if not results:
@@ -233,10 +230,7 @@ def summary_lines(
         for index, line in enumerate(combination_lines(results)):
             yield SummaryLine(line, "plain" if index else "heading")
     if results_path:
-        path = locate(results_path, None)
-        yield SummaryLine(f"Results written to: {path}")
-        command = f"Report:             agentv report {shlex.quote(path)} -o report.html"
-        yield SummaryLine(command if report is None else f"Report written to: {visible(report)}")
+        yield SummaryLine(f"Results written to: {locate(results_path, None)}")
 
 
 def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:

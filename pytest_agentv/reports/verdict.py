@@ -415,10 +415,9 @@ def word_of(comparison: RunComparison) -> tuple[str, str]:
     interval = None if comparison.difference is None else comparison.difference.estimate.interval
     if interval is None or interval.high >= 0 or comparison.difference is None:
         return comparison.change, comparison.resolution if comparison.change == "cannot tell" else ""
-    differing = comparison.difference.differing
-    if differing >= LEAST_DIFFERING:
-        return "worse", ""
-    return "worse", f"{counted(differing, 'case')} differ, {LEAST_DIFFERING} make it a regression of the whole run"
+    is_regression = comparison.difference.differing >= LEAST_DIFFERING
+    note = f"fewer than {LEAST_DIFFERING} cases differ, which is no regression of the whole run yet"
+    return "worse", "" if is_regression else note
 
 
 def tool_hint(case: JudgedCase) -> str | None:
@@ -452,10 +451,8 @@ class Variant(Record):
 
     name: str
     rate: PassRate
-    difference: Difference | None
-    """To the first variant, over the cases that both have; None: it is the first, or no case is in both."""
-    text: str
-    """The same in words: `-35.0 to careful, 95 % CI: -55.0 to -15.0`; empty: there is none."""
+    difference: str
+    """To the first variant, over the cases that both have: `-35.0 to careful, 95 % CI: -55.0 to -15.0`; else empty."""
 
 
 def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
@@ -474,13 +471,13 @@ def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
         if rate is None:
             continue
         if name == first or not pairs:
-            found.append(Variant(name, rate, None, ""))
+            found.append(Variant(name, rate, ""))
             continue
         graded = is_graded([side for pair in pairs for side in (pair.new, pair.old)])
         difference = compare_pairs(deltas_of(pairs), groups_of([pair.new for pair in pairs]), graded=graded)
         interval = difference.estimate.interval
         sure = "" if interval is None else f", 95 % CI: {points(interval.low)} to {points(interval.high)}"
-        found.append(Variant(name, rate, difference, f"{points(difference.estimate.mean)} to {first}{sure}"))
+        found.append(Variant(name, rate, f"{points(difference.estimate.mean)} to {first}{sure}"))
     return found
 
 
@@ -552,8 +549,8 @@ def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[Summary
             low, high = variant.rate.low, variant.rate.high
             interval = "" if low is None or high is None else f"   95 % CI: {bounds(low, high)}"
             yield from wrapped(label, f"{visible(variant.name)} {percent(variant.rate.mean)}{interval}")
-            if variant.text:
-                yield from wrapped("", f"   {visible(variant.text)}")
+            if variant.difference:
+                yield from wrapped("", f"   {visible(variant.difference)}")
     elif rate.low is None or rate.high is None:
         yield from plain(f"{first}   one case, or one group of cases: no interval")
     else:

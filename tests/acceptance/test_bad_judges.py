@@ -101,8 +101,8 @@ def test_a_judge_that_breaks_makes_its_case_an_error_with_what_the_script_said(p
 UNREADABLE = {
     "nan": (
         '{"score": 1, "details": {"mean": NaN}}',
-        "Code evaluator printed NaN, which is no JSON: print a number, or null in details; "
-        'it printed: {"score": 1, "details": {"mean": NaN}}',
+        f"Code evaluator did not print one JSON object: {SHAPE}; it printed: "
+        '{"score": 1, "details": {"mean": NaN}}',
     ),
     "word": ('{"score": "high"}', 'Code evaluator printed a `score` that is no number: "high"; print one from 0 to 1'),
     "chatty": ("x" * 5000, f"Code evaluator did not print one JSON object: {SHAPE}; it printed: {'x' * 200}…"),

@@ -191,7 +191,7 @@ ODD_VALUES = {
         "assert returned a value of type int: expected True, False, a text that says why the case fails, or None"
     ),
     "response(response):\n    return response.replace(output_messages='fine')": (
-        "response returned a ProviderResponse whose output_messages is a str: expected a tuple of Message"
+        "response returned a ProviderResponse whose output_messages is a str: expected a list"
     ),
     "response(case):\n    raise SystemExit(3)": "response raised SystemExit: 3",
     "response(case):\n    __import__('pytest').skip('no')": "response raised Skipped: no",

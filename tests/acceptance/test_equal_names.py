@@ -123,7 +123,7 @@ def test_a_provider_that_returns_something_odd_is_told_what_is_wrong(project):
     assert run.outcomes == {"errors": 2}
     for wrong in (
         "None: expected a str",
-        "a ProviderResponse whose output_messages is a str: expected a tuple of Message",
+        "a ProviderResponse whose output_messages is a str: expected a list",
     ):
         assert f"invoke() returned {wrong}" in run.text
     assert "AttributeError" not in run.text

@@ -128,6 +128,12 @@ def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(plain
     assert not {"litellm", "dotenv", "openai", "httpx", "aiohttp"} & plain_run
 
 
+def test_a_run_of_a_command_loads_no_http_client(project, loaded):
+    project.write("qa.eval.yaml", ONE_CASE)
+    project.write("targets.yaml", "targets: [{name: default, provider: cli, command_template: 'echo {PROMPT}'}]\n")
+    assert not {"aiohttp", "genai_prices"} & loaded("qa.eval.yaml")
+
+
 def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(plain_run):
     reports = tuple(f"pytest_agentv.reports.{name}" for name in ("verdict", "judged_cases", "gates", "baseline"))
     rooms = ("pytest_agentv.stats.", *reports, "pytest_agentv.session.gating")

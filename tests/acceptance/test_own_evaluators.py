@@ -399,8 +399,7 @@ def test_a_kind_may_only_check_before_the_call_and_what_else_it_returns_is_told_
         "fine": None,
         "member": None,
         "wrong": "longest must be positive",
-        "late": "prepare() of 'late' returned a coroutine: write `def prepare`, without `async`, expected an Evaluator "
-        "or None",
+        "late": "prepare() of 'late' returned coroutine, expected an Evaluator or None",
         "odd": "prepare() of 'odd' returned dict, expected an Evaluator or None",
         "blank": "the factory of 'blank' returned a value of type NoneType, expected an object with `evaluate`",
     }

@@ -139,7 +139,8 @@ GIVING_NONE = {
     "one": (
         KINDS["openai"],
         Reply(content={"data": [{"index": 0, "embedding": [1, 0]}]}),
-        "the target 'one' gave no embeddings: it replied without a vector for one of the texts",
+        "the target 'one' gave no embeddings: "
+        "model 'text-embedding-3-small' (openai) replied without a vector for each text",
         1,
     ),
     "zeros": (

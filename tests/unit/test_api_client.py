@@ -226,10 +226,11 @@ def test_a_company_certificate_is_trusted_when_a_variable_names_it(certificate: 
     context.load_cert_chain(certificate)
     code = """
 import asyncio, sys
-from pytest_agentv.providers.api.base import HttpRequest, open_client
+from pytest_agentv.providers.api.base import HttpRequest
+from pytest_agentv.providers.api.client import HttpClient
 
 async def main():
-    client = await open_client("m", "t", {})
+    client = HttpClient("m", "t", {})
     print((await client.exchange(HttpRequest("POST", sys.argv[1]))).status)
     await client.close()
 

@@ -13,7 +13,6 @@ from fake_llm import FakeLlm, Request
 from pydantic import ValidationError
 
 from pytest_agentv.cases.prompts import ChatMessage, Prompt
-from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.api.base import Embeddings, vectors_of
@@ -154,13 +153,12 @@ def test_a_blank_turn_is_left_out_of_a_conversation_with_anthropic(llm: FakeLlm)
     ]
 
 
-@pytest.mark.parametrize("is_named", [True, False])
-def test_the_key_of_openai_goes_only_to_the_server_that_the_environment_names(llm: FakeLlm, is_named: bool) -> None:
+@pytest.mark.parametrize("is_usual", [True, False])
+def test_the_key_of_openai_goes_only_to_the_server_that_the_environment_names(llm: FakeLlm, is_usual: bool) -> None:
     name = f"keyless-{next(NUMBERS)}"
     url = f"{llm.script(name)}/v1"
-    settings = OpenAi(model="gpt-4o", base_url=url if is_named else None)
-    ask(settings, {"OPENAI_API_KEY": KEY, **({} if is_named else {"OPENAI_BASE_URL": url})})
-    assert llm.asked(name)[0].headers.get("authorization") == (None if is_named else f"Bearer {KEY}")
+    ask(OpenAi(model="gpt-4o", base_url=url), {"OPENAI_API_KEY": KEY, **({"OPENAI_BASE_URL": url} if is_usual else {})})
+    assert llm.asked(name)[0].headers.get("authorization") == (f"Bearer {KEY}" if is_usual else None)
 
 
 @pytest.mark.parametrize("tail", ["?team=shop&v=2", "/?team=shop&v=2"])
@@ -216,12 +214,6 @@ def test_a_base_url_that_is_none_is_refused(kind: str, url: str, fault: str) -> 
     assert re.search(fault, caught.value.errors()[0]["msg"])
 
 
-def test_a_usual_url_that_is_none_is_an_error_of_the_targets_file() -> None:
-    with pytest.raises(ProviderError, match="check the URL, the api_key and the headers of target 't'") as caught:
-        ask(OpenAi(model="gpt-4o", api_key=Secret(KEY)), {"OPENAI_BASE_URL": "htp://nowhere:x"})
-    assert caught.value.kind == "config"
-
-
 @pytest.mark.parametrize("vector", [[], [0, 0.0], [math.nan, 1.0], [math.inf, 1.0], [1e200], [True], ["1"], 5])
 def test_a_vector_without_a_direction_is_none(vector):
     assert vectors_of([vector]) is None
@@ -232,12 +224,9 @@ def test_a_vector_without_a_direction_is_none(vector):
 @pytest.mark.parametrize(
     ("places", "expected"),
     [
-        ([1, 0], Embeddings(((1.0, 2.0), (1.0, 1.0)), is_numbered=True)),
-        ([2, 0], Embeddings(((1.0, 2.0), None, (1.0, 1.0)), is_numbered=True)),
-        ([2, 1], Embeddings(((1.0, 2.0), (1.0, 1.0)))),
+        ([1, 0], Embeddings(((1.0, 2.0), (1.0, 1.0)))),
         ([0, 0], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
         ([None, None], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
-        ([0, 10**12], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
     ],
 )
 def test_vectors_belong_to_the_texts_that_their_numbers_say(places, expected):

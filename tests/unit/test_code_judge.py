@@ -24,7 +24,6 @@ EXPECTED = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
     "on standard output, and everything else on standard error"
 )
-NO_CONSTANT = "which is no JSON: print a number, or null in details"
 
 
 def case_of(**fields) -> EvalCase:
@@ -163,11 +162,7 @@ def test_details_may_be_json_in_a_text():
         (" \n", f"printed nothing: {EXPECTED}"),
         ("looks good", f"did not print one JSON object: {EXPECTED}; it printed: looks good"),
         ("[1]", f"did not print one JSON object: {EXPECTED}; it printed: [1]"),
-        ('{"score": NaN}', f'printed NaN, {NO_CONSTANT}; it printed: {{"score": NaN}}'),
-        (
-            f'{{"score": 1, "details": {{"a": "{"x" * 300}", "mean": -Infinity}}}}',
-            f'printed -Infinity, {NO_CONSTANT}; it printed: {{"score": 1, "details": {{"a": "{"x" * 169}…',
-        ),
+        ('{"score": NaN}', f'did not print one JSON object: {EXPECTED}; it printed: {{"score": NaN}}'),
         ("[NaN]", f"did not print one JSON object: {EXPECTED}; it printed: [NaN]"),
         ('{"a": NaN', f'did not print one JSON object: {EXPECTED}; it printed: {{"a": NaN'),
         ("log\n{}", f"did not print one JSON object: {EXPECTED}; it printed: log\n{{}}"),

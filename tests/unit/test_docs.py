@@ -37,8 +37,9 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.targets.definitions import REFERENCE, Environment
-from pytest_agentv.targets.files import load_targets_file, resolve_target
-from pytest_agentv.targets.resolution import parts_of_target
+from pytest_agentv.targets.files import load_targets_file
+from pytest_agentv.targets.keys import CommonKeys
+from pytest_agentv.targets.resolution import resolve_target
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {
@@ -106,7 +107,7 @@ def test_the_tables_of_keys_are_those_of_the_classes() -> None:
 def test_each_spelling_of_a_key_and_each_provider_is_on_some_page() -> None:
     pages = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
     parts = [*map(EVALUATORS.__getitem__, EVALUATORS), Proxy]
-    parts += [part for word in KINDS.table for part in parts_of_target(KINDS.table[word])]
+    parts += [part for word in KINDS.table for part in (CommonKeys, KINDS.table[word])]
     keys = {key for part in parts for others in spellings(part).values() for key in others}
     assert keys | {*KINDS.table, *KINDS.unsupported} <= set(re.findall(r"[\w-]+", pages))
     for text in ("`type: code`", "`type: rubric`", "`agentv --version`", "`--path FOLDER`"):

@@ -15,7 +15,6 @@ from pytest_agentv.evaluators.data import (
     FieldAccuracy,
     FieldCheck,
     expected_data,
-    is_date_format,
     parse_date,
     parse_number,
     score_fields,
@@ -180,17 +179,6 @@ def test_the_expected_data_are_those_of_the_last_message_that_has_some(messages,
         assert expected_data(messages) == data
 
 
-def test_parts_without_json_are_data_if_they_have_all_fields():
-    blocks = [{"type": "text", "value": "Hello"}, {"type": "image", "value": "a.png"}]
-    checks = [exact("[0].type"), exact("[1].type")]
-    assert score_of(checks, blocks, blocks).value == 1
-    assert score_of(checks, list(reversed(blocks)), blocks).value == 0
-    with pytest.raises(EvaluatorError, match="hold no JSON"):
-        score_of([*checks, exact("[2].type")], blocks, blocks)
-    of_json = [{"type": "text", "value": '[{"type": "table"}]'}]
-    assert score_of([exact("[0].type")], [{"type": "table"}], of_json).value == 1
-
-
 @pytest.mark.parametrize("content", [[A_PICTURE], [{"type": "text", "value": "120 euros"}], [{**A_FILE, "text": "{"}]])
 def test_expected_parts_without_json_are_an_error(content):
     with pytest.raises(EvaluatorError, match="the text and file parts of the expected message hold no JSON"):
@@ -343,7 +331,6 @@ def test_a_format_that_is_none_is_an_error(written):
 
 @given(st.text(max_size=12) | st.text("YyMmDd%/.- bBaAHT:", max_size=16))
 def test_any_text_is_a_format_or_none_a_date_or_none_and_an_answer(text):
-    assert isinstance(is_date_format(text), bool)
     assert isinstance(parse_date(text), date | None)
     assert score_of([exact("a")], text, {"a": 1}).value in (0.0, 1.0)
 

@@ -27,19 +27,19 @@ USAGE = TokenUsage(10, 5, 2)
     ],
 )
 def test_an_amount_at_the_edge_of_its_limit(check, amount, found):
-    score = check.check_amount(amount)
+    score = check.check(ExecutionMetrics(duration_ms=amount, cost_usd=amount))
     assert (score.value, score.hits + score.misses) == (float("<=" in found), (found,))
 
 
 def test_all_token_limits_that_are_set_must_be_kept():
-    score = TokenUsageLimit(max_total=5, max_input=20, max_output=5).check_usage(USAGE)
+    score = TokenUsageLimit(max_total=5, max_input=20, max_output=5).check(ExecutionMetrics(USAGE))
     assert score == Score(
         0.0,
         hits=("Input tokens 10 <= 20", "Output tokens 5 <= 5"),
         misses=("Total tokens 17 > 5",),
         reasoning="token_usage input=10, output=5, cached=2, total=17",
     )
-    assert TokenUsageLimit(max_total=17).check_usage(USAGE).hits == ("Total tokens 17 <= 17",)
+    assert TokenUsageLimit(max_total=17).check(ExecutionMetrics(USAGE)).hits == ("Total tokens 17 <= 17",)
 
 
 @pytest.mark.scenario("Deterministic trace evaluator reads trace")

@@ -184,13 +184,13 @@ class TestRetryAfter:
     def test_seconds_and_milliseconds_are_read_and_nonsense_is_passed_over(
         self, headers: dict[str, str], milliseconds: float | None
     ) -> None:
-        assert parse_retry_after(headers, NOW) == milliseconds
+        assert parse_retry_after(headers, now=NOW) == milliseconds
 
     @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=-5))])
     def test_a_date_is_read(self, zone: timezone) -> None:
         then = (NOW + timedelta(seconds=90)).astimezone(zone)
 
-        assert parse_retry_after({"retry-after": format_datetime(then)}, NOW) == 90_000
+        assert parse_retry_after({"retry-after": format_datetime(then)}, now=NOW) == 90_000
 
     def test_a_date_is_held_against_the_clock_of_the_server(self) -> None:
         hours_off = {"date": format_datetime(NOW), "retry-after": format_datetime(NOW + timedelta(seconds=20))}
@@ -199,4 +199,4 @@ class TestRetryAfter:
 
     @given(st.text())
     def test_no_text_breaks_it(self, text: str) -> None:
-        assert (parse_retry_after({"retry-after": text}, NOW) or 0) >= 0
+        assert (parse_retry_after({"retry-after": text}, now=NOW) or 0) >= 0

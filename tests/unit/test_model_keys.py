@@ -14,11 +14,9 @@ from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.secrets import Secret
-from pytest_agentv.providers.api.azure import Azure, resource_url
-from pytest_agentv.providers.api.base import ModelSettings
 from pytest_agentv.providers.api.gemini import Gemini
-from pytest_agentv.providers.api.openai import OpenAi
-from pytest_agentv.providers.api.replies import build_arguments
+from pytest_agentv.providers.api.litellm import build_arguments
+from pytest_agentv.providers.api.openai import Azure, OpenAi, resource_url
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.table import KINDS, create_provider
 
@@ -203,6 +201,7 @@ def test_a_target_of_litellm_sends_the_same_keys(llm: FakeLlm) -> None:
     assert (request.headers["openai-organization"], request.headers["x-team"]) == ("org-1", "shop")
 
 
+AZURE_VERSION = {"azure": {"api_version": "2024-10-01-preview"}}
 LIMITS: dict[str, Any] = {"temperature": 0.5, "max_output_tokens": 100}
 THINKING = {"type": "enabled", "budget_tokens": 2000}
 
@@ -210,7 +209,11 @@ THINKING = {"type": "enabled", "budget_tokens": 2000}
 @pytest.mark.parametrize(
     ("kind", "settings", "expected"),
     [
-        ("openai", {"base_url": "r", "api_format": "responses"}, {"model": "openai/responses/m", "api_base": "r"}),
+        (
+            "openai",
+            {"base_url": "http://r/v1", "api_format": "responses"},
+            {"model": "openai/responses/m", "api_base": "http://r/v1"},
+        ),
         (
             "azure",
             {"base_url": "https://r.openai.azure.com/", "api_version": "v", **LIMITS},
@@ -237,9 +240,8 @@ THINKING = {"type": "enabled", "budget_tokens": 2000}
     ],
 )
 def test_what_litellm_is_called_with(kind: str, settings: dict[str, Any], expected: dict[str, Any]) -> None:
-    environment = {"OPENAI_BASE_URL": "http://other"} if kind == "litellm" else {}
-    found = build_arguments(kind, ModelSettings("m", **settings), environment)
-    assert found == {"model": "m", "drop_params": True, **expected}
+    found = build_arguments(KINDS.table[kind](model="m", **settings).api({}))
+    assert found == {"model": "m", "drop_params": True, **AZURE_VERSION.get(kind, {}), **expected}
 
 
 @pytest.mark.parametrize(
@@ -252,13 +254,8 @@ def test_what_litellm_is_called_with(kind: str, settings: dict[str, Any], expect
         ("openai", "http://p/v1", "http://p/v1"),
     ],
 )
-def test_the_base_url_for_litellm_has_its_version_and_may_be_that_of_a_variable(
-    kind: str, written: str, used: str
-) -> None:
-    variable = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "gemini": "GEMINI_API_BASE"}[kind]
-
-    assert build_arguments(kind, ModelSettings("m", base_url=written), {variable: "http://q"})["api_base"] == used
-    assert build_arguments(kind, ModelSettings("m"), {variable: written})["api_base"] == used
+def test_the_base_url_for_litellm_has_its_version(kind: str, written: str, used: str) -> None:
+    assert build_arguments(KINDS.table[kind](model="m", base_url=written).api({}))["api_base"] == used
 
 
 @pytest.mark.scenario("Azure OpenAI provider")

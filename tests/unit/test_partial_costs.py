@@ -105,7 +105,8 @@ class TestCachedAnswers:
 
     def test_reports_of_a_run_have_what_the_run_paid(self) -> None:
         cached = answer(cached=True)
-        assert row_of(cached).items() >= {"cost_usd": "0.0", "cached": "True", "tokens_input": ""}.items()
+        assert row_of(cached).items() >= {"cost_usd": "0.0", "cached": "True"}.items()
+        assert "tokens_input" not in row_of(cached)
         assert junit_of(cached).items() >= {"agentv_cost_usd": "0.0", "agentv_cached": "true"}.items()
         assert dict(result_properties(cached)).items() >= {"agentv_cost_usd": 0.0, "agentv_cached": "true"}.items()
         assert "$" not in footer(cached, None, Look(Masker(), None)) + opened(cached)

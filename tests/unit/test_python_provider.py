@@ -50,23 +50,38 @@ def fault(source: str, kind: ErrorKind = "crash", **fields: object) -> str:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("'hello'", "output_messages is a str: expected a tuple of Message"),
-        ("({'role': 'assistant'},)", "output_messages[0] is a dict: expected a Message"),
-        ("(Message('assistant', '', tool_calls='s'),)", "output_messages[0].tool_calls is a str: expected a tuple"),
-        ("(Message('assistant', '', ({},)),)", "output_messages[0].tool_calls[0] is a dict: expected a ToolCall"),
-        ("trace=({'type': 'tool_call'},)", "trace[0] is a dict: expected a TraceEvent"),
-        ("trace=7", "trace is a int: expected a tuple of TraceEvent"),
-        ("retrieved_context='text'", "retrieved_context is a str: expected a tuple of str"),
-        ("warnings=(1,)", "warnings[0] is a int: expected a str"),
-        ("error=1", "error is a int: expected a str"),
-        ("finish_reason=b'stop'", "finish_reason is a bytes: expected a str"),
-        ("trace_ref=1", "trace_ref is a int: expected a str"),
-        ("raw=None", "raw is a NoneType: expected a dict"),
+        ("'hello'", "output_messages is a str: expected a list"),
+        ("({'role': 5},)", "output_messages[0].role is a int: expected a text"),
+        ("(Message('assistant', '', tool_calls='s'),)", "output_messages[0].tool_calls is a str: expected a list"),
+        (
+            "(Message('assistant', '', (ToolCall(5),)),)",
+            "output_messages[0].tool_calls[0].tool is a int: expected a text",
+        ),
+        ("trace=({'type': 'tool_call', 'id': 5},)", "trace[0].id is a int: expected a text"),
+        ("trace=7", "trace is a int: expected a list"),
+        ("retrieved_context='text'", "retrieved_context is a str: expected a list"),
+        ("warnings=(1,)", "warnings[0] is a int: expected a text"),
+        ("error=1", "error is a int: expected a text"),
+        ("finish_reason=5", "finish_reason is a int: expected a text"),
+        ("trace_ref=1", "trace_ref is a int: expected a text"),
+        ("raw=None", "raw is a NoneType: expected a mapping"),
     ],
 )
 def test_a_response_of_ours_with_a_wrong_field_says_which_one(fields: str, message: str) -> None:
     text = fault(f"from pytest_agentv import *\ndef run(prompt): return ProviderResponse({fields})")
-    assert text.startswith(f" returned a ProviderResponse whose {message}")
+    assert text == f" returned a ProviderResponse whose {message}"
+
+
+def test_a_mapping_in_place_of_a_message_is_read() -> None:
+    source = (
+        "from pytest_agentv import *\ndef run(prompt): return ProviderResponse([{'role': 'assistant', 'content': 'x'}])"
+    )
+    assert respond(source).output_messages == (Message("assistant", "x"),)
+
+
+def test_a_mapping_in_place_of_a_message_needs_a_role() -> None:
+    text = fault("from pytest_agentv import *\ndef run(prompt): return ProviderResponse([{'content': 'x'}])")
+    assert text == " returned a ProviderResponse that is not valid: output_messages.0.role: Field required"
 
 
 @pytest.mark.parametrize("calls", ["tool_calls", "toolCalls"])

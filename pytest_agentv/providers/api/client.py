@@ -1,28 +1,68 @@
-"""Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called."""
+"""Sends requests over aiohttp, tells why they fail, and repeats them.
+
+aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md). Only this
+file imports it, in a thread when it is first needed.
+"""
 
 import asyncio
+import functools
 import json
 import re
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # typeshed lacks it
-
-import aiohttp
 
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, counted, format_number, mapping
 from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.secrets import beginning
-from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url, text_of
+from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries
+from pytest_agentv.runtime.user_code import abandon
 
-# Why a request failed, whether a retry may help, and its repeats by the policy of its target.
+T = TypeVar("T")
+
+# Packages that take long to import.
+
+
+@functools.cache
+def begin(load: Callable[[], T]) -> "Future[T]":
+    """Call a function that imports a package, once per process, in a thread, so that the event loop is free."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # a cancelled case must not cancel the import for others
+
+    def work() -> None:
+        try:
+            future.set_result(load())
+        except BaseException as error:  # noqa: BLE001 - all waiting cases raise it again
+            future.set_exception(error)
+
+    thread = threading.Thread(target=work, name="agentv-import", daemon=True)
+    thread.start()
+    abandon(thread)  # nobody may wait for it any more when the run ends
+    return future
+
+
+async def loaded(load: Callable[[], T], what: str) -> T:
+    """Return what a function of `begin` returned. Raises `ProviderError` if a package cannot be imported."""
+    future = begin(load)
+    try:
+        # Waiting for a finished future would take two more turns of the loop per request.
+        return future.result() if future.done() else await asyncio.wrap_future(future)
+    except ImportError as error:
+        raise ProviderError(f"{what} cannot be imported: {error}", "config") from error
+
+
+# Why a request failed, and whether a retry may help.
 
 _SHOWN: Final = 400
 """Characters of a server's text that a message shows."""
@@ -34,7 +74,7 @@ _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
 """In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
-_STATUSES: Final[dict[str, int]] = {
+_STATUSES: Final = {
     **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
     "authentication_error": 401,
     "permission_error": 403,
@@ -42,7 +82,7 @@ _STATUSES: Final[dict[str, int]] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The statuses of errors that are told in a word."""
+"""The statuses of errors that are told in a word, as by OpenAI's responses."""
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
 _REFUSED: Final = re.compile(
@@ -88,14 +128,7 @@ def refused(
 ) -> RequestFailure:
     """Return the error of a reply with an error status.
 
-    Args:
-        status: The HTTP status.
-        headers: A mapping that ignores the case of names.
-        body: The reply's text.
-        model: The model's name in the message.
-        target: The target's name in the message.
-        url: What was asked.
-        hints: Advice by status.
+    `headers` ignore the case of names. Model and target are named in the message, with advice by status.
     """
     said = read_error_text(body) or next((each.phrase for each in HTTPStatus if each == status), "")
     hint = f" ({hints[status]} {target})" if status in hints else ""
@@ -107,7 +140,7 @@ def refused(
         f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
         "no_answer" if _FILTERED.search(body) else status_kind(status),
         status,
-        retry_after_ms=_retry_after(headers, body),
+        retry_after_ms=parse_retry_after(headers, body),
         should_retry=_should_retry(headers, body),
     )
 
@@ -158,18 +191,15 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
     kind = "crash" if status is None else status_kind(status)
     message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
     kind = "no_answer" if _FILTERED.search(body) else kind
-    return RequestFailure(message, kind, status, False, _retry_after({}, body), _should_retry({}, body))
+    return RequestFailure(message, kind, status, False, parse_retry_after({}, body), _should_retry({}, body))
 
 
 def _told_status(error: Json) -> int | None:
-    """Return the status in a reply's error: a number, a text, else that of a word."""
-    if not isinstance(error, dict):
-        return None
-    for told in map(error.get, ("code", "status")):
-        if isinstance(told, int | str) and re.fullmatch(r"[45]\d\d", str(told)):
-            return int(told)
-    words = map(text_of, map(error.get, ("code", "type")))
-    return next((_STATUSES[word] for word in words if word in _STATUSES), None)
+    """Return the status in a reply's error: a number, a text of one, else that of a word."""
+    told = [str(mapping(error).get(name)) for name in ("code", "status", "type")]
+    numbers = (int(text) for text in told if re.fullmatch(r"[45]\d\d", text))
+    words = (_STATUSES[text] for text in told if text in _STATUSES)
+    return next(chain(numbers, words), None)
 
 
 def status_kind(status: int) -> ErrorKind:
@@ -186,29 +216,23 @@ def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
     return {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
 
 
-def _retry_after(headers: Mapping[str, str], body: str) -> float | None:
-    """Return the milliseconds that a reply asks to wait. Google's APIs put them into the body."""
-    asked = parse_retry_after(headers)
-    found = _RETRY_DELAY.search(body) if asked is None else None
-    return asked if found is None else float(found[1]) * 1000
-
-
-def parse_retry_after(headers: Any, now: datetime | None = None) -> float | None:
-    """Return the milliseconds that the headers of a reply ask to wait; None if they do not, or have an invalid value.
+def parse_retry_after(headers: Any, body: str = "", now: datetime | None = None) -> float | None:
+    """Return the milliseconds that a reply asks to wait; None if it does not, or has an invalid value.
 
     Args:
         headers: A mapping that ignores the case of names.
+        body: Google's APIs put it there.
         now: The time to compare a date with; default: the server's clock, if it tells the time.
     """
     for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
         text = (headers.get(name) or "").strip()
         if re.fullmatch(r"\d{1,300}(\.\d*)?", text):  # more digits are no float
             return float(text) * factor
-    then = _date(headers.get("retry-after"))
-    if then is None:
-        return None
-    now = now or _date(headers.get("date")) or datetime.now(UTC)
-    return max(0.0, (then - now).total_seconds() * 1000)
+    if then := _date(headers.get("retry-after")):
+        now = now or _date(headers.get("date")) or datetime.now(UTC)
+        return max(0.0, (then - now).total_seconds() * 1000)
+    found = _RETRY_DELAY.search(body)
+    return float(found[1]) * 1000 if found else None
 
 
 def _date(text: str | None) -> datetime | None:
@@ -255,73 +279,55 @@ def shorten(text: str) -> str:
     return beginning(line, _SHOWN)
 
 
-T = TypeVar("T")
-
-
 class ContentError(ProviderError):
     """A server refused what was sent. It may accept a part of it."""
 
 
-class Repeater:
-    """Makes the requests of one target."""
+async def repeated(
+    ask: Callable[[], Awaitable[T]], policy: RetryPolicy, asked: str, limit: float | None
+) -> tuple[T, RequestLog]:
+    """Make a request, with repetitions by a policy. `limit` are the seconds for all of them; None: no limit.
 
-    def __init__(
-        self,
-        policy: RetryPolicy,
-        asked: str,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Take the policy, the name of the model or service, and a `sleep` function."""
-        self._policy = policy
-        self._asked = asked
-        self._sleep = sleep
-
-    async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
-        """Ask, with repetitions by the policy. The limit, in seconds, covers all requests.
-
-        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`. It is a `ContentError`
-        if the server refused what was sent.
-        """
-        log = RequestLog()
-        try:
-            async with asyncio.timeout(limit):
-                found = await with_retries(
-                    ask,
-                    self._policy,
-                    log,
-                    deadline=None if limit is None else time.monotonic() + limit,
-                    sleep=self._sleep,
-                )
-        except RequestError as error:
-            failure = error.failure
-            attempts = f" ({_requests(log)})" if log.attempts > 1 else ""
-            if is_retryable(failure, self._policy) and log.attempts <= self._policy.max_retries:
-                attempts = f"; no time is left for another request ({_requests(log)})"
-            of_kind = ContentError if failure.is_of_content else ProviderError
-            raise of_kind(failure.message + attempts, failure.kind, log.to_raw()) from None
-        except TimeoutError:
-            before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
-            message = f"no answer from {self._asked} within {format_number(limit or 0)} s{before}"
-            raise ProviderError(message, "timeout", log.to_raw()) from None
-        return found, log
+    Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`. It is a `ContentError` if
+    the server refused what was sent.
+    """
+    log = RequestLog()
+    deadline = None if limit is None else time.monotonic() + limit
+    try:
+        async with asyncio.timeout(limit):
+            return await with_retries(ask, policy, log, deadline=deadline), log
+    except RequestError as error:
+        failure = error.failure
+        attempts = f" ({_requests(log)})" if log.attempts > 1 else ""
+        if is_retryable(failure, policy) and log.attempts <= policy.max_retries:
+            attempts = f"; no time is left for another request ({_requests(log)})"
+        of_kind = ContentError if failure.is_of_content else ProviderError
+        raise of_kind(failure.message + attempts, failure.kind, log.to_raw()) from None
+    except TimeoutError:
+        before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
+        message = f"no answer from {asked} within {format_number(limit or 0)} s{before}"
+        raise ProviderError(message, "timeout", log.to_raw()) from None
 
 
 def _requests(log: RequestLog) -> str:
     return f"{counted(log.attempts, 'request')}, {log.waited_ms / 1000:.1f} s of waiting"
 
 
-# Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called.
-#
-# aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md).
+# The HTTP client.
 
 _LARGE: Final = 200_000
 """In bytes. A longer reply is parsed in a thread, because the event loop serves other cases."""
 _LONGEST_HEADER: Final = 2**16
 """In bytes. The default of aiohttp is 8 KiB, which is too little for gateways."""
-
-
+TOO_LARGE: Final = f"it has more than {READ_LIMIT // 2**20} MiB"
 _NOISE: Final = re.compile(r":? ?<[^<>]*>| ssl:default")
 """Python objects in the messages of aiohttp."""
+
+
+def import_aiohttp() -> Any:
+    import aiohttp  # noqa: PLC0415 - half a second, only for runs with models or services
+
+    return aiohttp
 
 
 class HttpClient:
@@ -336,11 +342,19 @@ class HttpClient:
             for name, value in environment.items()
             if name.lower().endswith("_proxy")
         }
-        self._session: aiohttp.ClientSession | None = None
+        self._aiohttp: Any = None
+        self._session: Any = None
 
-    async def post(self, request: ApiRequest) -> JsonObject:
-        """Send a request and return the JSON object of its reply. Raises `RequestError`."""
-        body = await asyncio.to_thread(_encoded, request.body) if request.is_large else _encoded(request.body)
+    async def ready(self) -> None:
+        """Import aiohttp. Raises `ProviderError` if that fails."""
+        self._aiohttp = await loaded(import_aiohttp, "the HTTP client")
+
+    async def post(self, request: ApiRequest, *, is_large: bool = False) -> JsonObject:
+        """Send a request and return the JSON object of its reply. Raises `RequestError`.
+
+        Writing a large request, with pictures or PDFs, takes a while.
+        """
+        body = await asyncio.to_thread(_encoded, request.body) if is_large else _encoded(request.body)
         headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
         if not is_success(reply.status):
@@ -348,15 +362,29 @@ class HttpClient:
             if reply.status == HTTPStatus.BAD_REQUEST:
                 failure = failure.replace(refused=refused_parameter(reply.text, request.body))
             raise RequestError(failure)
-        return await self._parse(reply.content)
+        content = reply.content
+        try:
+            value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(
+                RequestFailure(f"{self._model} replied with {describe_no_json(error)}", "crash")
+            ) from None
+        if not isinstance(value, dict):
+            what = f"JSON that is no object, but a {type(value).__name__}"
+            raise RequestError(RequestFailure(f"{self._model} replied with {what}", "crash"))
+        return value
 
     async def exchange(self, request: HttpRequest) -> HttpReply:
         """Send a request and return its reply, whatever its status. Raises `RequestError`.
 
         Follows no redirect: of the headers, aiohttp would keep only `Authorization` from another server.
         """
+        await self.ready()
+        if self._session is None:
+            self._session = self._open()
+        content = bytearray()
         try:
-            async with self._open().request(
+            async with self._session.request(
                 request.method,
                 request.url,
                 data=request.content,
@@ -364,8 +392,14 @@ class HttpClient:
                 proxy=find_proxy(request.url, self._proxies),
                 allow_redirects=False,
             ) as reply:
-                return HttpReply(reply.status, reply.headers, await self._read(reply))
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                async for part in reply.content.iter_any():
+                    content += part
+                    if len(content) > READ_LIMIT:
+                        reply.close()
+                        too_large = f"the reply of {self._model} is too large: {TOO_LARGE}"
+                        raise RequestError(RequestFailure(too_large, "crash"))
+                return HttpReply(reply.status, reply.headers, bytes(content))
+        except (self._aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise RequestError(self._explain(error)) from None
 
     async def close(self) -> None:
@@ -373,42 +407,20 @@ class HttpClient:
         if self._session is not None:
             await self._session.close()
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # the case limits the time of the answer
-                headers={"user-agent": "pytest-agentv"},
-                max_line_size=_LONGEST_HEADER,
-                max_field_size=_LONGEST_HEADER,
-            )
-        return self._session
-
-    async def _read(self, reply: aiohttp.ClientResponse) -> bytes:
-        content = bytearray()
-        async for part in reply.content.iter_any():
-            content += part
-            if len(content) > READ_LIMIT:
-                reply.close()
-                too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
-                raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
-        return bytes(content)
-
-    async def _parse(self, content: bytes) -> JsonObject:
-        try:
-            value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
-        except (ValueError, RecursionError) as error:
-            raise self._unreadable(describe_no_json(error)) from None
-        if not isinstance(value, dict):
-            raise self._unreadable(f"JSON that is no object, but a {type(value).__name__}")
-        return value
-
-    def _unreadable(self, what: str) -> RequestError:
-        return RequestError(RequestFailure(f"{self._model} replied with {what}", "crash"))
+    def _open(self) -> Any:
+        aiohttp = self._aiohttp
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # the case limits the time of the answer
+            headers={"user-agent": "pytest-agentv"},
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
+        )
 
     def _explain(self, error: Exception) -> RequestFailure:
         """Return the failure for an error of aiohttp or the system, in its own words."""
+        aiohttp = self._aiohttp
         said = shorten(shown_url(_NOISE.sub("", str(getattr(error, "message", "") or error)))) or type(error).__name__
         if isinstance(error, aiohttp.ClientSSLError):
             advice = "SSL_CERT_FILE names the certificates to trust"

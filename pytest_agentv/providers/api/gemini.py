@@ -1,7 +1,7 @@
 """Google's Gemini, `generateContent`."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
@@ -9,28 +9,26 @@ from urllib.parse import quote
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import FilePart, TokenUsage, ToolCall
+from pytest_agentv.model.messages import UNNAMED, FilePart, TokenUsage, ToolCall
 from pytest_agentv.providers.api.base import (
     ApiRequest,
     Billing,
     Embeddings,
     ModelReply,
-    ModelSettings,
     call_of,
     count,
     encoded,
     entries,
+    form_of,
     function_of,
     in_turns,
     is_count,
     known,
     name_of,
-    name_of_tool,
     schema_of,
     split_query,
     terms_of,
     text_of,
-    usage_of,
     vectors_of,
 )
 from pytest_agentv.providers.api.model import SEED, DirectModel
@@ -48,6 +46,7 @@ class Gemini(DirectModel):
     """A model of Google."""
 
     kind = "gemini"
+    price_provider = "google"
     needs: ClassVar = {"api_key": "GOOGLE_API_KEY"}
     stand_ins: ClassVar = {"model": "GOOGLE_GEMINI_MODEL", "base_url": "GEMINI_API_BASE"}
 
@@ -57,24 +56,11 @@ class Gemini(DirectModel):
 
     seed: Whole | None = SEED
 
-    def api(self, variables: Mapping[str, str]) -> "GeminiApi":
-        return GeminiApi(self.api_settings, variables)
-
-
-class GeminiApi:
-    """Gemini, and servers with the same API."""
-
-    price_provider = "google"
-
-    def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
-        base_url = settings.base_url or environment.get("GEMINI_API_BASE", "").strip()
-        base, self._query = split_query(base_url or "https://generativelanguage.googleapis.com/v1beta")
+    def _post(self, method: str, body: JsonObject) -> ApiRequest:
+        base, query = split_query(self.base_url or "https://generativelanguage.googleapis.com/v1beta")
         base = base if re.search(r"/v\d\w*$", base) else f"{base}/v1beta"
-        self._url = f"{base}/models/{quote(settings.model, safe='')}"
-        self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}
-        self._model = f"models/{settings.model}"
-        self._settings = settings
-        self._tier = settings.extra_body.get("serviceTier", settings.extra_body.get("service_tier"))
+        url = f"{base}/models/{quote(self.model, safe='')}:{method}{query}"
+        return self.post(url, known({"x-goog-api-key": self.key}), known(body))
 
     def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
         system = [{"text": message.content} for message in messages if message.role == "system"]
@@ -83,44 +69,33 @@ class GeminiApi:
             {"role": role, "parts": list(map(_part, parts))}
             for role, parts in in_turns(turns, lambda message: "model" if message.role == "assistant" else "user")
         ]
+        shape = self.response_format if schema is None else form_of(schema)
+        wants_json = mapping(shape).get("type") in ("json_schema", "json_object")
+        config = {
+            "temperature": self.temperature,
+            "max_output_tokens": self.max_output_tokens,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "stop_sequences": self.stop and list(self.stop),
+            "response_mime_type": "application/json" if wants_json else None,
+            "response_json_schema": schema_of(shape),
+            "thinkingConfig": self.reasoning_effort and {"thinkingLevel": self.reasoning_effort},
+        }
         body = {
             "contents": contents,
-            "generationConfig": _generation_config(self._settings.bound(schema)) or None,
-            "tools": _tools(self._settings.tools) if self._settings.tools else None,
+            "generationConfig": known(config) or None,
+            "tools": _tools(self.tools) if self.tools else None,
             "system_instruction": {"parts": system} if system else None,
         }
-        return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, known(body))
+        return self._post("generateContent", body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
-        """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason.
-
-        If an error interrupts an answer, gateways send both in one reply.
-        """
-        usage = mapping(reply.get("usageMetadata"))
-        model = name_of(reply.get("modelVersion"))
-        candidates = entries(reply.get("candidates"))
-        if not candidates:
-            blocked = text_of(mapping(reply.get("promptFeedback")).get("blockReason"))
-            return ModelReply("", model, blocked, usage=_usage(usage)) if blocked else None
-        parts = entries(mapping(candidates[0].get("content")).get("parts"))
-        text = "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True)
-        if reply.get("error") and not text:
-            return None
-        return ModelReply(
-            text,
-            model,
-            "error" if reply.get("error") else name_of(candidates[0].get("finishReason")),
-            tools=tuple(_calls(parts)),
-            usage=_usage(usage),
-            reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
-            billing=read_billing(usage, candidates[0], self._tier),
-            ran=sum(isinstance(part.get(name), dict) for part in parts for name in _RAN),
-        )
+        return read_answer(reply, self.extra_body.get("serviceTier", self.extra_body.get("service_tier")))
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
-        url = f"{self._url}:batchEmbedContents{self._query}"
-        requests = [{"model": self._model, "content": {"parts": [{"text": text}]}} for text in texts]
-        return ApiRequest(url, self._headers, {"requests": requests})
+        model = f"models/{self.model}"
+        requests = [{"model": model, "content": {"parts": [{"text": text}]}} for text in texts]
+        return self._post("batchEmbedContents", {"requests": requests})
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
         vectors = vectors_of([each.get("values") for each in entries(reply.get("embeddings"))])
@@ -128,19 +103,29 @@ class GeminiApi:
         return None if vectors is None else Embeddings(vectors, tokens)
 
 
-def _generation_config(settings: ModelSettings) -> dict[str, Any]:
-    wants_json = mapping(settings.response_format).get("type") in ("json_schema", "json_object")
-    return known(
-        {
-            "temperature": settings.temperature,
-            "max_output_tokens": settings.max_output_tokens,
-            "top_p": settings.top_p,
-            "seed": settings.seed,
-            "stop_sequences": settings.stop and list(settings.stop),
-            "response_mime_type": "application/json" if wants_json else None,
-            "response_json_schema": schema_of(settings.response_format),
-            "thinkingConfig": settings.reasoning_effort and {"thinkingLevel": settings.reasoning_effort},
-        }
+def read_answer(reply: JsonObject, tier: Json = None) -> ModelReply | None:
+    """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason.
+
+    If an error interrupts an answer, gateways send both in one reply. `tier` is the service tier that was asked for.
+    """
+    usage = mapping(reply.get("usageMetadata"))
+    model = name_of(reply.get("modelVersion"))
+    candidates = entries(reply.get("candidates"))
+    if not candidates:
+        blocked = text_of(mapping(reply.get("promptFeedback")).get("blockReason"))
+        return ModelReply("", model, blocked, usage=_usage(usage)) if blocked else None
+    parts = entries(mapping(candidates[0].get("content")).get("parts"))
+    text = "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True)
+    if reply.get("error") and not text:
+        return None
+    return ModelReply(
+        text,
+        model,
+        "error" if reply.get("error") else name_of(candidates[0].get("finishReason")),
+        tools=tuple(_calls(parts)),
+        usage=_usage(usage),
+        billing=_billing(usage, candidates[0], tier),
+        ran=sum(isinstance(part.get(name), dict) for part in parts for name in _RAN),
     )
 
 
@@ -179,7 +164,9 @@ def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
         elif isinstance(call := part.get("toolCall"), dict):
             call_id = name_of(call.get("id"))
             output = responses[call_id].get("response", ABSENT) if call_id and call_id in responses else ABSENT
-            yield ToolCall(name_of_tool(call.get("toolType")), call.get("args") or {}, output, call_id)
+            kind = text_of(call.get("toolType")).lower()  # as requests declare it: `google_search`, `url_context`
+            name = "google_search" if kind.startswith("google_search") else kind or UNNAMED
+            yield ToolCall(name, call.get("args") or {}, output, call_id)
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
@@ -189,18 +176,17 @@ def _usage(usage: JsonObject) -> TokenUsage | None:
     """
     if not is_count(usage.get("promptTokenCount")):
         return None
-    written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
+    reasoning, cached = count(usage.get("thoughtsTokenCount")), count(usage.get("cachedContentTokenCount"))
+    written = count(usage.get("candidatesTokenCount")) + reasoning
     read = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
-    return usage_of(read, written, count(usage.get("cachedContentTokenCount")))
+    found = TokenUsage(max(0, read - cached), written, cached or None, reasoning or None)
+    return found if read or written else None
 
 
-def read_billing(usage: JsonObject, candidate: JsonObject, tier: Json) -> Billing:
+def _billing(usage: JsonObject, candidate: JsonObject, tier: Json) -> Billing:
     """Return the terms, and whether there is more to pay for than texts.
 
-    Args:
-        usage: The `usageMetadata` of the reply.
-        candidate: The answer with its grounding.
-        tier: What was asked for, which counts unless the reply names another.
+    The tier that was asked for counts unless the reply names another.
     """
     traffic = text_of(usage.get("trafficType")).upper()
     drawn = entries(usage.get("candidatesTokensDetails"))

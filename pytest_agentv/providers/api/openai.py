@@ -1,59 +1,134 @@
-"""OpenAI's chat completions and responses, and every server that speaks them."""
+"""OpenAI's chat completions and responses, of OpenAI, Azure, and every server that speaks them."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from urllib.parse import parse_qs, quote, urlsplit
+
+from pydantic import AfterValidator, Field
 
 from pytest_agentv.cases.prompts import ChatMessage
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, is_amount, mapping
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import TokenUsage, ToolCall
+from pytest_agentv.model.messages import ToolCall
+from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.api.base import (
     ApiRequest,
     Billing,
     Embeddings,
     ModelReply,
-    ModelSettings,
     call_of,
     chat_content,
     count,
     entries,
+    form_of,
     function_of,
-    is_count,
     known,
     name_of,
     parsed,
+    read_usage,
     split_query,
     terms_of,
     text_of,
-    told_cost,
-    usage_of,
     vectors_of,
     without,
 )
-from pytest_agentv.providers.api.model import API_FORMAT, ORGANIZATION, REASONING, SEED, DirectModel
-from pytest_agentv.targets.fields import Flag, OptionalText, Whole
+from pytest_agentv.providers.api.model import ORGANIZATION, REASONING, SEED, DirectModel, query_without_version
+from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, Whole
 
+_USUAL_URL: Final = "https://api.openai.com/v1"
 _OPENAI: Final = re.compile(r"(?i)https?://([^/]+\.)?openai\.com[:/]")
 """The server that has replaced `max_tokens` by `max_completion_tokens`."""
-_MOST_VECTORS: Final = 10_000
-"""More vectors than an API takes texts in one request."""
-
 _THOUGHTS: Final = ("thinking", "reasoning", "redacted_thinking")
 """Parts of a message that are thoughts, not part of the answer."""
 
+_DEFAULT_VERSION: Final = "2024-10-01-preview"
+_UNVERSIONED: Final = ("v1", "preview", "latest")
+"""Versions of Azure's newer API, whose URL has neither version nor deployment."""
+_PORTAL_PATH: Final = re.compile(
+    r"/openai(/v1|/deployments/[^/]+)?(/chat/completions|/completions|/embeddings|/responses)?$"
+)
+"""The rest of a URL that Azure's portal shows after a resource."""
 
-class OpenAi(DirectModel):
+
+class _SpeaksOpenAi(DirectModel):
+    """A model whose server speaks OpenAI's language."""
+
+    seed: Whole | None = SEED
+    reasoning: Flag | None = REASONING
+    api_format: Literal["chat", "responses"] | None = Field(
+        default=None,
+        description="the API: chat completions, or Responses, which newer models need for tools (default: `chat`)",
+    )
+
+    def place(self) -> tuple[str, str]:
+        """Return the URL before the path of a request, and the query after it."""
+        raise NotImplementedError
+
+    def key_headers(self) -> dict[str, str]:
+        """Return the headers that say who asks."""
+        raise NotImplementedError
+
+    def limit_name(self) -> str:
+        """Return the name of the token limit in chat completions."""
+        return "max_completion_tokens"
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> ApiRequest:
+        base, query = self.place()
+        return self.post(f"{base}{path}{query}", self.key_headers(), known(body))
+
+    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
+        is_chat = self.api_format != "responses"
+        content_of = chat_content if is_chat else _responses_content
+        turns = [{"role": message.role, "content": content_of(message)} for message in messages]
+        effort, tools = self.reasoning_effort, self.tools
+        shape = self.response_format if schema is None else form_of(schema)
+        common = {
+            "model": self.model,
+            "temperature": None if self.reasoning else self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "stop": self.stop and list(self.stop),
+        }
+        if is_chat:
+            own = {
+                "messages": turns,
+                self.limit_name(): self.max_output_tokens,
+                "reasoning_effort": effort,
+                "response_format": shape,
+                "tools": tools and list(tools),
+            }
+            return self._post("/chat/completions", {**common, **own})
+        own = {
+            "input": turns,
+            "store": False,
+            "max_output_tokens": self.max_output_tokens,
+            "reasoning": effort and {"effort": effort},
+            "text": shape and {"format": _flat(shape, "json_schema")},
+            "tools": tools
+            and [{"strict": False, **_flat(tool, "function")} if function_of(tool) else tool for tool in tools],
+        }
+        return self._post("/responses", {**common, **own})
+
+    def read(self, reply: JsonObject) -> ModelReply | None:
+        return read_answer(reply)
+
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        return self._post("/embeddings", {"model": self.model, "input": list(texts)})
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        return read_data(reply)
+
+
+class OpenAi(_SpeaksOpenAi):
     """A model of OpenAI, or of a server that speaks its language."""
 
     kind = "openai"
+    price_provider = "openai"
     needs: ClassVar = {"api_key": "OPENAI_API_KEY"}
     stand_ins: ClassVar = {"base_url": "OPENAI_BASE_URL"}
 
-    seed: Whole | None = SEED
     organization: OptionalText = ORGANIZATION
-    reasoning: Flag | None = REASONING
-    api_format: Literal["chat", "responses"] | None = API_FORMAT
     api_version: OptionalText = spelled(
         *("api_version", "apiVersion", "version"), default=None, description="passed on to litellm"
     )
@@ -63,91 +138,82 @@ class OpenAi(DirectModel):
         """Return nothing for a target with a server of its own: it may need no key, and must not get OpenAI's."""
         return {} if "base_url" in written else cls.needs
 
-    def api(self, variables: Mapping[str, str]) -> "OpenAiApi":
-        return OpenAiApi(self.api_settings, variables)
+    def api(self, variables: Mapping[str, str]) -> Self:
+        """Add the usual key, unless the target names another server than the usual one."""
+        usual_url, usual_key = (variables.get(name, "").strip() for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"))
+        is_keyless = self.api_key is None and self.base_url in (None, usual_url)
+        found = super().api(variables)
+        return found.replace(api_key=Secret(usual_key)) if is_keyless and usual_key else found
+
+    def place(self) -> tuple[str, str]:
+        base, query = split_query(self.base_url or _USUAL_URL)
+        return re.sub(r"/(chat/completions|responses)$", "", base), query
+
+    def key_headers(self) -> dict[str, str]:
+        key = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        return {**key, "openai-organization": self.organization} if self.organization else key
+
+    def limit_name(self) -> str:
+        return "max_completion_tokens" if _OPENAI.match(f"{self.base_url or _USUAL_URL}/") else "max_tokens"
 
 
-class OpenAiApi:
-    """OpenAI, and servers with the same API."""
+class Azure(_SpeaksOpenAi):
+    """A deployment of Azure OpenAI."""
 
-    price_provider = "openai"
+    kind = "azure"
+    price_provider = "azure"
+    needs: ClassVar = {
+        "base_url": "AZURE_OPENAI_ENDPOINT",
+        "api_key": "AZURE_OPENAI_API_KEY",
+        "model": "AZURE_DEPLOYMENT_NAME",
+    }
 
-    def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
-        usual = environment.get("OPENAI_BASE_URL", "").strip()
-        base, self._query = split_query(settings.base_url or usual or "https://api.openai.com/v1")
-        self._base = re.sub(r"/(chat/completions|responses)$", "", base)
-        key = settings.api_key
-        if key is None and settings.base_url in (None, usual):  # another server must not get OpenAI's key
-            key = environment.get("OPENAI_API_KEY", "").strip()
-        self._headers = {"authorization": f"Bearer {key}"} if key else {}
-        if settings.organization:
-            self._headers["openai-organization"] = settings.organization
-        self._settings = settings
-        self._limit = "max_completion_tokens" if _OPENAI.match(f"{base}/") else "max_tokens"
+    base_url: OptionalText = spelled(
+        *("endpoint", "resource", "resourceName", "base_url", "baseUrl", "baseURL"),
+        default=None,
+        description="the URL, the host or the name of the resource",
+    )
+    model: DefaultText = spelled(
+        *("deployment", "deploymentName", "model"), default="", description="the name of the deployment"
+    )
+    api_version: Annotated[
+        DefaultText, AfterValidator(lambda version: re.sub(r"(?i)^\s*api[-_]?version=", "", version))
+    ] = spelled(
+        *("version", "api_version", "apiVersion"), default=_DEFAULT_VERSION, description="the version of the API"
+    )
 
-    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
-        path, body = asked(self._settings.bound(schema), messages, self._limit)
-        return ApiRequest(f"{self._base}{path}{self._query}", self._headers, body)
+    def api(self, variables: Mapping[str, str]) -> Self:
+        """Take the version from a URL of Azure's portal, unless the target sets another."""
+        found = super().api(variables)
+        query = parse_qs(urlsplit(self.base_url or "").query)
+        version = next((values[0] for name, values in query.items() if name.lower() == "api-version"), None)
+        return found.replace(api_version=version) if version and self.api_version == _DEFAULT_VERSION else found
 
-    def read(self, reply: JsonObject) -> ModelReply | None:
-        return read_answer(reply)
+    def place(self) -> tuple[str, str]:
+        endpoint, query = resource_url(self.base_url or ""), query_without_version(self.base_url or "")
+        if self.api_version in _UNVERSIONED or self.api_format == "responses":
+            return f"{endpoint}/openai/v1", f"?{query}" if query else ""
+        query = "&".join(filter(None, (f"api-version={self.api_version}", query)))
+        return f"{endpoint}/openai/deployments/{quote(self.model, safe='')}", f"?{query}"
 
-    def embed(self, texts: Sequence[str]) -> ApiRequest:
-        url = f"{self._base}/embeddings{self._query}"
-        return ApiRequest(url, self._headers, {"model": self._settings.model, "input": list(texts)})
+    def key_headers(self) -> dict[str, str]:
+        return {"api-key": self.key} if self.key else {}
 
-    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
-        return read_data(reply)
+
+def resource_url(text: str) -> str:
+    """Return the URL of a resource of Azure, given as a URL, host name or name."""
+    text = text.partition("?")[0].strip().rstrip("/")
+    if not re.match(r"(?i)https?://", text):
+        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
+    return _PORTAL_PATH.sub("", text)
 
 
 def read_data(reply: JsonObject) -> Embeddings | None:
-    """Read the vectors of a reply, which may be in another order than the texts, and lack some."""
-    data = entries(reply.get("data"))
-    found = {count(each["index"]): each.get("embedding") for each in data if is_count(each.get("index"))}
-    is_numbered = len(found) == len(data) and 0 in found and max(found) < _MOST_VECTORS
-    if is_numbered:
-        vectors = vectors_of([found.get(place) for place in range(max(found) + 1)])
-    else:
-        data = sorted(data, key=lambda each: count(each.get("index")))
-        vectors = vectors_of([each.get("embedding") for each in data])
-    if vectors is None:
-        return None
+    """Read the vectors of a reply, which may be in another order than the texts."""
+    data = sorted(entries(reply.get("data")), key=lambda each: count(each.get("index")))
+    vectors = vectors_of([each.get("embedding") for each in data])
     tokens = count(mapping(reply.get("usage")).get("prompt_tokens"))
-    return Embeddings(vectors, tokens, model=name_of(reply.get("model")), is_numbered=is_numbered)
-
-
-def asked(settings: ModelSettings, messages: Sequence[ChatMessage], limit: str) -> tuple[str, dict[str, Any]]:
-    """Return the path and the body of a question. `limit` is the name of the token limit in chat completions."""
-    is_chat = settings.api_format != "responses"
-    content_of = chat_content if is_chat else _responses_content
-    turns = [{"role": message.role, "content": content_of(message)} for message in messages]
-    common = {
-        "model": settings.model,
-        "temperature": None if settings.reasoning else settings.temperature,
-        "top_p": settings.top_p,
-        "seed": settings.seed,
-        "stop": settings.stop and list(settings.stop),
-    }
-    effort, shape, tools = settings.reasoning_effort, settings.response_format, settings.tools
-    if is_chat:
-        own = {
-            "messages": turns,
-            limit: settings.max_output_tokens,
-            "reasoning_effort": effort,
-            "response_format": shape,
-            "tools": tools and list(tools),
-        }
-        return "/chat/completions", known({**common, **own})
-    own = {
-        "input": turns,
-        "store": False,
-        "max_output_tokens": settings.max_output_tokens,
-        "reasoning": effort and {"effort": effort},
-        "text": shape and {"format": _flat(shape, "json_schema")},
-        "tools": tools
-        and [{"strict": False, **_flat(tool, "function")} if function_of(tool) else tool for tool in tools],
-    }
-    return "/responses", known({**common, **own})
+    return None if vectors is None else Embeddings(vectors, tokens, model=name_of(reply.get("model")))
 
 
 def _flat(value: JsonObject, name: str) -> dict[str, Any]:
@@ -192,8 +258,7 @@ def read_answer(reply: JsonObject) -> ModelReply | None:
         name_of(message.get("refusal")) or name_of(next(refusals, None)),
         tuple(map(_call, calls)),
         read_usage(usage),
-        _reasoning(usage) or None,
-        read_billing(usage, reply.get("service_tier")),
+        _billing(usage, reply.get("service_tier")),
     )
 
 
@@ -215,46 +280,37 @@ def _read_response(reply: JsonObject) -> ModelReply | None:
         return None
     kinds = [item.get("type") for item in entries(reply.get("output"))]
     calls = tuple(call for message in answer.messages for call in message.tool_calls)
-    usage = answer.spent[0].usage if answer.spent else None
     return ModelReply(
         "".join(text_of(message.content) for message in answer.messages),
         name_of(reply.get("model")),
         answer.finish_reason,
         answer.refusal,
         calls,
-        usage,
-        count(usage.reasoning) or None if usage else None,
+        answer.spent[0].usage if answer.spent else None,
         answer.spent[0].billing if answer.spent else Billing(),
         ran=len(calls) - kinds.count("function_call") - kinds.count("custom_tool_call"),
     )
 
 
-def read_usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; None if the tokens of question or answer are missing, because the price would be too low.
-
-    xAI reports reasoning tokens beside the answer's tokens, in the total only.
-    """
-    total_in, total_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if not (is_count(total_in) and is_count(total_out)):
-        return None
-    read, written, reasoning = count(total_in), count(total_out), _reasoning(usage)
-    cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
-    cached = cached or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek's key
-    is_beside = reasoning and count(usage.get("total_tokens")) == read + written + reasoning
-    found = usage_of(read, written + reasoning if is_beside else written, cached)
-    return found and found.replace(reasoning=reasoning or None)
-
-
-def _reasoning(usage: JsonObject) -> int:
-    return count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
-
-
-def read_billing(usage: JsonObject, tier: Json) -> Billing:
+def _billing(usage: JsonObject, tier: Json) -> Billing:
     """Return what a server says of the cost, and the other facts that affect the price."""
     details = [mapping(usage.get(name)) for name in ("prompt_tokens_details", "completion_tokens_details")]
     return Billing(
-        told_cost(usage),
+        _told_cost(usage),
         terms_of(tier),
         written=count(details[0].get("cache_write_tokens")),
         is_unknown=any(count(each.get("audio_tokens")) for each in details),
     )
+
+
+def _told_cost(usage: JsonObject) -> float | None:
+    """Return the US dollars that a gateway reports: OpenRouter a number, Perplexity parts and their sum.
+
+    With a user's own key at OpenRouter (`is_byok`), the model's vendor is paid as well.
+    """
+    cost = usage.get("cost")
+    parts = [cost.get("total_cost") if isinstance(cost, dict) else cost]
+    if usage.get("is_byok") is True:
+        parts.append(mapping(usage.get("cost_details")).get("upstream_inference_cost"))
+    found = [float(part) for part in parts if is_amount(part)]
+    return sum(found) or None if len(found) == len(parts) else None

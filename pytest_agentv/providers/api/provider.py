@@ -1,98 +1,48 @@
-"""Models behind an API: requests with retries, asked directly or through litellm."""
+"""Models behind an API: requests with retries, and models that are asked directly."""
 
 import asyncio
 import functools
-import importlib
 import re
-import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final
 
 from pytest_agentv.cases.prompts import ChatMessage, PromptMode
-from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.messages import TokenUsage
-from pytest_agentv.providers.api.base import (
-    Api,
-    ApiRequest,
-    AskedModel,
-    Billing,
-    EmbeddingApi,
-    Embeddings,
-    extended,
-    without,
+from pytest_agentv.providers.api.base import ApiRequest, Billing, Embeddings, without
+from pytest_agentv.providers.api.client import (
+    HttpClient,
+    begin,
+    import_aiohttp,
+    loaded,
+    refuses_form,
+    repeated,
+    without_choice,
 )
-from pytest_agentv.providers.api.client import Repeater, refuses_form, without_choice
-from pytest_agentv.providers.api.litellm import LitellmClient
-from pytest_agentv.providers.api.replies import Asked, build_messages, build_response
+from pytest_agentv.providers.api.model import Model
+from pytest_agentv.providers.api.replies import Price, build_messages, build_response, load_tables, price
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
-from pytest_agentv.runtime.user_code import abandon
-
-if TYPE_CHECKING:
-    from pytest_agentv.providers.api.replies import Price  # the tables are loaded after a model's reply
 
 
-class ModelClient(Protocol):
-    """A client for the model of one target."""
-
-    def warm_up(self) -> None:
-        """Start in the background the preparations of the first request."""
-
-    async def ready(self) -> None:
-        """Wait for the preparations of `warm_up`. Raises `ProviderError` if they fail."""
-
-    async def ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> Asked:
-        """Make one request, whose reply is bound to a schema if there is one.
-
-        Raises `RequestError`, and `ProviderError` if a retry could not help.
-        """
-        ...
-
-    async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> "Price | None":
-        """Return the price of a reply, by the API's name of the model; None if unknown, or if litellm reported it."""
-
-    async def close(self) -> None:
-        """Close the connections."""
-
-
-@runtime_checkable
-class Embedder(ModelClient, Protocol):
-    """A client that gives embeddings as well."""
-
-    async def embed(self, texts: Sequence[str]) -> Embeddings:
-        """Make one request for the vectors of some texts. Raises like `ModelClient.ask`."""
-
-
-class LlmProvider:
+class LlmProvider(ABC):
     """A model. Its requests are repeated by the target's retry policy."""
 
     mode: PromptMode = "lm"
     keeps_limits = True
 
-    def __init__(
-        self,
-        settings: AskedModel,
-        environment: TargetEnvironment,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, settings: Model, environment: TargetEnvironment) -> None:
+        self._api = settings.api(environment.variables)
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._repeater = Repeater(settings.retry, self._model, sleep)
-        client = LitellmClient if settings.uses_litellm else DirectClient
-        self._client: ModelClient = client(settings, environment.variables, self._model, environment.where)
+        self._target = environment.where
+        self._policy = settings.retry
         self._binds = True
         """Whether the server takes a schema of the reply, as far as is known."""
-        self.reads_environ = settings.uses_litellm
-        self.needs_no_task = not settings.uses_litellm  # litellm may cancel the task that calls it
 
-    def warm_up(self) -> None:
-        """Start importing what the first request needs."""
-        self._client.warm_up()
-
-    async def check(self) -> None:
+    async def check(self) -> None:  # noqa: B027 - it is no step of a kind of models
         """Do nothing, because a request to a model costs money."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
@@ -105,38 +55,47 @@ class LlmProvider:
         response.
         """
         messages = build_messages(request)
-        await self._client.ready()
-        asked, log = await self._repeater.ask(lambda: self._ask(messages, request.schema), request.timeout_seconds)
-        response = asked.response
-        is_reported = response.cost_usd is not None
-        model, usage = response.raw["model"], response.token_usage
-        price = None if is_reported else await self._client.price(model, usage, asked.billing)
-        cost = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
-        return response.replace(raw={**response.raw, **log.to_raw()}, **cost)
+        await self._ready()
+        ask = functools.partial(self._ask_bound, messages, request.schema)
+        (response, billing), log = await repeated(ask, self._policy, self._model, request.timeout_seconds)
+        response = response.replace(raw={**response.raw, **log.to_raw()})
+        if response.cost_usd is not None or response.cost_source is not None:
+            return response  # the reply told it, or litellm looked it up
+        found = await self._price(response.raw["model"], response.token_usage, billing)
+        return response if found is None else response.replace(cost_usd=found.usd, cost_source=found.source)
 
-    async def _ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None) -> Asked:
+    async def _ask_bound(
+        self, messages: Sequence[ChatMessage], schema: JsonObject | None
+    ) -> tuple[ProviderResponse, Billing]:
         """Ask once. A server that refuses a schema of the reply is asked without one from then on."""
         if schema is not None and self._binds:
             try:
-                return await self._client.ask(messages, schema)
+                return await self._ask(messages, schema)
             except RequestError as error:
                 if not refuses_form(error.failure):
                     raise
                 self._binds = False
-        return await self._client.ask(messages)
+        return await self._ask(messages, None)
 
-    async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
-        """Return the vectors of some texts, with repetitions like `invoke`. Raises `ProviderError`."""
-        if not isinstance(self._client, Embedder):
-            raise ProviderError(f"{self._model} gives no embeddings through litellm: leave out `client`", "config")
-        client = self._client
-        await client.ready()
-        found, _ = await self._repeater.ask(lambda: client.embed(texts), timeout_seconds)
-        price = await client.price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None, Billing())
-        return found.replace(cost_usd=None if price is None else price.usd)
-
+    @abstractmethod
     async def close(self) -> None:
-        await self._client.close()
+        """Close the connections."""
+
+    @abstractmethod
+    async def _ready(self) -> None:
+        """Wait for the import of the client. Raises `ProviderError` if it fails."""
+
+    @abstractmethod
+    async def _ask(
+        self, messages: Sequence[ChatMessage], schema: JsonObject | None
+    ) -> tuple[ProviderResponse, Billing]:
+        """Make one request, whose reply is bound to a schema if there is one. Raises `RequestError`."""
+        raise NotImplementedError
+
+    async def _price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> Price | None:
+        """Return the price of a reply, by the API's name of the model; None if unknown."""
+        await loaded(load_tables, "the tables of prices")
+        return price(self._api.base_model or model or self._api.model, self._api.price_provider, usage, billing)
 
 
 _LIMITS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -147,61 +106,51 @@ _SYSTEM: Final = "system_instruction"
 """Gemini's name of the system message."""
 
 
-class DirectClient:
-    """A client that calls the API of one target directly."""
+class DirectProvider(LlmProvider):
+    """A model whose API is asked directly."""
 
-    def __init__(self, settings: AskedModel, environment: Mapping[str, str], model: str, target: str) -> None:
-        self._api: Api = settings.api(environment)
-        self._environment = environment
-        self._model = model
-        self._target = target
-        self._settings = settings
-        self._told = settings.api_settings
-        self._http: Any = None
+    needs_no_task = True
+
+    def __init__(self, settings: Model, environment: TargetEnvironment) -> None:
+        super().__init__(settings, environment)
+        self._http = HttpClient(self._model, self._target, environment.variables)
         self._instead: dict[str, JsonObject] = {}
         """What is sent instead of parameters that the model does not take, by their paths."""
         self._warnings: list[str] = []
 
     def warm_up(self) -> None:
-        """Start importing the HTTP client, unless its import has started."""
-        load_network()
+        """Start importing the HTTP client."""
+        begin(import_aiohttp)
 
-    async def ready(self) -> None:
-        """Wait for the import of the HTTP client. Raises `ProviderError` if it fails."""
-        await _loaded(load_network().client)
+    async def _ready(self) -> None:
+        await self._http.ready()
+        begin(load_tables)  # takes longer, and is done while the model answers
 
-    async def ask(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> Asked:
-        """Make one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
+    async def _ask(
+        self, messages: Sequence[ChatMessage], schema: JsonObject | None
+    ) -> tuple[ProviderResponse, Billing]:
         has_files = any(message.parts for message in messages)  # pictures and PDFs, which a thread reads
-        build = functools.partial(self._api.request, messages, schema)
-        request = await asyncio.to_thread(build) if has_files else build()
-        plain = extended(request, self._told).replace(is_large=has_files)
-        raw, duration_ms = await self._post(plain, is_bound=schema is not None)
+        build = self._api.request
+        request = await asyncio.to_thread(build, messages, schema) if has_files else build(messages, schema)
+        raw, duration_ms = await self._post(request, is_large=has_files, is_bound=schema is not None)
         reply = self._api.read(raw)
         if reply is None:
             raise RequestError(without_choice(raw, self._model))
-        response = build_response(reply, self._model, self._told)
         metrics = {"duration_ms": duration_ms, "cost_usd": reply.billing.cost_usd}
-        return Asked(response.replace(**metrics, warnings=tuple(self._warnings)), reply.billing)
+        response = build_response(reply, self._model, self._api).replace(**metrics, warnings=tuple(self._warnings))
+        return response, reply.billing
 
-    async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> "Price | None":
-        """Return the price of a reply by the price tables; None if unknown."""
-        prices = await _loaded(load_network().prices)
-        name = self._told.base_model or model or self._told.model
-        found: Price | None = prices.price(name, self._api.price_provider, usage, billing)
-        return found
-
-    async def _post(self, plain: ApiRequest, *, is_bound: bool) -> tuple[JsonObject, int]:
+    async def _post(self, plain: ApiRequest, *, is_large: bool, is_bound: bool) -> tuple[JsonObject, int]:
         """Send a request and return the reply and its duration. What the model does not take is left out.
 
         Not the form of a reply that is bound to a schema: without one, the target's own form may be right.
         """
-        http = await self._opened()
         request = self._adapted(plain)
         while True:
             started = time.perf_counter()
             try:
-                return await http.post(request), round((time.perf_counter() - started) * 1000)
+                reply = await self._http.post(request, is_large=is_large)
+                return reply, round((time.perf_counter() - started) * 1000)
             except RequestError as error:
                 if is_bound and refuses_form(error.failure):
                     raise
@@ -214,7 +163,7 @@ class DirectClient:
     def _learn(self, failure: RequestFailure, sent: JsonObject) -> None:
         """Note for the run what the model does not take, if a refusal says it."""
         path = failure.refused
-        lower = None if self._told.max_output_tokens else _TOO_MANY.search(failure.message)
+        lower = None if self._api.max_output_tokens else _TOO_MANY.search(failure.message)
         if failure.status == HTTPStatus.BAD_REQUEST and lower:
             self._instead.setdefault("max_tokens", {"max_tokens": int(lower[1])})
         elif path is not None and path not in self._instead:
@@ -233,80 +182,28 @@ class DirectClient:
             if path == _SYSTEM and path in body:  # it becomes a part of the first question
                 new = {"contents": [{"role": "user", **body[path]}, *body["contents"]]}
             body = {**without(body, path), **new}
-        return request.replace(body=body)
+        return request.replace(body=body) if self._instead else request
 
-    async def embed(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of some texts. Raises like `ask`, and `ProviderError` for an API without embeddings."""
-        api = self._api
-        if not isinstance(api, EmbeddingApi):
-            raise ProviderError(f"{self._model} gives no embeddings: openai, azure and gemini targets do", "config")
-        http = await self._opened()
-        raw = await http.post(extended(api.embed(texts), self._told))
-        found = api.read_embeddings(raw)
+    async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
+        """Return the vectors of some texts, with repetitions like `invoke`.
+
+        Raises `ProviderError`, also for an API without embeddings.
+        """
+        request = self._api.embed(texts)
+        await self._ready()
+        ask = functools.partial(self._embed, request, len(texts))
+        found, _ = await repeated(ask, self._policy, self._model, timeout_seconds)
+        cost = await self._price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None, Billing())
+        return found.replace(cost_usd=None if cost is None else cost.usd)
+
+    async def _embed(self, request: ApiRequest, number: int) -> Embeddings:
+        raw = await self._http.post(request)
+        found = self._api.read_embeddings(raw)
         if found is None and raw.get("error"):
             raise RequestError(without_choice(raw, self._model))
-        missing = -1 if found is None else len(texts) - len(found.vectors)
-        if found is None or missing < 0 or (missing and not found.is_numbered):
+        if found is None or len(found.vectors) != number:
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
-        return found.replace(vectors=(*found.vectors, *[None] * missing))
+        return found
 
     async def close(self) -> None:
-        """Close the connections."""
-        if self._http is not None:
-            await self._http.close()
-
-    async def _opened(self) -> Any:
-        client = await _loaded(load_network().client)
-        if self._http is None:
-            self._http = client.HttpClient(self._model, self._target, self._environment)
-        return self._http
-
-
-class Network(NamedTuple):
-    """The modules that requests need, each ready when it is imported."""
-
-    client: "Future[Any]"
-    prices: "Future[Any]"
-    """Ready when its tables are loaded."""
-
-
-@functools.cache
-def load_network() -> Network:
-    """Import the HTTP client and then the price tables, once per process, in a thread, so that the loop is free.
-
-    A request waits only for the client. The tables take longer, and are imported while the model answers.
-    """
-    network = Network(Future(), Future())
-    for future in network:
-        future.set_running_or_notify_cancel()  # a cancelled case must not cancel the import for others
-
-    def load() -> None:
-        _settle(network.client, lambda: importlib.import_module("pytest_agentv.providers.api.client"))
-        _settle(network.prices, _load_prices)
-
-    thread = threading.Thread(target=load, name="agentv-import-http", daemon=True)
-    thread.start()
-    abandon(thread)  # a run whose requests all fail never waits for the tables
-    return network
-
-
-def _load_prices() -> Any:
-    prices = importlib.import_module("pytest_agentv.providers.api.replies")
-    prices.load_tables()
-    return prices
-
-
-def _settle(future: "Future[Any]", load: Callable[[], Any]) -> None:
-    try:
-        future.set_result(load())
-    except BaseException as error:  # noqa: BLE001 - all waiting cases raise it again
-        future.set_exception(error)
-
-
-async def _loaded(future: "Future[Any]") -> Any:
-    """Wait for a module. Raises `ProviderError` if its import fails."""
-    try:
-        # Waiting for a finished future would take two more turns of the loop per request.
-        return future.result() if future.done() else await asyncio.wrap_future(future)
-    except ImportError as error:
-        raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
+        await self._http.close()

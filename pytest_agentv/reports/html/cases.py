@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_amount
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
-from pytest_agentv.reports.figures import duration_of, format_cost, shortened, spent_of
+from pytest_agentv.reports.figures import duration_of, format_cost, format_duration, shortened, spent_of
 from pytest_agentv.reports.judged_cases import CaseStatus, JudgedCase
 from pytest_agentv.reports.reading import case_in
 from pytest_agentv.reports.verdict import PassRate, pass_rate_of
@@ -24,10 +24,6 @@ _HIDDEN: Final = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """Characters that move the cursor, change the direction of text, or are invisible."""
-
-_HOUR: Final = 3_600_000
-_MINUTE: Final = 60_000
-_SECOND: Final = 1_000
 
 
 def spelled(text: str) -> str:
@@ -46,16 +42,8 @@ def dollars(amount: float | None) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
-    """Return `250 ms`, `3.7 s`, `2.5 min` or `1.2 h`; empty if unknown."""
-    if milliseconds is None:
-        return ""
-    if round(milliseconds) < _SECOND:
-        return f"{milliseconds:.0f} ms"
-    if round(milliseconds / _SECOND, 1) < _MINUTE / _SECOND:
-        return f"{milliseconds / _SECOND:.1f} s"
-    if round(milliseconds / _MINUTE, 1) < _HOUR / _MINUTE:
-        return f"{milliseconds / _MINUTE:.1f} min"
-    return f"{milliseconds / _HOUR:.1f} h"
+    """Return a time as the summary of the run writes it; empty if unknown."""
+    return "" if milliseconds is None else format_duration(milliseconds)
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -268,7 +268,7 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
 
 def target_rows(cases: Sequence[Case]) -> tuple[dict[str, str | int], ...]:
     """Return a row for each variant of a matrix, else for each target."""
-    variants = {each.name: each.text for each in variants_of([case.judged for case in cases])}
+    variants = {each.name: each.difference for each in variants_of([case.judged for case in cases])}
     if not variants:
         targets = sorted({case.target for case in cases})
         return tuple(_target_row(name, [case for case in cases if case.target == name], "") for name in targets)

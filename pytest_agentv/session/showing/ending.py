@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,43 +86,54 @@ _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd(Record):
-    """The texts for the terminal at the end of a run."""
+def write_end(
+    terminal: TerminalReporter,
+    ended: EndedRun,
+    *,
+    notes: Iterable[str],
+    remarks: Iterable[str],
+    report: Path | None,
+    annotations: Iterable[str],
+    waited_ms: float | None,
+) -> None:
+    """Print the end of a run, below pytest's own output.
 
-    ended: EndedRun
-    cpu_ms: float
-    has_workers: bool
-    """Whether the cases ran in other processes."""
-    notes: tuple[str, ...] = ()
-    report: Path | None = None
-    """The HTML report, once it is written."""
-    remarks: tuple[str, ...] = ()
-    annotations: tuple[str, ...] = ()
-    """Commands to GitHub, as they must appear in the log."""
-
-
-def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
-    """Print the end of a run, below pytest's own output."""
-    ended, config = end.ended, terminal.config
+    Args:
+        terminal: Where.
+        ended: The run.
+        notes: Lines below the summary.
+        remarks: The same, in yellow.
+        report: The HTML report, if it was written.
+        annotations: Commands to GitHub, as they must appear in the log.
+        waited_ms: How long this process waited; None: the cases ran in others.
+    """
+    config = terminal.config
     lines = summary_lines(
         ended.view,
         results_path=ended.identity.results_path,
         shown_errors=ended.outcomes.explained if config.getoption("tbstyle", "auto") != "no" else (),
         with_statistics=config.get_verbosity() > 0 or bool(os.environ.get(FULL_SUMMARY)),
-        report=None if end.report is None else locate(end.report, None),
     )
-    for line in itertools.chain(lines, _source_lines(ended.identity), ended.statistics):
+    for line in itertools.chain(lines, _source_lines(ended.identity), _report_lines(ended, report), ended.statistics):
         _write(terminal, line)
-    for note in end.notes:
+    for note in notes:
         terminal.write_line(f"agentv: {visible(note)}")
-    for hint in _waiting_hints(end, terminal):
+    for hint in _waiting_hints(ended, terminal, waited_ms):
         terminal.write_line(visible(hint))
-    for remark in end.remarks:
+    for remark in remarks:
         terminal.write_line(visible(remark), yellow=True)
     _write_losses(terminal, ended)
-    for annotation in end.annotations:
+    for annotation in annotations:
         terminal.write_line(annotation)
+
+
+def _report_lines(ended: EndedRun, report: Path | None) -> Iterator[SummaryLine]:
+    """Yield where the report is, or the command that writes one."""
+    if report is not None:
+        yield SummaryLine(f"Report written to: {visible(locate(report, None))}")
+    elif ended.run.results:
+        command = f"agentv report {shlex.quote(locate(ended.identity.results_path, None))} -o report.html"
+        yield SummaryLine(f"Report:             {command}")
 
 
 def _source_lines(identity: RunIdentity) -> Iterator[SummaryLine]:
@@ -141,21 +153,21 @@ def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:
         terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
 
 
-def _waiting_hints(end: RunEnd, terminal: TerminalReporter) -> Sequence[str]:
+def _waiting_hints(ended: EndedRun, terminal: TerminalReporter, waited_ms: float | None) -> Sequence[str]:
     """Return hints for a run whose cases waited one after another; none if it has a limit of its own, or workers.
 
     If more workers are of no use, because a conftest keeps the cases in turn, they say what does.
     """
-    ended = end.ended
-    if ended.options.workers is not None or end.has_workers or ended.options.dry_run:
+    if ended.options.workers is not None or waited_ms is None or ended.options.dry_run:
         return ()
+    cpu_ms = ended.elapsed_ms - waited_ms
     # `--agentv-workers` does not reach tests in Python.
     cases = [result for result in ended.run.results if may_be_eval(result.node_id or "")]
-    if waiting_hint(cases, ended.elapsed_ms, end.cpu_ms) is None:
+    if waiting_hint(cases, ended.elapsed_ms, cpu_ms) is None:
         return ()
     held = _held_cases({result.node_id for result in cases}, items_of(terminal))
     free = [result for result in cases if result.node_id not in held]
-    if hint := waiting_hint(free, ended.elapsed_ms, end.cpu_ms):
+    if hint := waiting_hint(free, ended.elapsed_ms, cpu_ms):
         return (hint,)
     return [held_text(holder) for holder in dict.fromkeys(held.values()) if holder not in ended.outcomes.held]
 

@@ -359,18 +359,17 @@ class RunReporter:
             terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._run.results or self._home.write_errors or self._remarks or self._home.lost(self._run)):
             return
-        from pytest_agentv.session.showing.ending import RunEnd, write_end  # noqa: PLC0415 - only for runs with results
+        from pytest_agentv.session.showing.ending import write_end  # noqa: PLC0415 - only for runs with results
 
-        end = RunEnd(
-            ended=self._ended(),
-            cpu_ms=self._cpu_ms,
-            has_workers=self._crashes is not None,
-            notes=tuple(self._notes),
+        write_end(
+            terminalreporter,
+            self._ended(),
+            notes=self._notes,
+            remarks=self._remarks,
             report=self._report,
-            remarks=tuple(self._remarks),
-            annotations=tuple(self._annotations),
+            annotations=self._annotations,
+            waited_ms=None if self._crashes is not None else self._elapsed_ms - self._cpu_ms,
         )
-        write_end(terminalreporter, end)
 
     def _open_section(self, config: pytest.Config) -> "RunGate":
         from pytest_agentv.session.gating.run_gate import RunGate  # noqa: PLC0415 - only for runs with repeats or a gate

@@ -85,7 +85,6 @@ def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Ask
     """Return the error of a case that failed, by its score or by a hook."""
     account = failure_text(
         result,
-        threshold_source=result.threshold_source,
         rerun_command=rerun_command(config, result.node_id),
         masker=masker,
         question=asked.question,

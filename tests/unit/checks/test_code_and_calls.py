@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Services
 from pytest_agentv.model.messages import UNNAMED, Message, ToolCall, TraceEvent
 from pytest_agentv.model.results import unmet_required
@@ -17,7 +18,7 @@ from pytest_agentv import Score
 def number(answer): return 0.5
 def mapping(data): return {"score": data["x"], "hits": ["h"], "misses": ["m"], "reasoning": "r", "details": {"k": 1}}
 limit = 3
-def everything(**given): return sorted(given) == ["answer", "case", "data", "metrics", "tool_calls", "vars"]
+def everything(**given): return sorted(given) == ["answer", "case", "data", "metrics", "vars"]
 def calls_or_none(answer, tool_calls=None): return tool_calls is None
 def deletes(tool_calls): return any(call.tool == "delete" for call in tool_calls)
 def nothing(answer): return None
@@ -232,9 +233,7 @@ def test_code_that_looks_at_unknown_calls_cannot_judge(bench, check):
     assert result.error.startswith("No trace available for evaluation: target ")
 
 
-@pytest.mark.parametrize(
-    "value", ["answer == 'x' or answer.tool_calls", "answer == 'x' or tool_calls", "checks.py:calls_or_none"]
-)
+@pytest.mark.parametrize("value", ["answer == 'x' or answer.tool_calls", "checks.py:calls_or_none"])
 def test_other_code_judges_without_calls(bench, value):
     assert bench.judged({"python": value}, "x", reports_calls=False).score == 1
     assert bench.judged({"python": "checks.py:everything"}, "x", reports_calls=False).score == 1
@@ -344,8 +343,9 @@ def test_a_check_loads_no_library_that_it_does_not_need():
 @pytest.mark.parametrize(("kind", "package"), [("rouge", "rouge-score"), ("bleu", "sacrebleu")])
 def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     monkeypatch.setattr("pytest_agentv.evaluators.likeness.find_spec", lambda _: None)
-    result = bench.judged({kind: "x"}, "x")
-    assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+    with pytest.raises(EvaluatorError) as caught:
+        bench.one({kind: "x"}).prepare(Services())
+    assert str(caught.value) == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
 
 
 @pytest.mark.parametrize("check", ["similar", "not-similar"])

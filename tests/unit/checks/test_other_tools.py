@@ -5,13 +5,7 @@ import json
 import pytest
 from docs_pages import ROOT, read_page
 
-from pytest_agentv.cases.evaluators import load_evaluators
-from pytest_agentv.cases.references import References, Scope
 from pytest_agentv.evaluators.data import IsJson
-from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.files.places import Place
-from pytest_agentv.files.problems import Hint
-from pytest_agentv.files.source import read_yaml
 from pytest_agentv.model.cases import EvalCase
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
@@ -122,32 +116,3 @@ def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, ki
         "/qa.yaml:2: evaluators[0].threshold: every answer has a similarity of 0 or more: for an equal text write 1"
     ]
     assert bench.judged({"levenshtein": "yes", "threshold": 1}, "yes").score == 1
-
-
-@pytest.mark.parametrize(
-    ("pattern", "told", "level"),
-    [
-        ("/abc/i", "looks for the slashes too (write the pattern without them: abc, and flags: i)", "warning"),
-        (
-            "/a\\/b[/]c/gi",
-            "looks for the slashes too (write the pattern without them: a\\/b[/]c, and flags: i)",
-            "warning",
-        ),
-        ("/abc/", "looks for the slashes too (write the pattern without them: abc)", "hint"),
-        ("/api/v", "looks for the slashes too (write the pattern without them: api)", "hint"),
-        ("/dev/sdd", None, None),
-        ("/api/v1", None, None),
-        ("//", None, None),
-    ],
-)
-@pytest.mark.parametrize("kind", ["regex", "not-regex"])
-def test_a_pattern_between_slashes_gives_a_warning(tmp_path, kind, pattern, told, level):
-    path = tmp_path / "qa.yaml"
-    path.write_text(f"evaluators:\n  - {json.dumps({kind: pattern})}\n", "utf-8")
-    source = read_yaml(path)
-    place = Place(source, ("evaluators",), [])
-    references = References(tmp_path, tmp_path, tmp_path)
-    assert len(load_evaluators(Scope(source.value["evaluators"], place, references, EVALUATORS))) == 1
-    expected = [f"{path}:2: evaluators[0].{kind}: {pattern!r} {told}"] if told else []
-    assert [str(problem) for problem in place.problems] == expected
-    assert [isinstance(problem, Hint) for problem in place.problems] == ([level == "hint"] if told else [])

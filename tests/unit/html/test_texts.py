@@ -20,11 +20,11 @@ from pytest_agentv.reports.html.cases import cases_of
         (None, ""),
         (250, "250 ms"),
         (3_700, "3.7 s"),
-        (150_000, "2.5 min"),
-        (4_320_000, "1.2 h"),
+        (150_000, "2 min 30 s"),
+        (4_320_000, "72 min 0 s"),
         (999.7, "1.0 s"),
-        (59_999, "1.0 min"),
-        (3_599_999, "1.0 h"),
+        (59_999, "1 min 0 s"),
+        (3_599_999, "60 min 0 s"),
     ],
 )
 def test_durations(milliseconds: float | None, text: str) -> None:
