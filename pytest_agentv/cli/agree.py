@@ -27,6 +27,7 @@ from pytest_agentv.reports.reading import TEXTS
 from pytest_agentv.stats.comparing import LEAST_LABELS, LEAST_OF_A_CLASS
 from pytest_agentv.stats.intervals import Interval
 
+_CONSTANT: Final = "none, judge and labels are constant"
 _WIDEST: Final = 160
 """Characters of an answer or of a judge's reasons."""
 _EPILOG: Final = """\
@@ -167,14 +168,14 @@ def _lines(runs: Mapping[str, Agreement], *, verbose: bool) -> Iterator[str]:
 
 def _rows(runs: Mapping[str, Agreement]) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [
-        ("results", "labels", "good passed", "bad passed", "kappa", "unreadable", "threshold")
+        ("results", "labels", "good passed", "bad passed", "kappa, 95 % CI", "unreadable", "threshold")
     ]
     for name, each in runs.items():
         rates = (each.confusion.true_positive_rate, each.confusion.false_positive_rate)
         shares = ["-" if rate is None else f"{rate[0]:.1%} ({_range(rate[1])})" for rate in rates]
         unreadable = f"{each.unreadable:,} of {each.replies:,}" if each.replies else "-"
         threshold = "-" if each.threshold is None else f"{each.threshold:.3g}"
-        rows.append((name, f"{each.cases:,}", *shares, _kappa(each), unreadable, threshold))
+        rows.append((name, f"{each.cases:,}", *shares, _kappa(each, "none", ""), unreadable, threshold))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
@@ -241,9 +242,9 @@ def _range(interval: Interval) -> str:
     return f"{interval.low * 100:.1f} to {interval.high * 100:.1f}"
 
 
-def _kappa(agreement: Agreement) -> str:
-    value = _figure(agreement.kappa, "none, judge and labels are constant")
-    return f"{value} (95 % CI: {agreement.kappa_low:.3f} to {agreement.kappa_high:.3f})"
+def _kappa(agreement: Agreement, none: str = _CONSTANT, of: str = "95 % CI: ") -> str:
+    interval = f"{of}{agreement.kappa_low:.3f} to {agreement.kappa_high:.3f}"
+    return f"{_figure(agreement.kappa, none)} ({interval})"
 
 
 def _figure(value: float | None, otherwise: str = "none") -> str:
