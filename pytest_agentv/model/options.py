@@ -43,6 +43,11 @@ class RunOption:
     def help(self) -> str:
         return _HELP[self.name]
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether `pytest --help` leaves it out: it works, and the documentation has it."""
+        return self.name in _HIDDEN
+
     def parse_flag(self, text: str) -> object:
         """Parse the value of a flag for `argparse`. Raises `ArgumentTypeError`."""
         try:
@@ -289,89 +294,99 @@ RUN_OPTIONS: Final = (
 )
 """In the order of the documentation. Precedence: command line > ini > file > default."""
 
+_HIDDEN: Final = frozenset(
+    (
+        *("eval-id", "output-format", "dry-run-delay", "dry-run-delay-min", "dry-run-delay-max"),
+        *("dump-prompts", "dump-traces", "include-trace", "include-answers", "verbose"),
+        *("margin", "confirm", "unknown-keys"),
+    )
+)
+"""Options that few people need. Other spellings of options are hidden as well."""
+
 _HELP: Final = {
     "target": (
-        "Name of the target to evaluate, or several with commas between them: each runs all cases. The name `default` "
-        "alone overrides no case and no file (default: the case's, else the file's, else `default`)."
+        "Ask this target, or several: a,b. Each of several runs all cases. The name `default` alone overrides no case "
+        "and no file (default: the case's, else the file's, else `default`)."
     ),
-    "targets": "Targets file, or a folder that holds one (default: search from the eval file's folder upward).",
+    "targets": ("Read the targets from this file or folder. (default: search from the eval file's folder upward)."),
     "eval-id": "Run only the case with this id; may be repeated. Deselects everything else.",
     "run": (
-        "Which cases run if you do not ask for them: always (all; also the bare flag), asked (none), asked-if-paid "
-        "(those that call no model and no coding agent). To ask for cases, give this flag, or name their files or "
+        "Say which cases run without being asked for. always: all (also the bare flag); asked: none; asked-if-paid: "
+        "those that call no model and no coding agent. To ask for cases, give this flag, or name their files or "
         "folders (default: always)."
     ),
-    "sample": "Run only N of the selected cases: the same ones each time, as long as their names stay.",
+    "sample": "Run only N of the selected cases. They are the same ones each time, as long as their names stay.",
     "shard": (
-        "Run one part of the evaluations: 2/8 is part 2 of 8. Other tests run in each part. `agentv merge` joins the "
+        "Run one part of the evaluations. 2/8 is part 2 of 8. Other tests run in each part. `agentv merge` joins the "
         "results."
     ),
-    "out": "Results file (default: .agentv/results/eval_<time>.jsonl).",
+    "out": "Write the results to this file. (default: .agentv/results/eval_<time>.jsonl).",
     "output-format": (
-        "Format of the results file: jsonl or yaml (default: jsonl). A suffix .jsonl, .yaml or .yml of --agentv-out "
-        "decides."
+        "Write results as jsonl or yaml (default: jsonl). A suffix .jsonl, .yaml or .yml of --agentv-out decides."
     ),
-    "dry-run": (
-        "Replace targets and judge models with mocks: no network, no agent, no credentials. Scores mean nothing."
+    "dry-run": "Replace targets and judges with mocks. No network, no agent, no credentials; scores mean nothing.",
+    "dry-run-delay": "Delay each mocked answer by milliseconds (default: 0).",
+    "dry-run-delay-min": "Set the shortest random delay of a mocked answer in milliseconds (default: 0).",
+    "dry-run-delay-max": "Set the longest random delay of a mocked answer in milliseconds (default: 0).",
+    "timeout": ("Limit each call of a target or judge script. In seconds; 0 = no limit (default: 120)."),
+    "max-retries": (
+        "Retry a call that timed out N times. `max_retries` of a target counts its HTTP retries (default: 2)."
     ),
-    "dry-run-delay": "Delay of each mocked answer in milliseconds (default: 0).",
-    "dry-run-delay-min": "Shortest random delay of a mocked answer in milliseconds (default: 0).",
-    "dry-run-delay-max": "Longest random delay of a mocked answer in milliseconds (default: 0).",
-    "timeout": "Time limit in seconds for each call of a target and each judge script; 0 = no limit (default: 120).",
-    "max-retries": "How often to retry a call that timed out (default: 2).",
     "threshold": (
-        "Lowest score that passes, 0 to 1; overrides the thresholds of cases, files and the ini file (default: 1)."
+        "Set the lowest score that passes, 0 to 1. It overrides the thresholds of cases, files and the ini file "
+        "(default: 1)."
     ),
-    "repeat": "Answers per case, 1 to 100; overrides `repeat` of cases, files and the ini file (default: 1).",
+    "repeat": (
+        "Ask for N answers per case, 1 to 100. It overrides `repeat` of cases, files and the ini file (default: 1)."
+    ),
     "min-pass-rate": (
-        "Share of a repeated case's answers that have to pass, 0 to 1; overrides `min_pass_rate` of cases, files and "
+        "Set the share of a case's answers that must pass. 0 to 1; it overrides `min_pass_rate` of cases, files and "
         "the ini file (default: 1)."
     ),
     "stop": (
-        "When to stop asking a repeated case: certain (once no answer could change its verdict) or never (default: "
+        "Say when to stop asking a repeated case. certain: once no answer could change its verdict; or never (default: "
         "certain; with a baseline, never)."
     ),
     "dump-prompts": "Write each case's prompt to a JSON file in DIR (default: .agentv/prompts).",
     "dump-traces": "Write each attempt's trace to a JSON file in DIR (default: .agentv/traces).",
     "workers": (
-        "Most cases in flight at once in the whole run, 1 to 50; with an executor, up to 3200 (default: the target's "
-        "`workers`, else 1: one after another)."
+        "Keep up to N cases in flight, 1 to 50. They count for the whole run; with an executor, up to 3200 (default: "
+        "the target's `workers`, else 1: one after another)."
     ),
     "executor": (
-        "Where cases run: local (in this process), or dask://HOST:PORT or dask+tls://HOST:PORT (on the workers of a "
-        "Dask cluster). The hook `pytest_agentv_executor` may name another (default: that of the hook, else local)."
+        "Run cases on the workers of a Dask cluster. local: in this process, or dask://HOST:PORT or "
+        "dask+tls://HOST:PORT. The hook `pytest_agentv_executor` may name another (default: that of the hook, else "
+        "local)."
     ),
-    "cache": "Reuse the answers of earlier runs while target, prompt and files are the same.",
+    "cache": "Reuse the answers of earlier runs. They count while target, prompt and files are the same.",
     "resume": (
-        "Keep the finished cases of an earlier run and run the rest. FILE is its results file (default: the newest in "
+        "Keep the finished cases of an earlier run. The rest runs. FILE is its results file (default: the newest in "
         ".agentv/results). Without --agentv-out, results go to the same file."
     ),
     "rejudge": (
-        "Judge the answers of an earlier run anew, and ask no target. FILE is its results file (default: the newest "
-        "in .agentv/results)."
+        "Judge earlier answers anew, and ask no target. FILE is the results file of their run (default: the newest in "
+        ".agentv/results)."
     ),
-    "retry-errors": (
-        "Run only the cases that could not be judged in the last run; with --agentv-resume, also run the missing cases."
-    ),
+    "retry-errors": ("Run only what could not be judged last time. With --agentv-resume, also run the missing cases."),
     "baseline": (
-        "Compare the run with the baseline PATH and fail if cases broke or the run regressed (default: "
+        "Compare the run with the baseline PATH. Fail if cases broke or the run regressed (default: "
         "agentv.baseline.jsonl in the root directory)."
     ),
     "update-baseline": (
         "Make this run the baseline. HOW is write (the default) or force (write it even where CI is set)."
     ),
     "gate": (
-        "What makes the run fail: cases (each failing case, and a regression), run (required cases, errors and the "
-        "verdict on the run), strict (as run, and a verdict that cannot tell) or off (default: cases)."
+        "Say what makes the run fail. cases: each failing case, and a regression; run: required cases, errors and the "
+        "verdict on the run; strict: as run, and a verdict that cannot tell; or off (default: cases)."
     ),
-    "min-rate": "Pass rate that the whole run must reach with --agentv-gate=run or strict, 0 to 1.",
-    "margin": "Drop of the pass rate that --agentv-gate=strict must exclude, 0 to 1 (default: 0.05).",
-    "confirm": "Fresh answers for each case that looks broken against the baseline; 0 = none (default: 10).",
-    "html": "Write an HTML report of the run to PATH: one file that opens offline.",
+    "min-rate": "Set the pass rate that the whole run must reach. 0 to 1, with --agentv-gate=run or strict.",
+    "margin": "Set the drop of the pass rate that --agentv-gate=strict must exclude, 0 to 1 (default: 0.05).",
+    "confirm": "Ask N fresh answers for each case that looks broken against the baseline; 0 = none (default: 10).",
+    "html": "Write an HTML report of the run to PATH. It is one file that opens offline.",
     "include-trace": "Include the full trace in each result.",
     "include-answers": "Include all answers of repeated cases in their results.",
-    "strict": "Treat warnings about eval and targets files (unknown keys, …) as errors.",
-    "unknown-keys": ("Level of unknown keys that say what is asked or checked: error or warn (default: error)."),
+    "strict": "Treat warnings about files as errors. Those are unknown keys in eval and targets files, and the like.",
+    "unknown-keys": "Set the level of unknown keys that say what is asked or checked: error or warn (default: error).",
     "show-answers": "Show question, answer and evaluators of passing cases, too.",
     "verbose": "Show targets, provider calls, attempts and timings.",
 }

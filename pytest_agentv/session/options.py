@@ -1,5 +1,6 @@
 """The run options as pytest flags and ini keys."""
 
+import argparse
 import itertools
 import shlex
 from collections.abc import Callable, Sequence
@@ -73,7 +74,10 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare `--agentv-*` and the ini keys `agentv_*`."""
     group = parser.getgroup("agentv", "evaluations (pytest-agentv)")
     for option in RUN_OPTIONS:
-        group.addoption(*_flags(option), dest=f"{PREFIX}_{option.dest}", help=option.help, **_flag_arguments(option))
+        for flag in _flags(option):
+            is_hidden = option.is_hidden or flag != _flags(option)[0]
+            text = argparse.SUPPRESS if is_hidden else option.help
+            group.addoption(flag, dest=f"{PREFIX}_{option.dest}", help=text, **_flag_arguments(option))
         if option.ini:
             parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
     parser.addini("agentv_files", "Globs of eval files, in any folder.", "args", list(DEFAULT_EVAL_GLOBS))
