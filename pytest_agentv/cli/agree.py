@@ -91,16 +91,12 @@ def _create_parser() -> ArgumentParser:
     parser.add_argument("labels", type=Path, help="Labels: CSV, JSONL or YAML.")
     parser.add_argument("results", type=Path, nargs="+", help="Results file of a run; several are rows of a table.")
     parser.add_argument(
-        "--evaluator",
-        metavar="NAME",
-        help="Compare this evaluator; member.NAME of a composite (default: the verdict on the case).",
+        "--evaluator", metavar="NAME", help="Compare this evaluator (default: the verdict on the case)."
     )
-    parser.add_argument(
-        "--choose-threshold",
-        action="store_true",
-        help=f"Choose the threshold of the scores on one half of the labels, and compare the other half by it: from "
-        f"{LEAST_TO_CHOOSE} labels on (default: off).",
+    text = (
+        f"Choose the threshold on half of the labels, of at least {LEAST_TO_CHOOSE}, compare the others (default: off)."
     )
+    parser.add_argument("--choose-threshold", action="store_true", help=text)
     parser.add_argument(
         "--min-kappa",
         type=parse_delta,
@@ -117,9 +113,8 @@ def _create_parser() -> ArgumentParser:
     parser.add_argument(
         "-f", "--format", choices=("table", "json"), help="Output format (default: table on a terminal, else json)."
     )
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="List the cases on which judge and labels differ (default: off)."
-    )
+    text = "List the cases on which judge and labels differ (default: off)."
+    parser.add_argument("-v", "--verbose", action="store_true", help=text)
     return parser
 
 
@@ -145,9 +140,9 @@ def _plain(name: str, runs: Mapping[str, Agreement], *, verbose: bool) -> dict[s
     if changed := changed_judge(next(iter(runs.values())), agreement):
         plain["judge_changed"] = list(changed)
     if verbose:
+        names = ("case", "label", "passes", "score", "reasoning", "answer")
         differ = [each for each in agreement.judged if each.passes != each.label]
-        words = ("case", "label", "passes", "score", "reasoning", "answer")
-        plain["disagreements"] = [{word: getattr(each, word) for word in words} for each in differ]
+        plain["disagreements"] = [{name: getattr(each, name) for name in names} for each in differ]
     return plain
 
 
@@ -167,9 +162,8 @@ def _lines(runs: Mapping[str, Agreement], *, verbose: bool) -> Iterator[str]:
 
 
 def _rows(runs: Mapping[str, Agreement]) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [
-        ("results", "labels", "good passed", "bad passed", "kappa, 95 % CI", "unreadable", "threshold")
-    ]
+    titles = "results", "labels", "good passed", "bad passed", "kappa, 95 % CI", "unreadable", "threshold"
+    rows: list[tuple[str, ...]] = [titles]
     for name, each in runs.items():
         rates = (each.confusion.true_positive_rate, each.confusion.false_positive_rate)
         shares = ["-" if rate is None else f"{rate[0]:.1%} ({_range(rate[1])})" for rate in rates]

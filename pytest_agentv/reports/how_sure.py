@@ -166,13 +166,9 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
 def agree(
     labels: Sequence[Label], cases: Sequence[JudgedCase], evaluator: str | None = None, *, choose: bool = False
 ) -> Agreement | None:
-    """Compare the verdicts of a run with labels; None if no case is both judged and labelled.
+    """Compare the verdicts of a run, or of one of its evaluators, with labels; None if no case is judged and labelled.
 
-    Args:
-        labels: What people said.
-        cases: The cases of the run.
-        evaluator: The name of the evaluator that is compared; None: the verdict on the case.
-        choose: Whether to choose a threshold on one half of the labels. The agreement is that of the other half.
+    `choose`: choose a threshold on one half of the labels; the agreement is that of the other half.
 
     Raises `FileError` for a label that fits several cases: a label is of one answer, and it does not tell of which.
     Raises `ValueError` if there are too few labels to choose a threshold, or none to choose.
@@ -244,9 +240,8 @@ def _chosen(labelled: Mapping[int, Judgement]) -> tuple[float, dict[int, Judgeme
     threshold = best_threshold([each.score for each in chosen], [each.label is True for each in chosen])
     if threshold is None:
         raise ValueError("there is no threshold to choose: all scores are the same")
-    return threshold, {
-        index: labelled[index].replace(passes=labelled[index].score >= threshold) for index in sorted(order[1::2])
-    }
+    others = {index: labelled[index] for index in sorted(order[1::2])}
+    return threshold, {index: each.replace(passes=each.score >= threshold) for index, each in others.items()}
 
 
 def changed_judge(before: Agreement, now: Agreement) -> tuple[str, ...]:
