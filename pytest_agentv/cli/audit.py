@@ -180,7 +180,7 @@ async def _judge(probe: _Probe, pool: TargetPool, options: RunOptions, *, judges
     file = locate(Path(case.path), None)
     target, node_id = choose_target(options, case.target), f"{file}::{case.eval_id}"
     identity = CaseIdentity(case.eval_id, case.dataset, target, file, case.line, node_id, _RUN)
-    response = ProviderResponse((Message("assistant", content=probe.answer),), is_text_only=True)
+    response = ProviderResponse((Message("assistant", content=probe.answer),))
     result = await run_case(CaseJob(identity, case, options), pool, own=Overrides(answer=response))
     if judges or not models or result.status == "error":
         return result
