@@ -308,7 +308,7 @@ _HELP: Final = {
         "Ask this target, or several: a,b. Each of several runs all cases. The name `default` alone overrides no case "
         "and no file (default: the case's, else the file's, else `default`)."
     ),
-    "targets": ("Read the targets from this file or folder. (default: search from the eval file's folder upward)."),
+    "targets": ("Read the targets from this file or folder. Default: search from the eval file's folder upward."),
     "eval-id": "Run only the case with this id; may be repeated. Deselects everything else.",
     "run": (
         "Say which cases run without being asked for. always: all (also the bare flag); asked: none; asked-if-paid: "
@@ -320,7 +320,7 @@ _HELP: Final = {
         "Run one part of the evaluations. 2/8 is part 2 of 8. Other tests run in each part. `agentv merge` joins the "
         "results."
     ),
-    "out": "Write the results to this file. (default: .agentv/results/eval_<time>.jsonl).",
+    "out": "Write the results to this file. Default: .agentv/results/eval_<time>.jsonl.",
     "output-format": (
         "Write results as jsonl or yaml (default: jsonl). A suffix .jsonl, .yaml or .yml of --agentv-out decides."
     ),
