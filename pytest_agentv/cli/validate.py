@@ -377,8 +377,7 @@ class Checker:
         except FileError as error:
             self._note(_problems_of(error, path))
             return
-        self._note(suite.problems)
-        cases = self._load_cases(suite)
+        cases = self.load_cases(suite)
         targets = self._find_targets(path.parent)
         if targets is None:
             return
@@ -390,7 +389,9 @@ class Checker:
                     said.add(fault)
                     self._note([Problem(*_target_place(suite, case), "", fault)])
 
-    def _load_cases(self, suite: SuiteSource) -> list[EvalCase]:
+    def load_cases(self, suite: SuiteSource) -> list[EvalCase]:
+        """Return the cases of a file that can be loaded. The faults of the others are among the problems."""
+        self._note(suite.problems)
         context = self._context(suite.path.parent)
         cases: list[EvalCase] = []
         if not suite.entries:  # else its faults are those of each case
