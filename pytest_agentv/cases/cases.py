@@ -21,6 +21,8 @@ from pytest_agentv.cases.written import (
     aimed,
     choose_evaluators,
     fill_case,
+    load_workspace,
+    looks_at_workspace,
     note_twins,
     note_unfilled,
     read_header,
@@ -149,6 +151,9 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     parts = [part for message in messages for part in message.parts if isinstance(part, FilePart)]
     guidelines = tuple([part.resolved_path for part in parts if part.is_guideline])
     evaluators = choose_evaluators(written)
+    workspace = load_workspace(written, keys, header)
+    if workspace is None and is_whole and any(map(looks_at_workspace, evaluators or ())):
+        place.at("workspace").error("is missing: `command` and `file` look at the folder that the target worked in")
     if keys is None or header is None:
         return None
     # Other faults are told first: without them, the criteria may be needless.
@@ -178,6 +183,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
         **_limit("min_pass_rate", keys.min_pass_rate, header.min_pass_rate),
         required=keys.required is True,
         group=_text(keys.group),
+        workspace=workspace,
         vars=written.variables and {name: unshared(each) for name, each in written.variables.items()},
     )
 

@@ -331,6 +331,7 @@ def is_picture(path: Path, media: Media | None, role: Role, place: Place) -> boo
 TEMPLATE_VARIABLES: Final = (
     *("candidate_answer", "expected_outcome", "reference_answer", "question"),
     *("input_messages", "expected_messages", "output_messages", "retrieved_context"),
+    *("file_changes", "workspace_path"),
 )
 _NEWER_NAMES: Final = {
     "criteria": "expected_outcome",

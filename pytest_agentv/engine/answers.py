@@ -368,6 +368,8 @@ class Answered(Record):
     error_kind: ErrorKind = "crash"
     finish_reason: str | None = None
     retrieved_context: tuple[str, ...] | None = None
+    workspace: JsonObject | None = None
+    file_changes: str | None = None
     cost_source: str | None = None
     """Where the cost comes from; None: it is unknown."""
     is_text_only: bool = False
@@ -416,6 +418,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
         retrieved_context=response.retrieved_context,
+        workspace=response.workspace,
+        file_changes=response.file_changes,
         cost_source=None if paid is None or paid.cost_usd is None else response.cost_source or "target",
         attempts=attempts.count,
         requests=attempts.requests,

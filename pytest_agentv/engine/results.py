@@ -219,6 +219,8 @@ def _answer_fields(answered: Answered) -> JsonObject:
         "trace_summary": answered.summary,
         "finish_reason": answered.finish_reason,
         "retrieved_context": answered.retrieved_context,
+        "workspace": answered.workspace,
+        "file_changes": answered.file_changes,
         "execution_metrics": answered.paid,
         "output_messages": messages if is_more else None,  # the result holds the answer already
         "cost_source": answered.cost_source,

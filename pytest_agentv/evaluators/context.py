@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Protocol
 
 from pytest_agentv.cases.prompts import Prompt
@@ -22,6 +23,20 @@ from pytest_agentv.model.messages import (
 )
 from pytest_agentv.model.options import DEFAULT_THRESHOLD
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.runtime.processes import ProcessResult
+from pytest_agentv.runtime.workspaces import Changes
+
+
+@dataclass(frozen=True, slots=True)
+class InWorkspace:
+    """The folder that the target has worked in, as it left it, with the hidden files of the case over it."""
+
+    path: Path
+    """The folder, absolute."""
+    changes: Changes
+    """What the target has changed there."""
+    run: Callable[[str | Sequence[str], float | None], Awaitable[ProcessResult]] = field(repr=False)
+    """Runs a command there for so many seconds, without secrets among its variables. Raises `ProcessStartError`."""
 
 
 class Judge(Protocol):
@@ -152,6 +167,10 @@ class Context(Record):
     """Whether the target reports its tool calls; a target that returns only a text does not."""
     retrieved_context: tuple[str, ...] | None = None
     """The texts that the target looked up and answered from, in order; None: not reported."""
+    workspace: InWorkspace | None = field(default=None, repr=False, compare=False)
+    """The folder that the target has worked in; None: the case has none, or the answer is of another run."""
+    file_changes: str | None = None
+    """What the target changed there, as a unified diff of at most 200 kB; None: the case has no workspace."""
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
     threshold: float = DEFAULT_THRESHOLD
@@ -160,6 +179,11 @@ class Context(Record):
     """The part of a JSON answer that the evaluator's `path` chose; ABSENT: it judges the whole answer."""
     services: Services = field(default_factory=Services, repr=False, compare=False)
     """The judge, the variables and the targets that an evaluator may use."""
+
+    @property
+    def workspace_path(self) -> str | None:
+        """The folder that the target has worked in, absolute; None as for `workspace`."""
+        return None if self.workspace is None else str(self.workspace.path)
 
 
 def for_own_code(context: Context) -> Context:
@@ -208,6 +232,9 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
     }
     if context.retrieved_context is not None:
         payload["retrieved_context"] = context.retrieved_context
+    if context.file_changes is not None:
+        payload["file_changes"] = context.file_changes
+        payload["workspace_path"] = context.workspace_path
     converted = {key: snake_case_keys(value) for key, value in payload.items()}
     return converted if case.vars is None else {**converted, "vars": case.vars}  # under the names of templates
 

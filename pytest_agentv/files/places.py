@@ -211,7 +211,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "depends_on": "no case waits for another one: prepare what it needs in a fixture",
     **dict.fromkeys(("derived_metrics", "derivedMetrics"), "a name for several checks: `composite`"),
     "env": "write ${{ NAME }} at the target in targets.yaml, and the value into .env",
-    **dict.fromkeys(("environment", "workspace"), "prepare the folder in a fixture, and name it under `fixtures`"),
     **dict.fromkeys(
         ("evaluate_options", "evaluateOptions"), "write `repeat`, or give --agentv-workers, --agentv-timeout"
     ),

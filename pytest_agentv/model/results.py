@@ -401,6 +401,10 @@ class EvalResult(Record):
     """What a good answer achieves; None: the case does not say, or could not be loaded."""
     reference_answer: str | None = None
     """The text of the ideal answer; None: there is none."""
+    workspace: JsonObject | None = None
+    """The folder that the target worked in: `from`, `files`, `changed` (at most 500 names), `diff_sha256`, `kept`."""
+    file_changes: str | None = None
+    """What the target changed in its workspace, as a unified diff of at most 200 kB; None: it had none."""
     output_messages: tuple[Message, ...] | None = None
     """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
     cost_source: str | None = None

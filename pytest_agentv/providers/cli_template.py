@@ -24,7 +24,7 @@ PROMPT_VARIABLE: Final = "AGENTV_PROMPT"
 
 PLACEHOLDERS: Final = (
     *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
-    *("FILES", "ATTACHMENTS", "OUTPUT_FILE"),
+    *("FILES", "ATTACHMENTS", "OUTPUT_FILE", "WORKSPACE"),
 )
 """The names that a command template may hold in braces."""
 
@@ -43,6 +43,7 @@ class CallValues(Record):
     attempt: int = 0
     files: tuple[str, ...] = ()
     files_format: str = "{path}"
+    workspace: str = ""
 
     @property
     def prompt_file(self) -> Path:
@@ -63,6 +64,7 @@ class CallValues(Record):
             "GUIDELINES": self.guidelines,
             "EVAL_ID": self.eval_id,
             "ATTEMPT": str(self.attempt),
+            "WORKSPACE": self.workspace,
         }
         paths = {"OUTPUT_FILE": str(self.output_file), "PROMPT_FILE": str(self.prompt_file)}
         files = " ".join(_render_file(path, self.files_format, write) for path in dict.fromkeys(self.files))
@@ -84,6 +86,7 @@ def request_values(request: ProviderRequest, files_format: str, output_file: Pat
         files=request.file_paths,
         files_format=files_format,
         output_file=output_file,
+        workspace=request.workspace or "",
     )
 
 

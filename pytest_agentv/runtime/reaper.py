@@ -96,6 +96,22 @@ def remove_at_end(folder: Path) -> None:
     _WATCHER.tell(f"+DIR {folder}")
 
 
+def remove_with_last(folder: Path) -> None:
+    """Have the watcher remove a folder when this process ends, unless another one says that it uses it (`InUse`)."""
+    _WATCHER.tell(f"+SHARED {folder}")
+
+
+def keep_folder(folder: Path) -> None:
+    """Let a folder of `remove_at_end` stay."""
+    _WATCHER.tell(f"-DIR {folder}")
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of `remove_at_end` now."""
+    _remove(folder)
+    keep_folder(folder)
+
+
 class _Watcher:
     """The watcher process of this process. Runs continue without it if it cannot start."""
 
@@ -158,6 +174,28 @@ def watch(lines: Iterable[bytes]) -> None:
     for entry in entries:
         if entry.startswith(b"DIR "):
             _remove(Path(os.fsdecode(entry[4:])))
+    for entry in entries:
+        if entry.startswith(b"SHARED "):
+            _remove_unused(Path(os.fsdecode(entry[7:])))
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove a folder that no process holds a lock on. The process that has just ended may hold its one a moment."""
+    import fcntl  # noqa: PLC0415 - missing on Windows
+
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except OSError:
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(folder)
+        except OSError:
+            time.sleep(_POLL_SECONDS)
+        finally:
+            os.close(descriptor)
 
 
 def _remove(folder: Path) -> None:
