@@ -36,7 +36,7 @@ class Command(Evaluator):
 
     command: Annotated[str | tuple[str, ...], BeforeValidator(words_of_command), WithJsonSchema(COMMAND_SCHEMA)] = (
         Field(
-            description="a shell command, or a list of words; it does not get variables named `*_KEY`, `*_TOKEN`, `*_SECRET`",
+            description="a shell command, or a list of words; without variables like `*_KEY`, `*_TOKEN`, `*_SECRET`",
             examples=["python -m pytest -q --noconftest -c /dev/null test_shop.py"],
         )
     )

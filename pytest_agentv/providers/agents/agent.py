@@ -385,7 +385,7 @@ class CodingAgent(Provider):
     system_prompt: OptionalText = spelled(
         *("system_prompt", "systemPrompt"),
         default=None,
-        description="instructions; by default the agent puts diffs into its reply, and changes files only in a workspace",
+        description="instructions; by default the agent changes files only in a workspace; else its reply has diffs",
     )
     timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),
