@@ -18,7 +18,6 @@ from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.errors import ProviderError, TargetError
 from pytest_agentv.evaluators.context import InWorkspace
 from pytest_agentv.model.cases import Target, Workspace
-from pytest_agentv.model.messages import Message, is_null
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.files import InUse, hold_folder, is_in_use
@@ -200,8 +199,6 @@ class Workbench:
         started = time.perf_counter()
         request = request.replace(workspace=str(path), sandbox=sandbox)
         response = timed(await invoke_within_limit(self._provider, request), started)
-        if response.error is None and is_null(response.output_messages, response.trace):
-            response = response.replace(output_messages=(Message("assistant", ""),))  # the work may be the answer
         self.changes = changes = await run_in_thread(
             partial(_finish, path, known, self.workspace.hidden), "agentv-diff"
         )
