@@ -151,8 +151,10 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     parts = [part for message in messages for part in message.parts if isinstance(part, FilePart)]
     guidelines = tuple([part.resolved_path for part in parts if part.is_guideline])
     evaluators = choose_evaluators(written)
+    noted = len(place.problems)
     workspace = load_workspace(written, keys, header)
-    if workspace is None and is_whole and any(map(looks_at_workspace, evaluators or ())):
+    is_without = workspace is None and is_whole and len(place.problems) == noted
+    if is_without and any(map(looks_at_workspace, evaluators or ())):
         place.at("workspace").error("is missing: `command` and `file` look at the folder that the target worked in")
     if keys is None or header is None:
         return None

@@ -217,7 +217,7 @@ def load_workspace(written: WrittenCase, case: "Shared | None", suite: "Shared |
     for each in folders:
         if source and Path(each).is_relative_to(source):
             places["hidden" in own].at("workspace").error(
-                f"the hidden folder {each!r} lies in `from`, where the target sees it"
+                f"the hidden folder {locate(Path(each), None)} lies in `from`, where the target sees it"
             )
     has_overlay = overlay not in (None, "", "none")
     rest = {key: keys[key] for key in ("ref", "setup", "before", "check", "keep", "sandbox") if key in keys}

@@ -96,7 +96,7 @@ class Workspaces:
 
     def close(self) -> None:
         self._in_use.end()
-        if self._home is not None and not is_in_use(self._home):
+        if self._home is not None and not is_in_use(self._home / "in-use"):
             remove_folder(self._home)
 
     def _folder(self, run_id: str) -> Path:
@@ -104,7 +104,8 @@ class Workspaces:
             self._home = Path(tempfile.gettempdir(), f"agentv-templates-{run_id}")
             remove_with_last(self._home)
             self._home.mkdir(mode=0o700, exist_ok=True)
-            self._in_use.begin(self._home)
+            (self._home / "in-use").touch()
+            self._in_use.begin(self._home / "in-use")
         return self._home
 
     async def _once(self, folder: Path, do: Callable[[], Awaitable[int]]) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, PrivateAttr, WithJsonSchema
 
 from pytest_agentv.cases.references import Scope
-from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.script import COMMAND_SCHEMA, words_of_command
@@ -78,13 +78,14 @@ class Command(Evaluator):
         elif code == _NO_TESTS and ("pytest" in self.summary() or "no tests ran" in said.lower()):
             fault = "ran no tests"
         if fault is not None:
-            kind = "timeout" if result.timed_out else "process"
+            kind: ErrorKind = "timeout" if result.timed_out else "process"
             text = f"`{self.summary()}` {fault}"
-            raise EvaluatorError(f"{text}: {said}" if said else text, kind, said or None)  # type: ignore[arg-type]
+            raise EvaluatorError(f"{text}: {said}" if said else text, kind)
         if code == 0:
-            return Score(1.0, hits=(f"{self.summary()}: exit code 0",))
+            return Score(1.0, hits=("exit code 0",))
         ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
-        return Score(0.0, misses=(f"{self.summary()}: {ended}",), reasoning=said or None)
+        last = said.rpartition("\n")[2]
+        return Score(0.0, misses=(f"{ended}: {last}" if last else ended,), reasoning=said or None)
 
 
 def of_workspace(context: Context, name: str) -> tuple[Json | Absent, str]:

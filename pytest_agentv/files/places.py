@@ -355,7 +355,7 @@ def column_fault(name: str) -> tuple[str, str] | None:
 
 # Merges mappings with inherited keys: a file with its included files, a case with its `defaults`.
 
-_MERGED: Final = frozenset({"execution", "vars", "metadata"})
+_MERGED: Final = frozenset({"execution", "vars", "metadata", "workspace"})
 """Mappings that are merged key by key. Other mappings are replaced as a whole."""
 _ALTERNATIVES: Final = (
     EVALUATOR_LIST_KEYS,

@@ -191,7 +191,7 @@ def _long_argument_hint(used: Mapping[str, str]) -> str:
     return ""
 
 
-def read_output(result: ProcessResult, path: Path | None) -> str:
+def read_output(result: ProcessResult, path: Path | None, *, may_be_empty: bool = False) -> str:
     """Return what a successful command printed, or wrote to its output file. Raises `OutputError`."""
     what, text, fault = "output", result.stdout.rstrip("\n"), result.stdout_fault
     if path is not None:
@@ -206,7 +206,7 @@ def read_output(result: ProcessResult, path: Path | None) -> str:
         text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     if fault:
         raise OutputError(f"The {what} of the command is {fault}", "process")
-    if not text.strip():
+    if not text.strip() and not may_be_empty:
         reason = f"The command ended with exit code 0, but its {what} is empty{_it_said(result)}"
         raise OutputError(reason, "no_answer")
     return text
@@ -470,7 +470,8 @@ class CliProvider:
             raw["output_file"] = str(values.output_file)
 
         def read() -> list[ProviderResponse]:
-            responses = parse(read_output(result, values.output_file if self._has_output_file else None))
+            path = values.output_file if self._has_output_file else None
+            responses = parse(read_output(result, path, may_be_empty=cwd != self._cwd))
             return [self._complete(response, raw, duration_ms / len(responses), cwd) for response in responses]
 
         # in a thread: a file on a network may block and a long answer takes time, and other cases must not wait

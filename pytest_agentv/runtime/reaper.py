@@ -97,7 +97,10 @@ def remove_at_end(folder: Path) -> None:
 
 
 def remove_with_last(folder: Path) -> None:
-    """Have the watcher remove a folder when this process ends, unless another one says that it uses it (`InUse`)."""
+    """Have the watcher remove a folder when this process ends, unless another one uses it.
+
+    A process uses it as long as it holds a lock on the file `in-use` in there.
+    """
     _WATCHER.tell(f"+SHARED {folder}")
 
 
@@ -180,14 +183,15 @@ def watch(lines: Iterable[bytes]) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove a folder that no process holds a lock on. The process that has just ended may hold its one a moment."""
+    """Remove a folder that no process uses. The process that has just ended may hold its lock a moment longer."""
     import fcntl  # noqa: PLC0415 - missing on Windows
 
     deadline = time.monotonic() + _GRACE_SECONDS
     while time.monotonic() < deadline:
         try:
-            descriptor = os.open(folder, os.O_RDONLY)
+            descriptor = os.open(folder / "in-use", os.O_RDONLY)
         except OSError:
+            _remove(folder)
             return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

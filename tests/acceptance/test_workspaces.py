@@ -7,24 +7,25 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from .conftest import Project
 
-HOSTILE = r'''
+HOSTILE = r"""
     import os, pathlib, shutil, subprocess, sys
 
     task = sys.stdin.read().strip()
     here = pathlib.Path.cwd()
-    DAEMON = [sys.executable, "-c", "import sys, time; open(sys.argv[1], 'w').write(str(__import__('os').getpid())); time.sleep(600)"]
+    WAIT = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
 
 
     def daemon(name, **environment):
         path = os.environ["PIDS"] + "/" + name
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-        subprocess.Popen([*DAEMON, path], **quiet, **environment)
+        subprocess.Popen([sys.executable, "-c", WAIT, path], **quiet, **environment)
         while not pathlib.Path(path).exists() or not pathlib.Path(path).read_text():
             pass
 
@@ -73,7 +74,7 @@ HOSTILE = r'''
         pathlib.Path("notes.txt").write_text("note2\n")
         os.utime("notes.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
     print("done")
-'''
+"""
 
 CASES = """
     workspace: {from: ../fixture, hidden: hidden, keep: never}
@@ -83,7 +84,7 @@ CASES = """
       - {id: replaces, input: replaces its folder by a link, assert: [{contains: "-note1", file: diff}]}
       - {id: daemon, input: leaves a daemon}
       - {id: bare, input: leaves a daemon with no variables}
-      - {id: many, input: writes many files, assert: [{contains: "b/f2999", file: diff}, {contains: '"f2999"', file: changed}]}
+      - {id: many, input: writes many files, assert: [{contains: b/f2999, file: diff}, {contains: f2999, file: changed}]}
       - {id: huge, input: writes a huge file, assert: [{contains: 1073741824 bytes, file: diff}]}
       - {id: long, input: writes a long text, assert: [{contains: 5000000 bytes, file: diff}]}
       - {id: repository, input: makes a repository, assert: [{contains: "+x = 1", file: diff}]}
@@ -95,7 +96,9 @@ CASES = """
         assert:
           - {command: "python -m pytest -q -p no:cacheprovider test_fails.py"}
           - {command: "python -m pytest -q --noconftest -c /dev/null --rootdir . -p no:cacheprovider test_fails.py"}
-      - {id: hidden, input: puts links where hidden tests go, assert: [{command: "grep -q hidden hidden.txt deep/er.txt"}]}
+      - id: hidden
+        input: puts links where hidden tests go
+        assert: [{command: grep -q hidden hidden.txt deep/er.txt}]
       - {id: time, input: sets the time back, assert: [{contains: "+note2", file: diff}]}
 """
 
@@ -109,7 +112,10 @@ def shop(project: Project) -> Project:
     project.write("evals/hidden/deep/er.txt", "hidden\n")
     project.write("evals/agent.py", HOSTILE)
     command = f"{sys.executable} -S $AGENTV_EVAL_DIR/agent.py"
-    project.write("evals/targets.yaml", f"targets: [{{name: default, provider: cli, command_template: '{command}', stdin: '{{PROMPT}}'}}]\n")
+    project.write(
+        "evals/targets.yaml",
+        f"targets: [{{name: default, provider: cli, command_template: '{command}', stdin: '{{PROMPT}}'}}]\n",
+    )
     return project
 
 
@@ -119,6 +125,17 @@ def hash_of(folder: Path) -> str:
         digest.update(f"{path} {path.lstat().st_mtime_ns}".encode())
         digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()
+
+
+def left_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if "stores" not in path.name]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def is_running(pid: int) -> bool:
@@ -146,7 +163,7 @@ def test_hostile_agents_end_as_they_should(shop: Project, tmp_path: Path, monkey
     assert {name: is_running(pid) for name, pid in pids.items()} == {"daemon": False, "bare": False}
     assert (tmp_path / "outside/secret.txt").read_text() == "outside\n"
     assert [path.name for path in (tmp_path / "outside").iterdir()] == ["secret.txt"]
-    assert [path.name for path in (tmp_path / "temp").iterdir() if "stores" not in path.name] == []
+    assert left_in(tmp_path / "temp") == []
     assert hash_of(shop.path / "fixture") == before
     changes = run.by_id["many"]["file_changes"]
     assert len(changes) <= 200_000
@@ -154,12 +171,16 @@ def test_hostile_agents_end_as_they_should(shop: Project, tmp_path: Path, monkey
     assert len(run.by_id["many"]["workspace"]["changed"]) == 500
 
 
-def test_each_of_a_hundred_answers_has_a_fresh_copy(shop: Project) -> None:
+def test_each_of_a_hundred_answers_has_a_fresh_copy(
+    shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
     shop.write("setup.log", "")
     shop.write(
         "evals/copies.eval.yaml",
         f"""
-        workspace: {{from: ../fixture, setup: echo once >> {shop.path}/setup.log, before: echo before > before.txt}}
+        workspace: {{from: ../fixture, setup: echo once >> {shop.path}/setup.log}}
         repeat: 20
         assert: [{{equals: [notes.txt], file: changed}}, {{equals: "note1\\nmore\\n", file: notes.txt}}]
         cases: [{", ".join(f"{{id: c{number}, input: x}}" for number in range(5))}]
@@ -180,8 +201,115 @@ def test_each_of_a_hundred_answers_has_a_fresh_copy(shop: Project) -> None:
         """,
     )
     before = hash_of(shop.path / "fixture")
-    run = shop.run("evals", "--agentv-workers=4", "--agentv-stop=never")
+    run = shop.run("evals", "-n", "2", "--agentv-workers=4", "--agentv-stop=never", subprocess=True)
     assert run.exit_code == 0, run.text
     assert [result["repeat"]["passes"] for result in run.results] == [20] * 5
     assert hash_of(shop.path / "fixture") == before
     assert (shop.path / "setup.log").read_text() == "once\n"
+    assert left_in(tmp_path / "temp") == []
+
+
+def test_a_killed_run_leaves_no_folder_and_no_process(
+    shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temp").mkdir()
+    shop.write("evals/a.eval.yaml", "workspace: ../fixture\ncases: [{id: a, input: x, assert: [{contains: x}]}]\n")
+    command = f"echo $$ > {tmp_path}/pid.part && mv {tmp_path}/pid.part {tmp_path}/pid && exec sleep 600"
+    shop.write("evals/targets.yaml", f"targets: [{{name: default, provider: cli, command_template: '{command}'}}]\n")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "evals", "-p", "no:cacheprovider"],
+        cwd=shop.path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temp")},
+        stdout=subprocess.DEVNULL,
+    )
+    wait_until((tmp_path / "pid").exists)
+    assert any(name.startswith("agentv-workspace-") for name in left_in(tmp_path / "temp"))
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not is_running(pid) and not left_in(tmp_path / "temp"))
+
+
+def test_a_failed_copy_is_kept_and_the_record_says_where(shop: Project) -> None:
+    shop.write(
+        "evals/a.eval.yaml",
+        """
+        workspace: ../fixture
+        cases:
+          - {id: passes, input: x, assert: [{contains: hello}]}
+          - {id: fails, input: x, assert: [{contains: bye}]}
+        """,
+    )
+    shop.write("evals/targets.yaml", 'targets: [{name: default, provider: cli, command_template: "echo hello"}]\n')
+    run = shop.run("evals")
+    kept = Path(run.by_id["fails"]["workspace"]["kept"])
+    assert (kept / "notes.txt").read_text() == "note1\n"
+    assert f"Kept:   {kept}" in run.text
+    assert "kept" not in run.by_id["passes"]["workspace"]
+    shutil.rmtree(kept.parent)
+
+
+def test_a_commit_of_a_repository_is_checked_out(shop: Project) -> None:
+    git = ["git", "-C", str(shop.path / "fixture"), "-c", "user.name=a", "-c", "user.email=a@localhost"]
+    for words in (["init", "-q"], ["add", "notes.txt"], ["commit", "-qm", "one"], ["tag", "v1"]):
+        subprocess.run([*git, *words], check=True)
+    shop.write("fixture/notes.txt", "note2\n")
+    shop.write(
+        "evals/a.eval.yaml",
+        """
+        workspace: {from: ../fixture, ref: v1}
+        assert: [{equals: "note1\\n", file: notes.txt}]
+        cases: [{id: known, input: x}, {id: unknown, input: x, workspace: {ref: v2}}]
+        """,
+    )
+    shop.write("evals/targets.yaml", 'targets: [{name: default, provider: cli, command_template: "git log -1"}]\n')
+    run = shop.run("evals")
+    assert run.statuses == {"known": "pass", "unknown": "error"}
+    assert "workspace: ref 'v2' of" in run.text
+
+
+BWRAP = r"""#!/bin/sh
+echo "$*" >> "$CALLS"
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --ro-bind|--bind) shift 3 ;;
+        --dev|--proc|--tmpfs) shift 2 ;;
+        --chdir) cd "$2"; shift 2 ;;
+        --*) shift ;;
+        *) break ;;
+    esac
+done
+exec "$@"
+"""
+
+
+def test_targets_and_commands_run_in_the_sandbox(
+    shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.write(
+        "evals/a.eval.yaml",
+        "workspace: {from: ../fixture, sandbox: bwrap, hidden: hidden}\nassert: [{command: exit 0}]\ncases: [{id: a, input: x}]\n".replace(
+            "command: true", "command: exit 0"
+        ),
+    )
+    shop.write("evals/targets.yaml", 'targets: [{name: default, provider: cli, command_template: "echo hello"}]\n')
+    program = tmp_path / "bin/bwrap"
+    program.parent.mkdir()
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("PATH", str(program.parent))
+    run = shop.run("evals")
+    assert "workspace.sandbox: there is no program `bwrap`: install bubblewrap" in run.text
+    program.write_text(BWRAP)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    run = shop.run("evals")
+    assert run.exit_code == 0, run.text
+    probe, target, command = (tmp_path / "calls").read_text().splitlines()
+    assert probe.endswith("true")
+    assert f"--tmpfs {shop.path}/evals " in target
+    assert "--unshare-net" not in target
+    assert "--unshare-net" in command
+    assert command.endswith("sh -c exit 0")
+    program.write_text("#!/bin/sh\necho no user namespaces >&2\nexit 1\n")
+    run = shop.run("evals")
+    assert "workspace.sandbox: bwrap does not work here: no user namespaces" in run.text

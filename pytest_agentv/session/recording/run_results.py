@@ -20,7 +20,7 @@ _Case: TypeAlias = tuple[str | None, str]
 _LONG: Final[Mapping[str, object]] = {
     "candidate_answer": "",
     **dict.fromkeys(("agent_provider_request", "lm_provider_request", "evaluator_provider_request")),
-    **dict.fromkeys(("trace", "output_messages", "retrieved_context", "answers")),
+    **dict.fromkeys(("trace", "output_messages", "retrieved_context", "answers", "workspace", "file_changes")),
     **dict.fromkeys(("expected_outcome", "reference_answer")),
 }
 _FINDINGS: Final[Mapping[str, object]] = {"hits": (), "misses": (), "reasoning": None, "evaluator_results": None}
