@@ -62,6 +62,8 @@ evalcases:
   text `true` or `false`. So `equals: "120"`, perhaps from a table, equals the number 120; `equals: 120` equals the
   number only. `latency`, `cost`, `token_usage`, `tool_trajectory` and `tool-called` have no `path`, because they do not
   judge the answer. Code judges get `path` as an ordinary key; put them into a [field](#field).
+- **`file`** judges a file of the [workspace](coding-agents.md) instead of the answer: `{contains: tent, file: notes.txt}`;
+  `file: diff` judges what has changed there, `file: changed` the list of changed files.
 - **A sentence** instead of a mapping is checked by the judge model. All sentences of a list go to the judge in one
   call. Together they weigh as much as their number, and each has its own result in `evaluator_results`. `rubrics`
   of a case are required; sentences are not. Any text is a sentence, whatever it says, except for the name of a check,

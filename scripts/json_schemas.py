@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table
+from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table, Workspace
 from pytest_agentv.cases.references import CONFIG_SCHEMA
 from pytest_agentv.cli.schema import KINDS, schema_path
 from pytest_agentv.evaluators.composite import AGGREGATORS
@@ -542,6 +542,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         "content_item": _CONTENT_ITEM,
         "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
         "Execution": model_schema(Execution),
+        "Workspace": model_schema(Workspace),
         "Message": message,
         "PromptFile": model_schema(PromptFile),
         **evaluator_definitions(evaluators, definitions),

@@ -24,7 +24,7 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.targets.resolution import CommonKeys
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMON = ("name", "weight", "required", "negate", "path")
+COMMON = ("name", "weight", "required", "negate", "path", "file")
 """Keys of all evaluators; the page tells them once."""
 
 TARGETS: Mapping[str, type[BaseModel]] = {
