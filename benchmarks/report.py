@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import report_runs
 from measure import exit_code
 
-from pytest_agentv.reports.html.cases import read_run
-from pytest_agentv.reports.html.page import ReportInput, write_report
+from pytest_agentv.reports.html.page import write_report
+from pytest_agentv.reports.reading import compared, read_view
 
 MEGABYTE = 1e6
 
@@ -58,7 +58,7 @@ def _measure(suite: Suite, folder: Path, rounds: int) -> list[str]:
     path, report = folder / "run.jsonl", folder / "report.html"
     report_runs.write(path, report_runs.results(suite.cases, targets=("small-model",), repeat=suite.repeat))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-    size = write_report(report, ReportInput(read_run(path)))
+    size = write_report(report, compared(read_view(path), None))
     seconds = resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
     data = sum(map(len, re.findall(r'<script type="text/plain"[^>]*>([^<]*)', report.read_text("utf-8"))))
     ready = _ready(report, rounds)

@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if shard is not None:
         from pytest_agentv.session.choosing import Sharding
 
-        Sharding.register(config, parse_shard(shard))
+        config.pluginmanager.register(Sharding(config, parse_shard(shard)), "agentv-shard")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -181,14 +181,6 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     """Show a test whose evaluation could not be judged as an error, not as failed."""
     return ("error", "E", "ERROR") if getattr(report, "agentv_errored", False) and report.failed else None
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """Keep the run going when a worker of pytest-xdist dies while it starts."""
-    from pytest_agentv.session.scheduling import tolerate_deaths
-
-    tolerate_deaths(config)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -69,9 +69,7 @@ def entry_of(name: str) -> Entry:
     for place, node in enumerate(body):
         if isinstance(node, _Definition) and node.name == name:
             if isinstance(node, ast.ClassDef) and module.__name__.startswith(KINDS) and hasattr(value, "kind"):
-                return Entry(
-                    name, f"The check [{value.kind}](checks.md#{value.kind}). {_summary(node)}", _keys(value), ()
-                )
+                return Entry(name, f"The check [`{value.kind}`](checks.md).", _keys(value), ())
             if isinstance(node, ast.ClassDef):
                 return Entry(name, _summary(node), _construction(value), tuple(_members(value)))
             return Entry(name, _summary(node), name + _parameters(node), ())

@@ -8,7 +8,6 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import fill
 from typing import Final
 
 from api_names import FIXTURES, HOOKS, Entry, Member, entry_of, entry_of_module
@@ -25,11 +24,11 @@ Your conftest files, tests and plugins import these names from `pytest_agentv`:
 from pytest_agentv import EvalCase, EvalResult, Evaluator, Score
 ```
 
-Judge scripts import theirs from `pytest_agentv.sdk`: [Judges](judges.md). Everything else inside the package may change
-at any time. A name is imported when it is first used, so `import pytest_agentv` costs next to nothing.
+Judge scripts import theirs from `pytest_agentv.sdk`: [code_judge](evaluators.md#code_judge). Everything else inside the
+package may change at any time. A name is imported when it is first used: `import pytest_agentv` costs next to nothing.
 
-Records are frozen: `record.replace(field=value)` returns a changed copy. [Extending](extending.md) shows the names at
-work.
+Records are frozen: `record.replace(field=value)` returns a changed copy, and `record.to_plain()` a mapping.
+[Extend](extend.md) shows the names at work. Below a name in bold are its fields and methods.
 
 <!-- Written by `python scripts/api_page.py --write`. Change the docstrings, not this page. -->
 """
@@ -47,10 +46,12 @@ def sections() -> dict[str, list[str]]:
 
 
 def _sections() -> Iterator[str]:
+    """Yield a table for each title: a row in bold for each name, and below it its fields and methods."""
     for title, names in sections().items():
-        yield f"## {title}\n"
+        yield f"## {title}\n\n| name | type | default | meaning |\n|---|---|---|---|"
         for name in names:
             yield from _entry(entry_of(name))
+        yield ""
 
 
 def _hooks() -> Iterator[str]:
@@ -63,18 +64,13 @@ def _hooks() -> Iterator[str]:
 
 
 def _entry(entry: Entry) -> Iterator[str]:
-    yield f"### {entry.name}\n"
-    if entry.signature:
-        yield f"`{entry.signature}`\n"
-    yield fill(entry.summary, 120, break_long_words=False, break_on_hyphens=False) + "\n"
-    if fields := [member for member in entry.members if not member.is_method]:
-        yield "| field | type | default | meaning |\n|---|---|---|---|"
-        yield from (_row(member.name, member.type, member.default, text=_sentence(member.summary)) for member in fields)
-        yield ""
-    if methods := [member for member in entry.members if member.is_method]:
-        yield "| method | meaning |\n|---|---|"
-        yield from (_row(_call(member), text=member.summary) for member in methods)
-        yield ""
+    yield f"| **{entry.name}** {_row(entry.signature, '', text=entry.summary)}"
+    told = () if entry.name == "Record" else ("replace", "to_plain")
+    for member in entry.members:
+        if not member.is_method:
+            yield _row(member.name, member.type, member.default, text=_sentence(member.summary))
+        elif member.name not in told:
+            yield _row(_call(member), "", "", text=member.summary)
 
 
 def _call(member: Member) -> str:
@@ -87,7 +83,8 @@ def _sentence(text: str) -> str:
 
 
 def _row(*codes: str, text: str) -> str:
-    cells = [f"`{code}`" if code else "" for code in codes]
+    # "or": within code of a table, not every renderer reads `\\|`
+    cells = [f"`{code.replace(' | ', ' or ')}`" if code else "" for code in codes]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in (*cells, text)) + " |"
 
 

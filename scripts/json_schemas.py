@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table, Workspace
-from pytest_agentv.cases.references import CONFIG_SCHEMA
 from pytest_agentv.cli.schema import KINDS, schema_path
 from pytest_agentv.evaluators.composite import AGGREGATORS
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -24,7 +23,7 @@ from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.providers.table import KINDS as TARGETS
 from pytest_agentv.targets.definitions import TargetKinds
-from pytest_agentv.targets.resolution import common_keys
+from pytest_agentv.targets.keys import CommonKeys, Config, Metadata, TargetsFileKeys
 
 # Descriptions and examples for schema keys whose classes have none. Editors show them.
 
@@ -214,12 +213,6 @@ def any_of(*schemas: JsonObject) -> JsonObject:
 def one_key(keys: Iterable[str]) -> JsonObject:
     """Require one of some synonyms."""
     return {"anyOf": [{"required": [key]} for key in keys]}
-
-
-def closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonObject:
-    """Return the schema of a mapping with known keys. Null counts as absent everywhere."""
-    values = {key: any_of(properties[key], NULL) if key in properties else {} for key in sorted(known)}
-    return {"type": "object", "properties": values, "additionalProperties": False}
 
 
 # The classes of kinds as schemas: with all spellings of keys, and variables in place of any value.
@@ -569,25 +562,42 @@ def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObje
 
 
 def targets_schema(kinds: TargetKinds) -> JsonObject:
-    """Return the schema of targets files. Any value may be a text, because it may hold a variable."""
+    """Return the schema of targets files. Any value of a target may be a text, because it may hold a variable."""
     classes = {word: kinds.table[word] for word in kinds.table}
     known = {"provider": any_of({"enum": [*classes, *kinds.unsupported]}, FILLED_TEXT), "name": FILLED_TEXT}
     definitions: dict[str, Json] = {"target": by_kind(classes, "provider", known)}
+    common, metadata = model_schema(CommonKeys, texts=True), model_schema(Metadata)["properties"]
     for kind in classes.values():
-        common, own = model_schema(common_keys(kind), texts=True), model_schema(kind, texts=True)
+        own = model_schema(kind, texts=True)
         required = [*common.get("allOf", ()), *own.get("allOf", ())]
-        properties = {**common["properties"], **own["properties"]}
-        definitions[kind.__name__] = {**own, "properties": properties, "allOf": required}
+        properties = {**common["properties"], **metadata, **own["properties"]}
+        definitions[kind.__name__] = {**own, "properties": properties, "allOf": required, **_FREE}
         definitions |= {part.__name__: model_schema(part, texts=True) for part in parts_of(kind)}
-    paths = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
-    root = closed({"targets": list_of(ref("target")), "include": paths}, ("$schema", "targets", "include"))
-    return _document("AgentV targets file", {**root, **one_key(("targets", "include"))}, definitions)
+    root = {**_file_schema(TargetsFileKeys), **one_key(("targets", "include"))}
+    return _document("AgentV targets file", root, definitions)
 
 
 def config_schema() -> JsonObject:
     """Return the schema of `.agentv.yaml` and `.agentv/config.yaml`."""
-    properties = {"$schema": {"const": CONFIG_SCHEMA}, "guideline_patterns": list_of(FILLED_TEXT)}
-    return _document("AgentV config file", closed(properties, properties), {})
+    return _document("AgentV config file", _file_schema(Config), {})
+
+
+_FREE: Final[JsonObject] = {"patternProperties": {"^x-": {}}}
+
+
+def _file_schema(part: type[Metadata]) -> JsonObject:
+    """Return the schema of the keys of a file, which no `{{ variable }}` replaces. Those for people come last."""
+    schema = _as_it_stands(model_schema(part))
+    properties = sorted(schema["properties"].items(), key=lambda each: each[0] in Metadata.model_fields)
+    return {**schema, "properties": dict(properties), **_FREE}
+
+
+def _as_it_stands(schema: Json) -> Any:
+    if isinstance(schema, list):
+        return [_as_it_stands(item) for item in schema if item != TEMPLATE]
+    if isinstance(schema, dict):
+        return {key: _as_it_stands(item) for key, item in schema.items()}
+    return schema
 
 
 def schema_text(kind: str) -> str:

@@ -1,5 +1,12 @@
-"""The tables of keys in docs/evaluators.md and docs/targets.md, from the classes. `--write` puts them there."""
+"""The tables of docs/reference.md and docs/coming-from.md, from the classes and the list of options.
 
+python scripts/kind_tables.py          # tell which page is behind
+python scripts/kind_tables.py --write  # put the tables there
+
+A table stands between `<!-- NAME -->` and `<!-- end of NAME -->`.
+"""
+
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from pytest_agentv.cases.keys import Case, Shared, Suite, Table
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.calls import ExpectedCall
 from pytest_agentv.evaluators.composite import AGGREGATORS
@@ -15,104 +23,146 @@ from pytest_agentv.evaluators.judge import Rubric
 from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.kind import REFERENCE, spellings
+from pytest_agentv.model.options import RUN_OPTIONS, RunOption
 from pytest_agentv.providers.agents.agent import CodingAgent
 from pytest_agentv.providers.api.model import DirectModel
 from pytest_agentv.providers.cli import CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.providers.http import Service
 from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.targets.resolution import CommonKeys
+from pytest_agentv.targets.keys import CommonKeys
 
 DOCS = Path(__file__).parents[1] / "docs"
+
 COMMON = ("name", "weight", "required", "negate", "path", "file")
-"""Keys of all evaluators; the page tells them once."""
+"""Keys of all evaluators; a page tells them once."""
 
-TARGETS: Mapping[str, type[BaseModel]] = {
-    "all targets": CommonKeys,
-    **{
-        word: KINDS.table[word]
-        for word in ("cli", "python", "mock", "vscode", "anthropic", "openai", "http", "asgi", "pi-coding-agent")
+OLDER = {"execution", "evaluator", "evaluators", "$schema"}
+"""Keys that docs/coming-from.md tells."""
+
+OTHER_KINDS = {"heuristic", "rubric", "code"}
+"""Kinds that docs/coming-from.md tells. docs/checks.md has those with examples (checks_page.py)."""
+
+_EVALUATORS: Mapping[str, type[BaseModel]] = {
+    word: kind
+    for word, kind in EVALUATORS.items()
+    if word == kind.kind and not kind.examples and word not in OTHER_KINDS
+}
+GROUPS: Mapping[str, Mapping[str, type[BaseModel]]] = {
+    "keys of files": {"file, case": Shared, "file": Suite, "case": Case, "table": Table},
+    "keys of evaluators": {
+        **_EVALUATORS,
+        **{f"aggregator {word}": kind for word, kind in AGGREGATORS.items()},
+        "a field": FieldCheck,
+        "an expected call": ExpectedCall,
+        "a rubric": Rubric,
+        "`target` as a mapping": Proxy,
     },
-    "healthcheck http": HttpHealthcheck,
-    "healthcheck command": CommandHealthcheck,
-    "models": DirectModel,
-    "services": Service,
-    "retries": RetryKeys,
-    "coding agents": CodingAgent,
+    "keys of all targets": {"all": CommonKeys},
+    "keys of functions and programs": {
+        **{word: KINDS.table[word] for word in ("python", "cli", "mock")},
+        "healthcheck http": HttpHealthcheck,
+        "healthcheck command": CommandHealthcheck,
+    },
+    "keys of services": {"both": Service, "http": KINDS.table["http"], "asgi": KINDS.table["asgi"]},
+    "keys of retries": {"models, services": RetryKeys},
+    "keys of models": {"all": DirectModel, "openai": KINDS.table["openai"], "anthropic": KINDS.table["anthropic"]},
+    "keys of coding agents": {
+        "codex, claude-code, pi": CodingAgent,
+        "pi-coding-agent": KINDS.table["pi-coding-agent"],
+        "vscode": KINDS.table["vscode"],
+    },
 }
-INHERITED = {
-    "anthropic": DirectModel,
-    "openai": DirectModel,
-    "models": RetryKeys,
-    "services": RetryKeys,
-    "http": Service,
-    "asgi": Service,
-    "pi-coding-agent": CodingAgent,
+INHERITED: Mapping[str, tuple[type[BaseModel], ...]] = {
+    "file": (Shared,),
+    "case": (Shared,),
+    "openai": (DirectModel,),
+    "anthropic": (DirectModel,),
+    "all": (RetryKeys,),
+    "both": (RetryKeys,),
+    "http": (Service,),
+    "asgi": (Service,),
+    "pi-coding-agent": (CodingAgent,),
 }
-"""Tables that leave out what another one tells."""
-
-ELSEWHERE = {word for word, kind in EVALUATORS.items() if kind.examples} - {"levenshtein"}
-"""Kinds that docs/checks.md tells (checks_page.py)."""
-EVALUATOR_PARTS: Mapping[str, type[BaseModel]] = {
-    **{word: kind for word, kind in EVALUATORS.items() if word == kind.kind and word not in ELSEWHERE},
-    **{f"aggregator {word}": kind for word, kind in AGGREGATORS.items()},
-    "field": FieldCheck,
-    "expected call": ExpectedCall,
-    "rubric": Rubric,
-    "proxy": Proxy,
-}
-
+"""Parts that leave out what another one tells."""
 
 _PARTS = {
     "Rubric": "rubric",
     "Proxy": "mapping",
     "FieldCheck": "field",
     "ExpectedCall": "call",
+    "Message": "message",
+    "PromptFile": "`{file: PATH}`",
+    "Execution": "mapping",
+    "partial_case": "mapping",
+    "named_case": "mapping",
+    "case_list": "list of mapping, or a table",
     "evaluator": "check",
     "evaluator_mapping": "check",
 }
 
 
-def begin(name: str) -> str:
-    """Return the comment that a table follows."""
-    return f"<!-- keys of {name} -->"
+def group(name: str) -> str:
+    """Return the table of keys of some classes, with a column that says whose they are."""
+    several = len(GROUPS[name]) > 1
+    head = ["| of | key | value | meaning |", "|---|---|---|---|"] if several else _HEAD
+    rows = [f"| {of} {row}" if several else row for of, part in GROUPS[name].items() for row in _rows_of(of, part)]
+    return "\n".join([*head, *rows])
 
 
-END = "<!-- end of keys -->"
+_HEAD = ["| key | value | meaning |", "|---|---|---|"]
 
 
-PAGES = {"evaluators.md": EVALUATOR_PARTS, "targets.md": TARGETS}
+def options() -> str:
+    """Return the options of a run: those of `pytest --help`, and then the others."""
+    head = ["| option | ini key | meaning |", "|---|---|---|"]
+    shown = [option_row(option) for option in RUN_OPTIONS if not option.is_hidden]
+    hidden = [option_row(option) for option in RUN_OPTIONS if option.is_hidden]
+    return "\n".join([*head, *shown, "", "`pytest --help` leaves these out:", "", *head, *hidden])
 
 
-def table(name: str, part: type[BaseModel]) -> str:
-    """Return the table of a class's keys."""
-    told = INHERITED[name].model_fields if name in INHERITED else ()
-    rows = ["| key | value | meaning |", "|---|---|---|", *_rows(part, told)]
-    return "\n".join(rows)
+def option_row(option: RunOption) -> str:
+    """Return the row of an option."""
+    value = f"={option.metavar}" if option.metavar else ""
+    flag = f"--agentv-{option.name}" + (f"[{value}]" if option.optional_value is not None else value)
+    ini = f"`agentv_{option.dest}`" if option.ini else ""
+    return f"| `{flag}` | {ini} | {option.help.replace('<', '&lt;')} |"
 
 
-def filled(text: str, page: str) -> str:
-    """Return a page with all its tables as they have to be. Raises `ValueError` for a table that is not there."""
-    for name, part in PAGES[page].items():
-        before, found, rest = text.partition(f"{begin(name)}\n")
-        _, end, after = rest.partition(END)
-        if not found or not end:
-            raise ValueError(f"{page} has no table {begin(name)} … {END}")
-        text = f"{before}{found}\n{table(name, part)}\n\n{end}{after}"
-    return text
+def other_spellings() -> str:
+    """Return the table of the keys that have other names than those of the docs."""
+    parts = [Suite, Case, Table, Proxy, *EVALUATORS.values(), *(each for each in AGGREGATORS.values())]
+    parts += [CommonKeys, *(KINDS.table[word] for word in KINDS.table)]
+    found: dict[str, dict[str, None]] = {}
+    for part in parts:
+        for key, *others in spellings(part).values():
+            names = {each: None for each in others if each != camel_case(key)}
+            if names and key not in OLDER:
+                found.setdefault(key, {}).update(names)
+    rows = [f"| `{key}` | {', '.join(f'`{each}`' for each in names)} |" for key, names in sorted(found.items())]
+    return "\n".join(["| here | also |", "|---|---|", *rows])
 
 
-def _rows(part: type[BaseModel], told: Collection[str]) -> Iterator[str]:
+def camel_case(key: str) -> str:
+    """Return `maxTokens` for `max_tokens`."""
+    return re.sub(r"_(\w)", lambda found: found[1].upper(), key)
+
+
+def rows(part: type[BaseModel], told: Collection[str] = ()) -> Iterator[str]:
+    """Yield a row for each key of a class that `told` does not name."""
     schema = part.model_json_schema(by_alias=False)
     required = schema.get("required", ())
-    for name, (key, *others) in spellings(part).items():
+    for name, (key, *_) in spellings(part).items():
         is_common = issubclass(part, Evaluator) and name in COMMON and name not in part.__annotations__
-        if is_common or name in told:
+        if is_common or name in told or key in OLDER:
             continue
         shape = schema["properties"][name]
-        also = f" (also {', '.join(f'`{other}`' for other in others)})" if others else ""
         needed = ", required" if name in required else ""
-        yield f"| `{key}`{also} | {_value(shape)}{needed} | {shape['description']}{_default(shape)} |"
+        yield f"| `{key}` | {_value(shape)}{needed} | {shape['description']}{_default(shape)} |"
+
+
+def _rows_of(of: str, part: type[BaseModel]) -> Iterator[str]:
+    return rows(part, {name for base in INHERITED.get(of, ()) for name in base.model_fields})
 
 
 def _value(shape: Any) -> str:
@@ -121,7 +171,7 @@ def _value(shape: Any) -> str:
         return " or ".join(dict.fromkeys(_value(each) for each in shape["anyOf"] if each.get("type") != "null"))
     if "enum" in shape or "const" in shape:
         words = shape["enum"] if "enum" in shape else [shape["const"]]
-        return ", ".join(f"`{word}`" for word in words)
+        return ", ".join(f"`{str(word).lower() if word is True else word}`" for word in words)
     if "oneOf" in shape:
         return "mapping"
     if shape.get("type") == "array":
@@ -146,9 +196,27 @@ def _default(shape: Any) -> str:
     return f" (default: `{shown}`)"
 
 
+TABLES = {
+    "reference.md": {"options": options, **{name: (lambda name=name: group(name)) for name in GROUPS}},
+    "coming-from.md": {"other spellings": other_spellings},
+}
+
+
+def filled(text: str, page: str) -> str:
+    """Return a page with all its tables as they have to be. Raises `ValueError` for a table that is not there."""
+    for name, table in TABLES[page].items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        before, found, rest = text.partition(begin)
+        _, ends, after = rest.partition(end)
+        if not found or not ends:
+            raise ValueError(f"{page} has no table {begin.strip()} … {end}")
+        text = f"{before}{begin}\n{table()}\n\n{end}{after}"
+    return text
+
+
 def main(arguments: Sequence[str]) -> str | None:
     """Write the tables, or return which page is behind."""
-    for name in PAGES:
+    for name in TABLES:
         path = DOCS / name
         page = filled(path.read_text("utf-8"), name)
         if list(arguments) == ["--write"]:

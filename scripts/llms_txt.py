@@ -16,6 +16,7 @@ FILE: Final = DOCS / "llms.txt"
 ABOUT: Final = """\
 Things to know before you read on:
 
+- A case has an `id`, an `input`, and under `assert` checks (`contains: 120 euros`) and sentences that a model checks.
 - A case is a pytest item. Its node id is the eval file and the id of the case: `evals/greeting.yaml::says-hello`.
 - FAILED is an answer that was judged and is not good enough. ERROR is one that could not be judged.
 - `agentv validate --strict` checks files without a run. `pytest --agentv-dry-run` runs them with mocks.

@@ -1,4 +1,6 @@
-"""The pictures of the start page: what a terminal shows of real runs, as SVG. `--write` puts them into docs/pictures/.
+"""The pictures of the README and the start page: what a terminal shows of real runs, as SVG.
+
+`--write` puts them into docs/pictures/.
 
 The picture of the report, a PNG, is made by Chromium. Without `--write` the script ends with 1 if a picture of a
 terminal shows other text than the runs print. Times are made equal. It needs `rich`, of the extra `docs`.
@@ -54,8 +56,8 @@ FORMAT: Final = """\
 
 
 def failure(folder: Path) -> str:
-    """Return what the start page's project prints: the failure, and the last line."""
-    for name, text in _files(ROOT / "docs/README.md"):
+    """Return what the project of the README prints: the failure, and the last line."""
+    for name, text in _files(ROOT / "README.md"):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

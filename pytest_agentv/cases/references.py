@@ -1,58 +1,24 @@
 """Finds and reads the files that eval files refer to: attachments, guidelines, prompts and scripts of judges."""
 
 import os
-import posixpath
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pytest_agentv.cases.discovery import matches_glob
 from pytest_agentv.cases.prompts import template_variables
-from pytest_agentv.errors import SourceError, locate
+from pytest_agentv.errors import locate
 from pytest_agentv.files.places import Place
-from pytest_agentv.files.problems import Problem, describe_value, did_you_mean
-from pytest_agentv.files.source import Source, folder_of, read_yaml
+from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json, Record
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media, Role
-from pytest_agentv.targets.definitions import folders_upward, search_folders
-
-# The patterns of guidelines, in `.agentv.yaml` or `.agentv/config.yaml`.
-
-DEFAULT_GUIDELINE_PATTERNS: Final = ("**/*.instructions.md", "**/instructions/**", "**/*.prompt.md", "**/prompts/**")
-CONFIG_SCHEMA: Final = "agentv-config-v2"
-_KEYS: Final = ("$schema", "guideline_patterns")
-
-
-class GuidelineConfig(NamedTuple):
-    """The patterns for an eval file, and the problems of the config file that was read."""
-
-    patterns: tuple[str, ...]
-    problems: tuple[Problem, ...] = ()
-
-
-def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
-    """Return the patterns of the first config file, or the default ones.
-
-    They are relative to the repository's root, and also to the folder of `.agentv.yaml` or `.agentv`.
-    A problem that makes the file unusable is an error. `guideline_patterns: []` means no guidelines at all.
-    Source: evaluation-2026-01, "Load custom guideline patterns", "Use defaults when config absent".
-    """
-    candidates = [eval_dir / ".agentv.yaml"]
-    for folder in folders_upward(eval_dir, repo_root):
-        candidates += [folder / ".agentv" / "config.yaml", folder / ".agentv" / "config.yml"]
-    path = next((each for each in candidates if each.is_file()), None)
-    if path is None:
-        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS)
-    patterns, problems = read_config_file(path)
-    below = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
-    plain = () if below == "." else (each for each in patterns if not each.startswith(("!", "**/")))
-    near = [posixpath.normpath(f"{below}/{each}") for each in plain]
-    return GuidelineConfig((*patterns, *near), problems)
+from pytest_agentv.targets.definitions import search_folders
 
 
 def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
@@ -69,52 +35,6 @@ def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
         if matches_glob(path, positive.removeprefix("./")) is not is_negated:
             return True
     return False
-
-
-def read_config_file(path: Path) -> GuidelineConfig:
-    """Return a file's patterns, or the default ones if it has none or is invalid, and its problems."""
-    try:
-        source = read_yaml(path)
-    except SourceError as error:
-        reason = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (Problem(path, error.line, "", reason),))
-    fault = _fault(source)
-    if fault:
-        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (*source.warnings, fault))
-    problems = list(source.warnings)
-    for key in source.value:
-        if key not in _KEYS:
-            hint = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
-            problems.append(Problem(path, source.line_of((key,)), key, "unknown key", hint, "warning"))
-    patterns = source.value.get("guideline_patterns")
-    patterns = DEFAULT_GUIDELINE_PATTERNS if patterns is None else tuple(patterns)
-    return GuidelineConfig(patterns, tuple(problems))
-
-
-def _fault(source: Source) -> Problem | None:
-    """Return the problem that makes a file unusable; None if it is usable."""
-    path, value = source.path, source.value
-    if not isinstance(value, dict):
-        reason = f"expected a mapping with the key guideline_patterns, got {describe_value(value)}"
-        return Problem(path, source.line_of(), "", reason)
-    schema = value.get("$schema")
-    if schema not in (None, CONFIG_SCHEMA):
-        return Problem(
-            path, source.line_of(("$schema",)), "$schema", f"expected {CONFIG_SCHEMA}, got {describe_value(schema)}"
-        )
-    patterns = value.get("guideline_patterns", [])
-    line = source.line_of(("guideline_patterns",))
-    if patterns is not None and not isinstance(patterns, list):
-        return Problem(
-            path, line, "guideline_patterns", f"expected a list of glob patterns, got {describe_value(patterns)}"
-        )
-    for index, pattern in enumerate(patterns or ()):
-        if not isinstance(pattern, str) or not pattern.strip():
-            line = source.line_of(("guideline_patterns", index))
-            return Problem(
-                path, line, f"guideline_patterns[{index}]", f"expected a glob pattern, got {describe_value(pattern)}"
-            )
-    return None
 
 
 # The files that eval files refer to (agentv-formats 1.5).

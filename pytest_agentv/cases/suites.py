@@ -258,8 +258,7 @@ def _combined(
 
 def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
     """Yield a warning if the evaluators of the file apply to no case."""
-    cases = [(entry, entry.value if isinstance(entry.value, dict) else {}) for entry in suite.entries]
-    if cases and all(takes_place(case) for _, case in cases):
+    if suite.entries and all(takes_place(mapping(entry.value)) for entry in suite.entries):
         message = "applies to no case: each has `skip_defaults`, or a list `evaluators`, which replaces this one"
         yield Problem(
             of_file.path, of_file.line, of_file.key, message, "call the lists of the cases `assert`", "warning"

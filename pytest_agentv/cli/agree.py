@@ -28,14 +28,14 @@ exit codes:
 def run(arguments: Sequence[str]) -> int:
     """Print the agreement and return the exit code."""
     options = _create_parser().parse_args(arguments)
-    agreement = agree(read_labels(options.labels, options.scale), read(options.results))
+    agreement = agree(read_labels(options.labels, options.scale), read(options.results).cases)
     if agreement is None:
         note("agentv agree: no label belongs to a case that was judged")
         return USAGE_ERROR
     if not agreement.cases:
         note("agentv agree: people are split on all cases that were judged")
         return USAGE_ERROR
-    if options.format == "json":
+    if options.format == "json" or (options.format is None and not sys.stdout.isatty()):
         plain = agreement.to_plain()
         for name in ("true_positive_rate", "false_positive_rate"):
             rate = getattr(agreement.confusion, name)
@@ -74,7 +74,7 @@ def _create_parser() -> ArgumentParser:
         help="The lowest and the highest number that a label can be (default: 0..1).",
     )
     parser.add_argument(
-        "-f", "--format", choices=("table", "json"), default="table", help="Output format (default: table)."
+        "-f", "--format", choices=("table", "json"), help="Output format (default: table on a terminal, else json)."
     )
     return parser
 
@@ -108,7 +108,7 @@ def _lines(agreement: Agreement) -> Iterator[str]:
         yield f"Krippendorff's alpha of {agreement.raters} people: {_figure(agreement.alpha)}"
     if agreement.corrected is not None:
         rate, interval = agreement.corrected.rate, agreement.corrected.interval
-        yield f"Pass rate corrected by the labels: {rate:.1%}, 95 %: {_range(interval)} (approximate)"
+        yield f"Pass rate corrected by the labels: {rate:.1%}, 95 % CI: {_range(interval)} (approximate)"
     else:
         least = f"{LEAST_LABELS} labels with {LEAST_OF_A_CLASS} of each kind, and cases without a label"
         yield f"Pass rate corrected by the labels: it takes at least {least}"
@@ -119,7 +119,7 @@ def _lines(agreement: Agreement) -> Iterator[str]:
 
 
 def _rate_line(what: str, rate: tuple[float, Interval] | None) -> str:
-    return f"{what}: none are labelled" if rate is None else f"{what}: {rate[0]:.1%}, 95 %: {_range(rate[1])}"
+    return f"{what}: none are labelled" if rate is None else f"{what}: {rate[0]:.1%}, 95 % CI: {_range(rate[1])}"
 
 
 def _range(interval: Interval) -> str:

@@ -2,48 +2,33 @@
 
 import json
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, add_margin, note, parse_delta, say
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.model.base import counted
-from pytest_agentv.model.options import DEFAULT_BASELINE
-from pytest_agentv.reports.baseline import baseline_of, read_baseline
 from pytest_agentv.reports.compare import (
     DEFAULT_THRESHOLD,
-    CaseKey,
     Comparison,
-    Scores,
-    align,
     align_runs,
     compare_scores,
     comparison_lines,
     listed,
-    read_runs,
-    read_scores,
     table_data,
     table_lines,
 )
-from pytest_agentv.reports.figures import visible
-from pytest_agentv.reports.gates import ending_of, read_contract
-from pytest_agentv.reports.judged_cases import JudgedCase, pair_cases, read_cases, shared_key, unique_names
-from pytest_agentv.reports.verdict import (
-    RunStatistics,
-    RunVerdict,
-    compare_runs,
-    compare_with_baseline,
-    judge_run,
-    statistics_lines,
-)
-from pytest_agentv.store.readers import holds_baseline
+from pytest_agentv.reports.figures import ended_at, visible
+from pytest_agentv.reports.gates import read_contract
+from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase
+from pytest_agentv.reports.reading import FINDINGS, TEXTS, compared, read_view, view_of
+from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, statistics_lines
+from pytest_agentv.reports.view import AS_JUDGED, RunView, ending_of
 
 _SHOWN: Final = 10
 """How many problems and how many duplicates are listed per file."""
 
-_Name: TypeAlias = tuple[str, str | None]
-"""The name of a case, and its target."""
 _REGRESSED: Final[frozenset[RunVerdict]] = frozenset({"broken", "regressed"})
 _NOT_COMPARABLE: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors"})
 CANNOT_TELL, NOT_COMPARED = 2, 3
@@ -64,25 +49,17 @@ def run(arguments: Sequence[str]) -> int:
         runs = [options.candidate, *options.more]
         output = options.format or "table"
         return compare_statistics(options.baseline, runs, margin=options.margin, output=output, gate=options.gate)
-    for path in (options.baseline, options.candidate, *options.more):
-        if holds_baseline(path):
-            raise FileError(path, "is a baseline, not a results file: --statistics compares results with a baseline")
     if options.more:
         files = (options.baseline, options.candidate, *options.more)
         return compare_files(files, options.format or "table", allow_missing=options.allow_missing)
-    first, second = align(read_scores(options.baseline), read_scores(options.candidate))
-    for path, scores in ((options.baseline, first), (options.candidate, second)):
-        _check(path, scores)
-    comparison = compare_scores(first.by_key, second.by_key, options.threshold)
-    lines = comparison_lines(comparison, str(options.baseline), str(options.candidate))
-    if options.format in ("table", "verbose"):
-        say("\n".join(lines))
-    else:
+    first, second = (_read_scores(path) for path in (options.baseline, options.candidate))
+    comparison = compare_scores(first.cases, second.cases, options.threshold)
+    if options.format == "json" or (options.format is None and not sys.stdout.isatty()):
         # Written in pieces, because the whole text would double the memory.
         json.dump(comparison.contract(), sys.stdout, indent=2)
         say()
-        if sys.stderr.isatty():
-            note("\n".join(lines))
+    else:
+        say("\n".join(comparison_lines(comparison, str(options.baseline), str(options.candidate))))
     fault = _fault(comparison, allow_missing=options.allow_missing)
     if fault is not None:
         note(f"agentv compare: {fault}")
@@ -131,8 +108,7 @@ def _create_parser() -> ArgumentParser:
         "--format",
         choices=("json", "table", "verbose"),
         help="Output format: json, table, or verbose, a table that leaves nothing out "
-        "(default: json, on a terminal also the table, on standard error; with --statistics or more than two files: "
-        "table).",
+        "(default: table on a terminal, else json; with --statistics or more than two files: table).",
     )
     parser.add_argument(
         "--allow-missing",
@@ -143,26 +119,26 @@ def _create_parser() -> ArgumentParser:
     return parser
 
 
-def _check(path: Path, scores: Scores) -> None:
-    for text in _remarks(path, scores):
-        note(visible(text))
-    if not scores.by_key:
-        raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
-
-
-def _remarks(path: Path, scores: Scores) -> Iterator[str]:
-    yield from map(str, scores.problems[:_SHOWN])
-    if len(scores.problems) > _SHOWN:
-        yield f"{locate(path, None)}: {counted(len(scores.problems) - _SHOWN, 'more problem')}"
-    repeated = [key for key, number in scores.counts.items() if number > 1]
-    for key in repeated[:_SHOWN]:
-        yield f"{locate(path, None)}: {scores.counts[key]} results of {key.label!r}; the last one counts"
-    if len(repeated) > _SHOWN:
-        yield f"{locate(path, None)}: {counted(len(repeated) - _SHOWN, 'more case')} with several results"
-    errors = sum(score is None for score in scores.by_key.values())
-    if errors:
+def _read_scores(path: Path) -> RunView:
+    """Read the results of a run without their texts, and note what is odd about them. Raises `FileError`."""
+    view = read_view(path, without=TEXTS | FINDINGS)
+    if view.baseline is not None:
+        raise FileError(path, "is a baseline, not a results file: --statistics compares results with a baseline")
+    note_problems(view, path)
+    if view.dropped:
+        note(f"{locate(path, None)}: {counted(view.dropped, 'earlier result')} of the same cases left out")
+    if errors := sum(case.is_error or "dry_run" in case.flags for case in view.cases):
         has = "has" if errors == 1 else "have"
-        yield f"{locate(path, None)}: {counted(errors, 'case')} could not be judged and {has} no score"
+        note(f"{locate(path, None)}: {counted(errors, 'case')} could not be judged and {has} no score")
+    return view
+
+
+def note_problems(view: RunView, path: Path) -> None:
+    """Note the first parts of a file that cannot be read."""
+    for problem in view.problems[:_SHOWN]:
+        note(visible(problem))
+    if len(view.problems) > _SHOWN:
+        note(f"{locate(path, None)}: {counted(len(view.problems) - _SHOWN, 'more problem')}")
 
 
 def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
@@ -170,13 +146,17 @@ def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
     if not comparison.matched:
         if comparison.errors:
             return "no case has a score in both files, so there is nothing to compare"
-        examples = f"the baseline has {listed(comparison.unmatched1[:1])}, "
-        examples += f"the candidate {listed(comparison.unmatched2[:1])}"
+        examples = f"the baseline has {_names(comparison.unmatched1[:1])}, "
+        examples += f"the candidate {_names(comparison.unmatched2[:1])}"
         return f"no case is in both files, so there is nothing to compare: {examples}"
     if comparison.unmatched1 and not allow_missing:
         cases = counted(len(comparison.unmatched1), "case")
-        return f"the candidate lacks {cases} of the baseline: {listed(comparison.unmatched1)} (or use --allow-missing)"
+        return f"the candidate lacks {cases} of the baseline: {_names(comparison.unmatched1)} (or use --allow-missing)"
     return None
+
+
+def _names(keys: Sequence[CaseKey]) -> str:
+    return listed([key.label for key in keys])
 
 
 def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) -> int:
@@ -186,9 +166,8 @@ def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) ->
     """
     if twice := next((path for index, path in enumerate(paths) if path in paths[:index]), None):
         raise UsageError(f"{twice} is given twice")
-    files = [read_runs(path) for path in paths]
-    for file in files:
-        _check(file.path, file.scores)
+    names = [path.name for path in paths]
+    files = {path.name if names.count(path.name) == 1 else str(path): _read_scores(path) for path in paths}
     aligned = align_runs(files)
     has_common = any(aligned.runs.values())
     if output == "json":
@@ -202,9 +181,9 @@ def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) ->
         return USAGE_ERROR
     if aligned.missing:
         cases = counted(len(aligned.missing), "case")
-        names = listed([CaseKey(case) for case in aligned.missing])
         lacking = ", ".join(dict.fromkeys(run for runs in aligned.missing.values() for run in runs))
-        text = f"agentv compare: left out {cases} that not all runs have: {names}; lacking in {lacking}"
+        lacked = listed(list(aligned.missing))
+        text = f"agentv compare: left out {cases} that not all runs have: {lacked}; lacking in {lacking}"
         note(visible(text if allow_missing else f"{text} (accept that with --allow-missing)"))
     return USAGE_ERROR if aligned.missing and not allow_missing else 0
 
@@ -216,12 +195,13 @@ def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, outpu
     `gate`, such a file gives exit code 3, because the usual exit code 2 would mean "cannot tell".
     """
     try:
-        statistics = _compare(base, *_read_runs(runs), margin=margin)
+        statistics = compared(_read_runs(runs), read_view(base, without=TEXTS | FINDINGS), margin=margin).statistics
     except (AgentvError, OSError) as error:
         if not gate:
             raise
         note(f"agentv compare: {error}")
         return NOT_COMPARED
+    assert statistics is not None
     if output == "json":
         json.dump(statistics.contract(), sys.stdout, indent=2)
         say()
@@ -232,68 +212,37 @@ def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, outpu
     return exit_code(statistics) if gate else 0
 
 
-def _compare(base: Path, cases: Sequence[JudgedCase], skipped: Collection[_Name], *, margin: float) -> RunStatistics:
-    """Compare cases with a file. Cases of it that the run `skipped` do not count as gone, as in the run's gate."""
-    known = {case.key for case in cases}
-
-    def left(old: Sequence[JudgedCase]) -> list[JudgedCase]:
-        return [case for case in old if (case.name, case.target) in skipped and case.key not in known]
-
-    is_confirming = any(case.confirmation is not None for case in cases)
-    if is_baseline(base):
-        baseline = read_baseline(base)
-        return compare_with_baseline(
-            cases, baseline, base.name, skipped=left(baseline.cases), margin=margin, is_confirming=is_confirming
-        )
-    old = read(base)
-    pairing = pair_cases(cases, old, shared_key(cases, old), left(old))
-    comparison = compare_runs(cases, old, margin=margin, is_confirming=is_confirming, pairing=pairing)
-    return judge_run(comparison.replace(baseline=baseline_of(old), baseline_name=base.name), cases)
-
-
-def is_baseline(path: Path) -> bool:
-    """Whether a file is a baseline rather than a results file."""
-    return path.name == DEFAULT_BASELINE.name or holds_baseline(path)
-
-
-def _read_runs(paths: Sequence[Path]) -> tuple[list[JudgedCase], set[_Name]]:
-    """Read the shards of one run, and the names of cases that it skipped, as the verdicts beside them tell.
+def _read_runs(paths: Sequence[Path]) -> RunView:
+    """Read the shards of one run as one, with the cases that it skipped, as the verdicts beside them tell.
 
     The last result of a case counts, as in `agentv merge`: the one that ended last.
     """
-    cases: dict[tuple[str, str | None, str | None], JudgedCase] = {}
-    by_file = [(path, _read(path)) for path in paths]
-    for case in (case for _, found in by_file for case in found):
-        before = cases.get((case.name, case.target, case.node_id))
-        is_older = before is not None and before.ended and case.ended and case.ended < before.ended
-        if not is_older:
-            cases[case.name, case.target, case.node_id] = case
-    skipped = (ending_of(read_contract(path, unique_names(found))).skipped for path, found in by_file)
-    return unique_names(list(cases.values())), set[_Name]().union(*skipped)
+    cases: dict[CaseKey, JudgedCase] = {}
+    skipped = set[tuple[str, str | None]]()
+    for path in paths:
+        view = read(path)
+        for case in view.cases:
+            assert case.result is not None
+            key = CaseKey(case.eval_id, case.eval_file, case.target, case.node_id)
+            time = ended_at(case.result.timestamp)
+            before = cases.get(key)
+            earlier = ended_at(before.result.timestamp) if before is not None and before.result is not None else None
+            if earlier is None or time is None or time >= earlier:
+                cases[key] = case
+        skipped |= ending_of(read_contract(path, view.cases)).skipped
+    return view_of("", cases.values()).replace(ending=AS_JUDGED.replace(skipped=frozenset(skipped)))
 
 
-def read(path: Path) -> list[JudgedCase]:
-    """Read the cases of a results file, and note what cannot be read. Cases of the same name get those of their items.
-
-    Raises `FileError` if it holds none, or those of a dry run.
-    """
-    return unique_names(_read(path))
-
-
-def _read(path: Path) -> list[JudgedCase]:
-    """Read the cases under their names as written."""
-    if holds_baseline(path):
-        raise FileError(path, "is a baseline, not a results file: name the baseline first, and the results behind it")
-    cases, problems = read_cases(path)
-    for problem in problems[:_SHOWN]:
-        note(visible(str(problem)))
-    if len(problems) > _SHOWN:
-        note(visible(f"{locate(path, None)}: {len(problems) - _SHOWN} more problems"))
-    if not cases:
-        raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
-    if any("dry_run" in case.flags for case in cases):
+def read(path: Path) -> RunView:
+    """Read the results of a run, and note what cannot be read. Raises `FileError` if it has none, or of a dry run."""
+    view = read_view(path, without=TEXTS | FINDINGS)
+    if view.baseline is not None:
+        text = "is a baseline, not a results file: name the baseline first, and the results behind it"
+        raise FileError(path, text)
+    note_problems(view, path)
+    if any("dry_run" in case.flags for case in view.cases):
         raise FileError(path, "holds results of a dry run: its scores mean nothing")
-    return cases
+    return view
 
 
 def exit_code(statistics: RunStatistics) -> int:

@@ -1,6 +1,6 @@
 """`agentv convert`: converts results files from JSONL to YAML documents, or back; and to CSV and JUnit XML."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,15 +45,19 @@ def run(arguments: Sequence[str]) -> int:
         raise FileError(source, "cannot be converted: expected a regular file, not a folder, a pipe or a device")
     if kind in _ONE_WAY:
         return _export(source, target, kind)
-    problems: list[Problem] = []
-    texts = list(_converted(source, kind == "jsonl", problems))
-    for problem in problems:
-        note(visible(str(problem)))
+    texts: list[str] = []
+    is_whole = True
+    for entry in iter_results(source):
+        if isinstance(entry, Problem):
+            is_whole = False
+            note(visible(str(entry)))
+        else:
+            texts.append(result_text(entry, "jsonl" if kind == "jsonl" else "yaml"))
     if not texts:
         raise FileError(source, "holds no records: expected lines of JSON objects, or YAML documents that are mappings")
     write_atomically(target, "".join(texts))
     say(f"Converted {counted(len(texts), 'record')} to {locate(target.absolute(), None)}")
-    return int(bool(problems))
+    return int(not is_whole)
 
 
 def _create_parser() -> ArgumentParser:
@@ -82,20 +86,11 @@ def _create_parser() -> ArgumentParser:
 
 def _export(source: Path, target: Path, kind: str) -> int:
     """Write the last result of each case in a format that cannot be converted back."""
-    from pytest_agentv.cli.report import exported, read_ended  # noqa: PLC0415 - for these formats
+    from pytest_agentv.cli.report import exported, read_results  # noqa: PLC0415 - for these formats
 
-    stored = read_ended(source)
+    stored = read_results(source)
     # Excel reads a CSV file without a mark in the encoding of the system. A pipe or standard output gets none.
     mark = "\ufeff" if kind == "csv" and (target.is_file() or not target.exists()) else ""
     write_atomically(target, mark + exported(source, stored, kind))
     say(f"Converted {counted(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
-    return int(not stored.is_whole)
-
-
-def _converted(source: Path, to_jsonl: bool, problems: list[Problem]) -> Iterator[str]:
-    """Yield the records in the new format. Add a problem for each part that cannot be read."""
-    for entry in iter_results(source):
-        if isinstance(entry, Problem):
-            problems.append(entry)
-        else:
-            yield result_text(entry, "jsonl" if to_jsonl else "yaml")
+    return int(bool(stored.problems))

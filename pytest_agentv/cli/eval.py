@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -26,9 +26,9 @@ from pytest_agentv.cases.discovery import (
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.model.base import Record
-from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, DEFAULT_MARGIN, RUN_OPTIONS, RunOption, check_workers
-from pytest_agentv.reports.failure import below_brackets
+from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, DEFAULT_MARGIN, RUN_OPTIONS, RunOption
 from pytest_agentv.reports.figures import visible
+from pytest_agentv.reports.summary import FULL_SUMMARY
 
 # Shared parts of the commands: parsers, printing, and the files that paths and globs name.
 
@@ -111,35 +111,6 @@ def escape_unencodable() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-class UnmatchedError(UsageError):
-    """Some patterns match no eval file. `patterns` holds them."""
-
-    def __init__(self, faults: Mapping[str, str]) -> None:
-        lines = (f"  {pattern}: {fault}" for pattern, fault in faults.items())
-        super().__init__("\n".join(["no eval files for:", *lines]))
-        self.patterns = frozenset(faults)
-
-
-def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
-    """Return the eval files for files, folders and globs: absolute, sorted, each once.
-
-    A file that a pattern names or matches is an eval file unless its name belongs to another kind of file. In
-    folders, name and shape decide. Raises `UnmatchedError` with all patterns that match no eval file.
-
-    Source: eval-cli-2026-01, "Path expansion and validation".
-    """
-    files: set[Path] = set()
-    faults: dict[str, str] = {}
-    for pattern in patterns:
-        found, fault = _find(pattern)
-        files.update(Path(os.path.normpath(path.absolute())) for path in found)
-        if not found:
-            faults[pattern] = fault
-    if faults:
-        raise UnmatchedError(faults)
-    return tuple(sorted(files))
-
-
 def _find(pattern: str) -> tuple[Sequence[Path], str]:
     """Return the eval files of a pattern, and the error text if there are none."""
     path = Path(pattern)
@@ -192,6 +163,7 @@ def is_glob(pattern: str) -> bool:
 USAGE_EXIT_CODE: Final = 4
 """pytest's code for wrong usage."""
 
+_PREFIX: Final = "--agentv-"
 _BARE_FLAGS: Final = {
     f"--{name}": f"--{name}={option.optional_value}"
     for option in RUN_OPTIONS
@@ -248,7 +220,11 @@ def run(arguments: Sequence[str]) -> int:
         note(visible(f"agentv eval: {problem}"))
     import pytest  # noqa: PLC0415 - this command is the only one that needs it
 
-    exit_code = int(pytest.main(list(call.arguments)))
+    os.environ[FULL_SUMMARY] = "1"
+    try:
+        exit_code = int(pytest.main(list(call.arguments)))
+    finally:
+        del os.environ[FULL_SUMMARY]
     if exit_code == USAGE_EXIT_CODE:
         for hint in _misspelt(call.foreign_flags):
             note(f"agentv eval: {hint}")
@@ -260,32 +236,23 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     own, untouched = arguments[:cut], arguments[cut + 1 :]
     options, rest = _create_parser().parse_known_args([_BARE_FLAGS.get(word, word) for word in own])
-    if options.workers is not None and options.executor is None:  # with an executor, pytest checks it
-        try:
-            check_workers(options.workers, "local")
-        except ValueError as error:
-            raise UsageError(f"argument --workers: {error}") from None
+    given: list[str] = options.pytest or []
     flags = [word for word in rest if word.startswith("-") and word != "-"]
     patterns = [word for word in rest if word not in flags]
     if not patterns:
         raise UsageError("no eval paths given: expected eval files, folders or globs")
     files = _find_files(patterns, own)
     names = [str(path) if (name := os.path.relpath(path)).startswith(os.pardir) else name for path in files]
-    if faults := [f"  {name}: {_way_in(name)}" for name in names if "[" in name]:
-        # pytest takes a bracket for the start of a test's parameters
-        raise UsageError("\n".join(["pytest takes no path with brackets:", *faults]))
+    if faults := [f"  {name}" for name in names if "[" in name]:  # pytest takes it for the start of parameters
+        raise UsageError("\n".join(["pytest takes no path with brackets; run `pytest` with a folder above:", *faults]))
     problems = tuple(find_left_out(patterns))
-    if problems and options.strict:
+    if problems and "--agentv-strict" in given:
         raise UsageError(join_problems(problems))
     # pytest shall collect also files that do not look like eval files, and report their faults
     hidden = [glob.escape(path.name) for path in files if not is_eval_by_itself(path)]
     claim = ("-o", f"agentv_files={shlex.join([*DEFAULT_EVAL_GLOBS, *hidden])}") if hidden else ()
-    run_flags = (flag for option in RUN_OPTIONS for flag in _pytest_flags(option, getattr(options, option.dest)))
-    return PytestCall(
-        (*run_flags, *(options.pytest or ()), *flags, *untouched, *claim, *names),
-        tuple(flag.partition("=")[0] for flag in flags),
-        problems,
-    )
+    arguments = (*given, *flags, *untouched, *claim, *names)
+    return PytestCall(arguments, tuple(flag.partition("=")[0] for flag in flags), problems)
 
 
 def _create_parser() -> ArgumentParser:
@@ -299,73 +266,58 @@ def _create_parser() -> ArgumentParser:
         flags = [f"--{name}" for name in (option.name, *option.aliases)]
         default = "" if "(default" in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
         text = f"{option.help}{default}".replace("--agentv-", "--").replace("%", "%%")
-        parser.add_argument(*flags, dest=option.dest, help=text, **_argument(option))
+        if option.is_flag:
+            parser.add_argument(*flags, dest="pytest", action="append_const", const=_PREFIX + option.name, help=text)
+            continue
+        parser.add_argument(
+            *flags,
+            dest="pytest",
+            action="append",
+            type=_flag_of_pytest(option),
+            nargs=None if option.optional_value is None else "?",
+            metavar=option.metavar,
+            help=text,
+        )
     for flag in PYTEST_FLAGS_WITH_VALUE:
         joined = f"{flag}={{}}" if flag.startswith("--") else f"{flag}{{}}"
         parser.add_argument(flag, dest="pytest", action="append", type=joined.format, help=argparse.SUPPRESS)
     return parser
 
 
-def _argument(option: RunOption) -> dict[str, Any]:
-    if option.is_flag:
-        return {"action": "store_true"}
-    arguments: dict[str, Any] = {"metavar": option.metavar, "type": _checked(option.parse)}
-    if option.optional_value is not None:
-        return arguments | {"nargs": "?"}
-    if option.joins:
-        return arguments | {"action": _Join}
-    return arguments | {"action": "append" if option.repeatable else "store"}
+def _flag_of_pytest(option: RunOption) -> Callable[[str], str]:
+    """Return a function that checks a value, and returns it with the flag of pytest."""
 
+    def convert(text: str) -> str:
+        option.parse_flag(text)
+        return f"{_PREFIX}{option.name}={text}"
 
-class _Join(argparse.Action):
-    """Joins the values of a repeated flag by commas."""
-
-    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
-        before = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, values if before is None else f"{before},{values}")
-
-
-def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:
-    """Return a function that checks a value and returns it as written."""
-
-    def check(text: str) -> str:
-        try:
-            parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-        return text
-
-    return check
+    return convert
 
 
 def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ...]:
-    """Find the eval files. The error names flags whose value was possibly taken for a path."""
-    try:
-        return find_eval_files(patterns)
-    except UnmatchedError as error:
-        pairs = [pair for pair in pairwise(words) if pair[0].startswith("-") and pair[1] in error.patterns]
-        if not pairs:
-            raise
-        hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
-        lines = [str(error), f"Write the value of an unknown flag after `=`: {hints}"]
-        raise UsageError("\n".join([*lines, *_misspelt([flag for flag, _ in pairs])])) from None
+    """Return the eval files for files, folders and globs: absolute, sorted, each once.
 
+    A file that a pattern names or matches is an eval file unless its name belongs to another kind of file. In
+    folders, name and shape decide. Raises `UsageError` with all patterns that match no eval file, and with the flags
+    among `words` whose value was possibly taken for a path.
 
-def _way_in(name: str) -> str:
-    """Say how to run a file whose path has brackets."""
-    split = below_brackets(name)
-    if split is None:
-        return "rename the file, or run `pytest` with a folder above it"
-    folder, rest = map(shlex.quote, split)
-    return f"cd {folder} && agentv eval {rest}, or run `pytest` with a folder above it"
-
-
-def _pytest_flags(option: RunOption, value: Any) -> Iterator[str]:
-    flag = f"--agentv-{option.name}"
-    if option.is_flag:
-        yield from [flag] if value else []
-    else:
-        yield from (f"{flag}={text}" for text in ([value] if isinstance(value, str) else value or ()))
+    Source: eval-cli-2026-01, "Path expansion and validation".
+    """
+    files: set[Path] = set()
+    faults: dict[str, str] = {}
+    for pattern in patterns:
+        found, fault = _find(pattern)
+        files.update(Path(os.path.normpath(path.absolute())) for path in found)
+        if not found:
+            faults[pattern] = fault
+    if faults:
+        lines = ["no eval files for:", *(f"  {pattern}: {fault}" for pattern, fault in faults.items())]
+        if pairs := [(flag, word) for flag, word in pairwise(words) if flag.startswith("-") and word in faults]:
+            hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
+            lines.append(f"Write the value of an unknown flag after `=`: {hints}")
+            lines += _misspelt([flag for flag, _ in pairs])
+        raise UsageError("\n".join(lines))
+    return tuple(sorted(files))
 
 
 def _misspelt(flags: Sequence[str]) -> Iterator[str]:

@@ -22,13 +22,13 @@ from pytest_agentv.model.base import Json, JsonObject, Record, counted, is_numbe
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.model.secrets import Masker, masked, masking
+from pytest_agentv.model.secrets import Masker, beginning, masked, masking
 from pytest_agentv.providers.base import Adapter, ProviderRequest
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.store.yaml_documents import yaml_document
 from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, load_environment
-from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
 # Asks a model for the rubrics of cases.
 
@@ -63,40 +63,27 @@ Reply with exactly one JSON object and no text before or after it:
 - required: whether an answer that does not satisfy it fails, whatever else is right"""
 
 
-@dataclass(frozen=True, slots=True)
-class RubricRequest(Record):
-    """The facts of a case for which to write rubrics. Unknown ones are empty."""
-
-    eval_id: str
-    expected_outcome: str
-    question: str = ""
-    reference_answer: str = ""
-
-
 class RubricError(AgentvError):
     """A model wrote no rubrics."""
 
 
-async def write_rubrics(provider: Adapter, request: RubricRequest) -> tuple[WrittenRubric, ...]:
+async def write_rubrics(provider: Adapter, eval_id: str, prompt: str) -> tuple[WrittenRubric, ...]:
     """Ask for the rubrics of a case, up to three times, and mask them. Raises `RubricError`."""
+    request = ProviderRequest(
+        Prompt(prompt), eval_id=eval_id, system_prompt=SYSTEM_PROMPT, timeout_seconds=DEFAULT_TIMEOUT_SECONDS
+    )
     reply = ""
     for _ in range(ATTEMPTS):
-        reply = await _ask(provider, request)
+        attempts = await invoke_with_retries(provider, request, DEFAULT_MAX_RETRIES)
+        response = attempts.response
+        error = attempts.error or (response and (response.error or incomplete_reason(response.finish_reason)))
+        if error or response is None:
+            raise RubricError(f"case {eval_id!r}: the model could not be asked: {error}")
+        reply = candidate_answer(response.output_messages)
         if rubrics := read_rubrics(reply):
             return rubrics
-    reply = masked(reply)
-    shown = f"{reply[:200]}…" if len(reply) > 200 else reply
-    raise RubricError(f"case {request.eval_id!r}: no rubrics in {ATTEMPTS} replies of the model; the last one: {shown}")
-
-
-def build_user_prompt(request: RubricRequest) -> str:
-    """Return the non-empty sections of the case."""
-    texts = {
-        "question": request.question,
-        "expected_outcome": request.expected_outcome,
-        "reference_answer": request.reference_answer,
-    }
-    return "\n\n".join(section(name, text) for name, text in texts.items() if trim(text))
+    shown = beginning(masked(reply), 200)
+    raise RubricError(f"case {eval_id!r}: no rubrics in {ATTEMPTS} replies of the model; the last one: {shown}")
 
 
 def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
@@ -121,21 +108,6 @@ def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
     return tuple(rubrics)
 
 
-async def _ask(provider: Adapter, request: RubricRequest) -> str:
-    asked = ProviderRequest(
-        Prompt(build_user_prompt(request)),
-        eval_id=request.eval_id,
-        system_prompt=SYSTEM_PROMPT,
-        timeout_seconds=DEFAULT_TIMEOUT_SECONDS,
-    )
-    attempts = await invoke_with_retries(provider, asked, DEFAULT_MAX_RETRIES)
-    response = attempts.response
-    error = attempts.error or (response and (response.error or incomplete_reason(response.finish_reason)))
-    if error or response is None:
-        raise RubricError(f"case {request.eval_id!r}: the model could not be asked: {error}")
-    return candidate_answer(response.output_messages)
-
-
 def _described(value: Json) -> list[JsonObject]:
     """Return the items of a list that have a description."""
     items = value if isinstance(value, list) else []
@@ -156,19 +128,6 @@ exit codes:
 def run(arguments: Sequence[str]) -> int:
     """Generate rubrics. Print errors to standard error."""
     parser = ArgumentParser(prog="agentv generate", description="Let a model write parts of an eval file.")
-    add_arguments(parser)
-    options = parser.parse_args(arguments)
-    masker = Masker()
-    try:
-        with masking(masker):
-            return _generate(options, masker)
-    except AgentvError as error:
-        note(f"agentv generate: {masker.mask(str(error))}")
-        return 1
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare `generate rubrics FILE` and its flags."""
     commands = parser.add_subparsers(metavar="WHAT", required=True, parser_class=ArgumentParser)
     rubrics = commands.add_parser(
         "rubrics",
@@ -177,12 +136,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         epilog=_EPILOG,
     )
     rubrics.add_argument("file", type=Path, help="A .yaml or .yml eval file; it is not changed.")
-    rubrics.add_argument(
-        "-t", "--target", metavar="NAME", help="Target that writes them (default: the file's target, else `default`)."
-    )
-    rubrics.add_argument(
-        "--targets", type=Path, metavar="PATH", help="Targets file (default: searched as by `agentv eval`)."
-    )
+    text = "Target that writes them (default: the file's target, else `default`)."
+    rubrics.add_argument("-t", "--target", metavar="NAME", help=text)
+    text = "Targets file (default: searched as by `agentv eval`)."
+    rubrics.add_argument("--targets", type=Path, metavar="PATH", help=text)
+    options = parser.parse_args(arguments)
+    masker = Masker()
+    try:
+        with masking(masker):
+            return _generate(options, masker)
+    except AgentvError as error:
+        note(f"agentv generate: {masker.mask(str(error))}")
+        return 1
 
 
 def _generate(options: argparse.Namespace, masker: Masker) -> int:
@@ -222,6 +187,8 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
 
     Raises `TargetsError` or `TargetError`.
     """
+    from pytest_agentv.targets.resolution import resolve_target  # noqa: PLC0415 - imports pydantic
+
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
     file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)
@@ -258,25 +225,26 @@ async def _print_all(path: Path, entries: Iterable[CaseEntry], provider: Adapter
     """Print the rubrics of each case in turn as soon as the model replies."""
     try:
         for entry in entries:
-            request = _request(entry)
-            rubrics = [rubric.to_plain() for rubric in await write_rubrics(provider, request)]
+            eval_id = valid_id(entry.value) or f"case {entry.index + 1}"
+            rubrics = [rubric.to_plain() for rubric in await write_rubrics(provider, eval_id, _prompt(entry.value))]
             block = yaml_document({"rubrics": rubrics}).removeprefix("---\n")
-            say(visible(f"# {locate(path, entry.line)}: {request.eval_id}\n{indent(block, '    ')}"))
+            say(visible(f"# {locate(path, entry.line)}: {eval_id}\n{indent(block, '    ')}"))
     finally:
         await provider.close()
 
 
-def _request(entry: CaseEntry) -> RubricRequest:
-    """Source: agentv-formats 9.3: `question`, else the first user message that is a text."""
-    case: JsonObject = entry.value
-    question = case.get("question")
-    reference = case.get("reference_answer")
-    return RubricRequest(
-        eval_id=valid_id(case) or f"case {entry.index + 1}",
-        expected_outcome=_outcome(case) or "",
-        question=question if isinstance(question, str) and question.strip() else _first_user_text(case),
-        reference_answer=reference if isinstance(reference, str) else "",
-    )
+def _prompt(case: JsonObject) -> str:
+    """Return the non-empty sections of a case: `question`, else the first user message that is a text, and others.
+
+    Source: agentv-formats 9.3.
+    """
+    question, reference = case.get("question"), case.get("reference_answer")
+    texts = {
+        "question": question if isinstance(question, str) and question.strip() else _first_user_text(case),
+        "expected_outcome": _outcome(case) or "",
+        "reference_answer": reference if isinstance(reference, str) else "",
+    }
+    return "\n\n".join(section(name, text) for name, text in texts.items() if trim(text))
 
 
 def _first_user_text(case: JsonObject) -> str:

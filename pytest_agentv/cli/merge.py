@@ -54,7 +54,10 @@ def run(arguments: Sequence[str]) -> int:
     missing = find_missing(merged)
     for text in _remarks(parts, merged):
         note(text)
-    runs = [(part.path, [each.run_id for each in part.results.values() if each.run_id is not None]) for part in parts]
+    runs = [
+        (part.path, [run_id for each in part.results.values() if (run_id := each.result.run_id) is not None])
+        for part in parts
+    ]
     try:
         merge_stores(runs, out.absolute())
     except (OSError, sqlite3.Error) as error:
@@ -122,8 +125,8 @@ def _remarks(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
     yield from _foreign_texts(parts)
     for name, other in list(merged.replaced.items())[:_SHOWN]:
         last = merged.chosen[name]
-        there = f"{locate(parts[other.part].path, other.result.line)} ({other.result.status})"
-        here = f"{locate(parts[last.part].path, last.result.line)} ({last.result.status})"
+        there = f"{locate(parts[other.part].path, other.result.number)} ({other.result.status})"
+        here = f"{locate(parts[last.part].path, last.result.number)} ({last.result.status})"
         yield f"{name.label}: the result in {here} counts, the one in {there} does not"
     if len(merged.replaced) > _SHOWN:
         yield f"{counted(len(merged.replaced) - _SHOWN, 'more case')} with several results"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.compare import is_baseline, read
+from pytest_agentv.cli.compare import read
 from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, note, say
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import counted
@@ -14,6 +14,7 @@ from pytest_agentv.reports.baseline import read_baseline
 from pytest_agentv.reports.how_sure import Plan, plan_of
 from pytest_agentv.reports.judged_cases import JudgedCase
 from pytest_agentv.stats.comparing import NO_DROP, chance_of_red_case
+from pytest_agentv.store.readers import holds_baseline
 
 _REPEATS: Final = (1, 3, 5, 10)
 _RELIABILITIES: Final = (0.9, 0.95, 0.99)
@@ -67,7 +68,7 @@ def _points(text: str) -> float:
 
 
 def _cases(path: Path) -> Sequence[JudgedCase]:
-    return read_baseline(path).cases if is_baseline(path) else read(path)
+    return read_baseline(path).cases if holds_baseline(path) else read(path).cases
 
 
 def _lines(plan: Plan, points: float) -> Iterator[str]:

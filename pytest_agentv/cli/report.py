@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.cli.compare import note_problems
 from pytest_agentv.cli.eval import ArgumentParser, UsageError, add_margin, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.model.base import JsonObject, counted
-from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.ci import StoredRun, code_quality, junit_xml, read_stored, results_csv
-from pytest_agentv.reports.failure import expected_failures, unexpected_passes
-from pytest_agentv.reports.figures import visible
-from pytest_agentv.reports.gates import Ending, ending_of, mocked_part, read_contract
-from pytest_agentv.reports.html.cases import read_run
-from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
+from pytest_agentv.reports.ci import code_quality, junit_xml, results_csv
+from pytest_agentv.reports.gates import read_contract
 from pytest_agentv.reports.markdown import comment_lines
+from pytest_agentv.reports.reading import compared, read_view
+from pytest_agentv.reports.view import RunView, ending_of, expected_failures, mocked_part, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
-from pytest_agentv.store.readers import REPORT, foreign_fault, holds_baseline
+from pytest_agentv.store.readers import REPORT, foreign_fault
 from pytest_agentv.store.writers import verdict_path
 
 DEFAULT_REPORT: Final = Path("report.html")
@@ -76,35 +74,27 @@ def _create_parser() -> ArgumentParser:
 
 
 def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: float) -> int:
-    from pytest_agentv.reports.html.page import ReportInput, write_report  # noqa: PLC0415 - jinja2, for this format
+    from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - jinja2, for this format
 
     path = out or DEFAULT_REPORT
-    masker = Masker.of_environment()
-    result, *others = [read_run(each, masker) for each in (run, *bases)]
-    if result.baseline is not None:
+    view, *others = [read_masked(each) for each in (run, *bases)]
+    if view.baseline is not None:
         raise UsageError(f"{run} is a baseline: give the results file of a run first, the baseline second")
-    for problem in [problem for each in (result, *others) for problem in each.problems][:10]:
-        note(visible(problem))
-    base, earlier = (others[0], tuple(others[1:])) if others else (None, ())
-    ending = ending_beside(run, result.cases, [each.value for each in result.results])
-    size = write_report(path, ReportInput(result, base, earlier, margin=margin, ending=ending))
-    cases = counted(len(result.results), "case")
+    base, earlier = (others[0], others[1:]) if others else (None, [])
+    # Nothing can be compared with a dry run.
+    is_dry = any("dry_run" in case.flags for each in (view, base) if each is not None for case in each.cases)
+    view = compared(with_ending(view, run), None if is_dry else base, margin=margin)
+    size = write_report(path, view, earlier)
+    cases = counted(len(view.results), "case")
     say(f"Report of {cases} written to {locate(path.absolute(), None)} ({size / 1e6:.2f} MB)")
-    if result.dropped:
-        note(f"{locate(run, None)}: {counted(result.dropped, 'line')} dropped, the last line of a case counts")
     return 0
 
 
 def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str) -> int:
-    stored, *others = [read_ended(path) for path in (run, *bases)]
+    stored, *others = [read_results(path) for path in (run, *bases)]
     if written == "markdown":
         base = others[0] if others else None
-        lines = comment_lines(
-            stored.results,
-            None if base is None else base.results,
-            Masker.of_environment(),
-            ending=ending_beside(run, cases_of_run(stored.results), stored.results),
-        )
+        lines = comment_lines(with_ending(stored, run), base, Masker.of_environment())
         text = "".join(f"{line}\n" for line in lines)
     else:
         text = exported(run, stored, written)
@@ -116,38 +106,49 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
     return 0
 
 
-def exported(run: Path, stored: StoredRun, kind: str) -> str:
+def exported(run: Path, stored: RunView, kind: str) -> str:
     """Return the text of a file with the results of a run, as csv, gitlab-codequality or junit."""
     masker = Masker.of_environment()
     if kind == "csv":
-        return results_csv(stored.results, masker)
-    ending = ending_beside(run, cases_of_run(stored.results), stored.results)
+        return results_csv(stored, masker)
+    stored = with_ending(stored, run)
     if kind == "junit":
-        return junit_xml(stored.results, masker, ending)
+        return junit_xml(stored, masker)
     import json  # noqa: PLC0415 - for this format
 
-    return json.dumps(code_quality(stored.results, masker, ending), indent=2) + "\n"
+    return json.dumps(code_quality(stored, masker), indent=2) + "\n"
 
 
-def read_ended(path: Path) -> StoredRun:
-    """Read a run, and note what cannot be read of it. Raises `FileError` if it holds no result."""
-    if holds_baseline(path):
+def read_masked(path: Path) -> RunView:
+    """Read a run or a baseline, masked once more, and note what cannot be read. Raises `FileError` if it has none."""
+    view = read_view(path, Masker.of_environment())
+    note_problems(view, path)
+    if view.dropped:
+        were = "was" if view.dropped == 1 else "were"
+        note(f"{locate(path, None)}: {counted(view.dropped, 'earlier result')} of the same cases {were} left out")
+    return view
+
+
+def read_results(path: Path) -> RunView:
+    """Read a run as `read_masked`. Raises `FileError` for a baseline, too."""
+    view = read_masked(path)
+    if view.baseline is not None:
         text = "is a baseline, not a results file: `agentv compare --statistics` and HTML reports compare with one"
         raise FileError(path, text)
-    stored = read_stored(path)
-    for remark in stored.remarks:
-        note(visible(remark))
-    return stored
+    if not any(result.timestamp for result in view.results):
+        raise FileError(path, "holds no results of a run, only scores of another program: -o report.html shows these")
+    return view
 
 
-def ending_beside(run: Path, cases: Sequence[JudgedCase], results: Sequence[EvalResult | JsonObject]) -> Ending:
-    """Return what the results tell of marks, and the file beside them of the verdict on them."""
-    contract = read_contract(run, cases)
-    if contract is None and verdict_path(run).is_file():
-        note(f"{locate(verdict_path(run), None)}: left out, it is no verdict on these results")
+def with_ending(view: RunView, path: Path) -> RunView:
+    """Return a run with what its results tell of marks, and the file beside them of the verdict on them."""
+    contract = read_contract(path, view.cases)
+    if contract is None and verdict_path(path).is_file():
+        note(f"{locate(verdict_path(path), None)}: left out, it is no verdict on these results")
     ending = ending_of(contract)
-    return ending.replace(
-        unjudged=mocked_part(results) or ending.unjudged,
-        expected=expected_failures(results),
-        unexpected=unexpected_passes(results),
+    ending = ending.replace(
+        unjudged=mocked_part(view.results) or ending.unjudged,
+        expected=expected_failures(view.results),
+        unexpected=unexpected_passes(view.results),
     )
+    return view.replace(ending=ending)

@@ -17,7 +17,6 @@ from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.discovery import SUFFIXES, find_files, is_sidecar, looks_like_suite, walk
 from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.cases.prompts import build_prompt
-from pytest_agentv.cases.references import load_guideline_patterns, read_config_file
 from pytest_agentv.cases.suites import dataset_fault, read_suite
 from pytest_agentv.cases.written import LoadContext, read_header
 from pytest_agentv.cli.eval import ArgumentParser, find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, say
@@ -26,7 +25,9 @@ from pytest_agentv.engine.jobs import DEFAULT_TARGET
 from pytest_agentv.engine.judging import evaluators_of, judging_fault, needs_of
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.files.problems import Hint, Problem, did_you_mean, near_file
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.problems import Hint, Problem, UnusableTarget, did_you_mean, near_file
+from pytest_agentv.files.source import Source
 from pytest_agentv.model.base import Json, Record, counted
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindsOf, merge_kinds, no_kinds
@@ -36,9 +37,10 @@ from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.runtime.user_code import describe_error, user_traceback
+from pytest_agentv.targets.config import load_guideline_patterns, read_config_file
 from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, has_reference
 from pytest_agentv.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
-from pytest_agentv.targets.resolution import check_written
+from pytest_agentv.targets.keys import read_target
 
 # Finds the kinds of evaluators and providers that a project adds in its conftest files and plugins.
 
@@ -255,7 +257,7 @@ def _create_parser() -> ArgumentParser:
         "--unknown-keys",
         choices=UNKNOWN_KEYS,
         default="error",
-        help="Level of unknown keys inside evaluators, as agentv_unknown_keys (default: error).",
+        help="Level of unknown keys that say what is asked or checked, as agentv_unknown_keys (default: error).",
     )
     parser.add_argument(
         "--plugin-kind",
@@ -435,11 +437,16 @@ class Checker:
             self._targets_files[path] = None
             kinds = KINDS.with_own(self._settings.own_providers(path.parent))
             try:
-                file = self._targets_files[path] = load_targets_file(path, kinds)
-                self._note((*file.warnings, *missing_code(file)))
+                file = self._targets_files[path] = load_targets_file(path, kinds, self._settings.unknown_keys)
+                self._note((*map(_raised, file.warnings), *missing_code(file)))
             except FileError as error:
                 self._note(_problems_of(error, path))
         return self._targets_files[path]
+
+
+def _raised(problem: Problem) -> Problem:
+    """Return a problem of a target as the run tells it to the cases that use the target."""
+    return problem.replace(level="error") if isinstance(problem, UnusableTarget) else problem
 
 
 def kind_of(path: Path) -> FileKind | None:
@@ -507,20 +514,16 @@ def _doubts(evaluator: AnyEvaluator, case: EvalCase) -> list[str]:
 
 
 def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
-    """Yield what a run says of the targets that a case needs, with its judge."""
+    """Yield what a run says of the targets that a case needs, beside what is wrong with the targets themselves."""
     needs = needs_of(evaluators_of(case))
-    names = [case.target or DEFAULT_TARGET, *needs.embeddings]
-    for name in names:
+    own = case.target or DEFAULT_TARGET
+    for name in (own, *needs.embeddings):
         try:
             target = targets.find(name)
         except TargetError as error:
             yield str(error)
             continue
-        if fault := targets.kinds.fault(target.provider):
-            yield f"target {name!r} ({locate(target.path or targets.path, target.line)}): {fault}"
-        if name == names[0] and needs.any_answers and target.judge_target and target.judge_target not in names:
-            names.append(target.judge_target)
-        if name == names[0] and needs.judge:
+        if name == own and needs.judge:
             yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
 
 
@@ -589,7 +592,8 @@ def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[
 def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:
     """Return the keys of a target as written; None for an unknown kind."""
     kind = file.kinds.find(definition.kind)
-    found = None if kind is None else check_written(kind, definition.values).kind
+    place = Place(Source(file.path, {}, "", {}), (), [])
+    found = None if kind is None else read_target(kind, definition.values, place)[1]
     return found if hasattr(found, "sources") else None
 
 

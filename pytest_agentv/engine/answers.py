@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, json_fault
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, json_fault, text_or_none
 from pytest_agentv.model.messages import (
     Costs,
     ExecutionMetrics,
@@ -367,6 +367,8 @@ class Answered(Record):
     """Set if the target replied without an answer."""
     error_kind: ErrorKind = "crash"
     finish_reason: str | None = None
+    model: str | None = None
+    """The name that the API reports; None: it reports none."""
     retrieved_context: tuple[str, ...] | None = None
     workspace: JsonObject | None = None
     file_changes: str | None = None
@@ -417,6 +419,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         error=error_text(response),
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
+        model=text_or_none(response.raw.get("model")),
         retrieved_context=response.retrieved_context,
         workspace=response.workspace,
         file_changes=response.file_changes,

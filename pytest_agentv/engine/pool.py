@@ -38,7 +38,7 @@ from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
 from pytest_agentv.store.fingerprints import Fingerprints
 from pytest_agentv.targets.definitions import Environment, TargetDefinition, TargetKinds, TargetsFile, load_environment
-from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
     from pytest_agentv.engine.embedding import CallableTargets  # only for scripts that call targets
@@ -332,6 +332,8 @@ class FolderTargets:
         """Return a target as its file defines it, with variables filled in. Raises `TargetsError`, `TargetError`."""
         key = (eval_dir, name)
         if key not in self._targets:
+            from pytest_agentv.targets.resolution import resolve_target  # noqa: PLC0415 - imports pydantic
+
             file = self.file(eval_dir)
             environment = self.environment(eval_dir)
             self._targets[key] = resolve_target(file, file.find(name), environment, eval_dir, self._masker)
@@ -368,7 +370,7 @@ class FolderTargets:
     def _load(self, path: Path, kinds: TargetKinds) -> TargetsFile | AgentvError:
         """Return a targets file, or what is wrong with it: a broken file takes long to read, too."""
         try:
-            file = load_targets_file(path, kinds)
+            file = load_targets_file(path, kinds, self._options.unknown_keys)
         except AgentvError as error:
             return error
         if file.warnings and self._options.strict:

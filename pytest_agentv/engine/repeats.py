@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.model.base import JsonObject, Record, counted
@@ -12,7 +11,7 @@ from pytest_agentv.model.messages import (
     ExecutionMetrics,
     added_usage,
 )
-from pytest_agentv.model.results import EvalResult, RepeatFigures
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, RepeatFigures
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.stats.intervals import Verdict, is_flaky, needed_passes, pass_rate, verdict, wilson
 
@@ -85,15 +84,6 @@ def stops_early(options: RunOptions) -> bool:
 
 # The result of a case, made of those of its answers.
 
-_CASE_FIELDS: Final = frozenset(
-    {
-        *("eval_id", "dataset", "conversation_id", "target", "schema_version", "threshold", "threshold_source"),
-        *("node_id", "run_id", "eval_file", "line", "case_hash", "target_hash", "grading_hash", "required", "group"),
-        *("xfail", "xfail_strict", "tags", "judge", "expected_outcome", "reference_answer"),
-    }
-)
-"""Keys of a result that are the same for all answers of a case."""
-
 
 def combine_answers(
     results: Sequence[EvalResult],
@@ -118,7 +108,8 @@ def combine_answers(
     figures = repeat_figures(results, plan, None if together else plan.stopped(results))
     base = _shown(results, decided)
     status = decided or "error"
-    own = ({key: value for key, value in each.to_plain().items() if key not in _CASE_FIELDS} for each in results)
+    of_answers = {name for name, field in RESULT_FIELDS.items() if field.of == "answer"}
+    own = ({key: value for key, value in each.to_plain().items() if key in of_answers} for each in results)
     combined = base.replace(
         status=status,
         score=math.fsum(result.score for result in judged) / len(judged) if judged else 0.0,

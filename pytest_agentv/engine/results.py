@@ -1,5 +1,6 @@
 """Builds the results of cases, judged ones and broken ones, and combines scores."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -173,32 +174,13 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
     )
 
 
+_NAMES: Final = tuple(field.name for field in dataclasses.fields(CaseIdentity))
+"""The names of a case, which its result has as well."""
+
+
 def _identity_fields(identity: CaseIdentity) -> JsonObject:
-    return {
-        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "eval_id": identity.eval_id,
-        "dataset": identity.dataset,
-        "conversation_id": identity.conversation_id,
-        "target": identity.target,
-        "node_id": identity.node_id,
-        "run_id": identity.run_id,
-        "eval_file": identity.eval_file,
-        "line": identity.line,
-        "row": identity.row,
-        "combination": identity.combination,
-        "case_hash": identity.case_hash,
-        "target_hash": identity.target_hash,
-        "grading_hash": identity.grading_hash,
-        "tags": identity.tags,
-        "judge": identity.judge,
-        "required": identity.required,
-        "xfail": identity.xfail,
-        "xfail_strict": identity.xfail_strict,
-        "group": identity.group,
-        "expected_outcome": identity.expected_outcome,
-        "reference_answer": identity.reference_answer,
-        "shard": identity.shard,
-    }
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"timestamp": now, **{name: getattr(identity, name) for name in _NAMES}}
 
 
 def request_field(asked: Asked, error: str | None = None) -> JsonObject:
@@ -218,6 +200,7 @@ def _answer_fields(answered: Answered) -> JsonObject:
         "candidate_answer": answered.candidate_answer,
         "trace_summary": answered.summary,
         "finish_reason": answered.finish_reason,
+        "model": answered.model,
         "retrieved_context": answered.retrieved_context,
         "workspace": answered.workspace,
         "file_changes": answered.file_changes,

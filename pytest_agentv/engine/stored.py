@@ -256,6 +256,7 @@ class RejudgedFile:
             workspace=result.workspace,
             file_changes=result.file_changes,
             is_text_only=messages is None and result.trace_summary is None,
+            raw={} if result.model is None else {"model": result.model},
         )
         return Attempts(result.attempts, None, response)
 

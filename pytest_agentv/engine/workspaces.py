@@ -20,9 +20,9 @@ from pytest_agentv.evaluators.context import InWorkspace
 from pytest_agentv.model.cases import Target, Workspace
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
-from pytest_agentv.runtime.files import InUse, hold_folder, is_in_use
+from pytest_agentv.runtime.files import InUse, hold_folder
 from pytest_agentv.runtime.processes import ProcessResult
-from pytest_agentv.runtime.reaper import keep_folder, remove_at_end, remove_folder, remove_with_last
+from pytest_agentv.runtime.reaper import keep_folder, remove_at_end, remove_folder, remove_unused, remove_with_last
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.runtime.workspaces import (
     EVAL_DIR,
@@ -96,8 +96,8 @@ class Workspaces:
 
     def close(self) -> None:
         self._in_use.end()
-        if self._home is not None and not is_in_use(self._home / "in-use"):
-            remove_folder(self._home)
+        if self._home is not None:
+            remove_unused(self._home)
 
     def _folder(self, run_id: str) -> Path:
         if self._home is None:

@@ -125,8 +125,7 @@ def _check_workers(client: Any, address: str) -> int:
     packages = client.run(importlib.metadata.version, _PACKAGE, on_error="return")
     faults = [fault for each in pythons for fault in _faults(each, pythons[each], packages.get(each))]
     if faults:
-        more = f"\nand {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        text = "\n".join(faults[:_SHOWN]) + more
+        text = "\n".join(faults[:_SHOWN])
         raise ClusterError(f"{address}: workers and this run must have the same versions\n{text}")
     threads: dict[str, int] = client.nthreads()
     return max(1, sum(threads.values()))

@@ -23,7 +23,6 @@ from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import Target
-from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import STREAMS, CaseLog, CaseStream, current_log
@@ -244,7 +243,7 @@ class _Engine:
         self._store = JobStore()
         self._pool.store = None if setup.options.dry_run or not setup.options.keep_answers else self._store
         self._handler = _LineHandler(self._masker)
-        self._streams = {}
+        self._streams: dict[str, Any] = {}
         self._is_foreign = setup.process != process_name()
         if self._is_foreign:  # the process of the run has all this already
             if not is_watched:
@@ -274,9 +273,11 @@ class _Engine:
             future.cancel()
             with _LOCK:
                 self.running -= 1
-                is_last = not self.running
-        if is_last and (engine := self._removed()):
-            engine.close()
+                removed = [] if self.running else [setup for setup, engine in _ENGINES.items() if engine is self]
+                for setup in removed:
+                    del _ENGINES[setup]
+        if removed:
+            self.close()
         return Reply().to_text().encode()
 
     def close(self) -> None:
@@ -289,11 +290,6 @@ class _Engine:
         for name, stream in self._streams.items():
             if getattr(getattr(sys, name), "masker", None) is self._masker:
                 setattr(sys, name, stream)
-
-    def _removed(self) -> "_Engine | None":
-        with _LOCK:
-            found = next((setup for setup, engine in _ENGINES.items() if engine is self), None)
-            return None if found is None or self.running else _ENGINES.pop(found)
 
     def _watch(self) -> None:
         """Close the engine when the run is over. End a process of a killed run's pool: it would wait for ever."""
@@ -309,7 +305,14 @@ class _Engine:
 
     def _is_over(self) -> bool:
         host, _, pid = self.setup.process.rpartition(" ")
-        is_gone = host == socket.gethostname() and not _is_alive(int(pid))
+        is_gone = False
+        try:
+            if host == socket.gethostname():
+                os.kill(int(pid), 0)
+        except ProcessLookupError:
+            is_gone = True
+        except PermissionError:  # it lives, under another user
+            pass
         return is_gone or os.getppid() != self._parent or self.setup.mark.exists()
 
     async def _reply(self, data: bytes) -> str:
@@ -336,21 +339,21 @@ class _Engine:
     async def _record(self, job: CaseJob) -> JsonObject:
         """Return the record of a case. Any failure is a record, as in the process of the run."""
         try:
-            result = await self._result(job)
+            if os.path.exists(job.case.path):  # noqa: ASYNC240, PTH110 - one short system call
+                result = await run_case(job, self._pool)
+            else:
+                where = f"the worker on {socket.gethostname()} does not see {job.case.path}"
+                text = f"{where}: start it in the project's folder"
+                identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
+                result = error_result(identity, "setup", "config", text, dry_run=job.options.dry_run)
             self._masker.look_again()
             record = recordable(result.to_plain(), self._masker)
         except Exception as error:  # noqa: BLE001 - see the docstring
-            identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
+            identity = job.identity.replace(case_hash=None)  # as above
             text = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
             broken = error_result(identity, "provider", "crash", text.removesuffix(": "), dry_run=job.options.dry_run)
             record = recordable(broken.to_plain(), self._masker)
         return record
-
-    async def _result(self, job: CaseJob) -> EvalResult:
-        if os.path.exists(job.case.path):  # noqa: ASYNC240, PTH110 - one short system call
-            return await run_case(job, self._pool)
-        text = f"the worker on {socket.gethostname()} does not see {job.case.path}: start it in the project's folder"
-        return error_result(job.identity.replace(case_hash=None), "setup", "config", text, dry_run=job.options.dry_run)
 
     def _translated(self, text: str) -> str:
         """Return a text in JSON with the paths of the process of the run."""
@@ -360,16 +363,6 @@ class _Engine:
             return text
         here, there = (json.dumps(root)[1:-1] for root in (self._root, self._home))
         return text.replace(here, there)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _forget_modules(root: str) -> None:

@@ -5,16 +5,18 @@ It knows no kind: the caller passes tables and classes. Imports pydantic: import
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_agentv.files.places import Place, misspelt_key
-from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.files.problems import did_you_mean, near_word
 from pytest_agentv.files.source import KeyPath
-from pytest_agentv.model.base import Json, JsonObject, format_number, is_number
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, format_number, is_number
 from pytest_agentv.model.kind import EXPECTED, Kind, Part, field_parts, spellings
 from pytest_agentv.model.kind_table import KindTable
 
@@ -64,26 +66,47 @@ def read_part(
         part: The class that defines the keys.
         value: The mapping.
         place: The place of the mapping.
-        context: Passed to validators as `ValidationInfo.context`.
+        context: Passed to validators as `ValidationInfo.context`. Its `may_pass(value, cause)`, if there is one, tells
+            whether a fault of a value does not count yet.
         elsewhere: Keys of the mapping that other code reads.
     """
-    known = (*known_keys(part), *elsewhere)
-    is_open = part.model_config.get("extra") == "allow"
-    unknown = [key for key in value if key not in known and not is_open]
-    given = {key: item for key, item in value.items() if key not in (*unknown, *elsewhere)}
-    given = {key: item for key, item in given.items() if item is not None or key not in known}
-    reader = _Reader(part, value, place, known, context)
-    noted = len(place.problems)
-    read = reader.validate(given)
-    before = len(place.problems)
-    for key in unknown:
-        reader.note_unknown((key,), value[key])
-    if read is None:  # a misspelt key comes first, because it is the reason why another key is missing
-        place.problems[noted:] = [*place.problems[before:], *place.problems[noted:before]]
-    for where, each in _parts(read, place) if read else ():
-        for key, reason in each.unread_keys():
-            where.at(key).unread("nobody reads this key", reason)
+    read: P | None = read_parts((part,), value, place, context=context, elsewhere=elsewhere)[0]
     return read
+
+
+def read_parts(
+    parts: tuple[type[Part], ...],
+    value: JsonObject,
+    place: Place,
+    *,
+    context: object = None,
+    elsewhere: Collection[str] = (),
+) -> list[Any]:
+    """Read a mapping whose keys several classes define; else like `read_part`. Unknown keys are noted once."""
+    known = _known_to(parts) if not elsewhere else (*_known_to(parts), *elsewhere)
+    unknown = [key for key in value if key not in known]
+    noted = len(place.problems)
+    readers = [_Reader(part, parts, value, place, known, context) for part in parts]
+    found = [reader.validate(reader.given(unknown, elsewhere)) for reader in readers]
+    before = len(place.problems)
+    if unknown and all(part.model_config.get("extra") == "forbid" for part in parts):
+        told = {where for reader in readers for where in reader.told}
+        for key in unknown:
+            if (key,) not in told:
+                readers[0].note_unknown((key,), value[key])
+    if len(place.problems) > before > noted and any(read is None for read in found):
+        # a misspelt key comes first, because it is the reason why another key is missing
+        place.problems[noted:] = [*place.problems[before:], *place.problems[noted:before]]
+    for read in found:
+        for where, each in _parts(read, place) if read is not None else ():
+            for key, reason in each.unread_keys():
+                where.at(key).unread("nobody reads this key", reason)
+    return found
+
+
+@cache
+def _known_to(parts: tuple[type[Part], ...]) -> tuple[str, ...]:
+    return tuple(chain.from_iterable(map(known_keys, parts)))
 
 
 @cache
@@ -92,86 +115,134 @@ def known_keys(part: Any) -> tuple[str, ...]:
     return tuple(key for keys in spellings(part).values() for key in keys)
 
 
-class _Reader(Generic[P]):
-    """Reads one mapping and notes its faults."""
+@dataclass(slots=True)
+class _Reader:
+    """Reads one mapping as one of its classes and notes the faults."""
 
-    def __init__(self, part: type[P], value: JsonObject, place: Place, known: Collection[str], context: object) -> None:
-        self._part = part
-        self._value = value
-        self._place = place
-        self._known = known
-        self._context = context
-        self._has_variables = bool(getattr(context, "variables", ()))
-        """Whether numbers may come from templates. Then a number becomes a text where a text is expected."""
-        self._told: set[KeyPath] = set()
-        """The places of keys that a hint already names."""
+    part: type[Part]
+    parts: Sequence[type[Part]]
+    """All classes of the mapping."""
+    value: JsonObject
+    place: Place
+    known: Collection[str]
+    """The keys that the classes or other code read."""
+    context: Any
+    told: set[KeyPath] = field(default_factory=set)
+    """The places of keys that a hint already names."""
 
-    def validate(self, given: Json) -> P | None:
+    def given(self, unknown: Collection[str], elsewhere: Collection[str]) -> JsonObject:
+        """Return the keys that the class reads; those that nobody knows too, if it takes any."""
+        own = known_keys(self.part)
+        given = {key: item for key, item in self.value.items() if item is not None and key in own}
+        for key in elsewhere:
+            given.pop(key, None)
+        if unknown and self.part.model_config.get("extra") == "allow":
+            given |= {key: self.value[key] for key in unknown}
+        return given
+
+    def validate(self, given: Json) -> Any:
         """Validate. Then validate again without unknown nested keys, because they prevent rules across keys."""
-        noted = len(self._place.problems)
+        noted = len(self.place.problems)
         try:
-            return self._part.model_validate(given, context=self._context)
+            return self.part.model_validate(given, context=self.context)
         except ValidationError as error:
             faults = error.errors(include_url=False)
         except RecursionError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - validators of users may raise anything
-            self._place.error(f"{self._part.__name__} raised {type(error).__name__}: {error}")
+            if not self._may_pass(str(given), error):
+                self.place.error(f"{self.part.__name__} raised {type(error).__name__}: {error}")
             return None
-        if self._has_variables and (shown := _with_texts(given, faults)) is not None:
+        # numbers that come from templates are texts where a text is expected
+        if getattr(self.context, "variables", ()) and (shown := _with_texts(given, faults)) is not None:
             return self.validate(shown)
-        unknown = [fault["loc"] for fault in faults if fault["type"] == _UNKNOWN]
-        others = [fault for fault in faults if fault["type"] != _UNKNOWN]
+        unknown = [fault for fault in faults if fault["type"] == _UNKNOWN]
+        others = [
+            fault
+            for fault in faults
+            if fault["type"] != _UNKNOWN and not self._may_pass(fault["input"], fault.get("ctx", {}).get("error"))
+        ]
         for fault in others:
             self._note(fault)
         rest = given
-        for where in unknown:
-            rest = _without(rest, where)
+        for fault in unknown:
+            rest = _changed(rest, _written_path(self.part, fault["loc"])[0], ABSENT)
         read = None
         if not others and rest != given:
-            del self._place.problems[noted:]  # validators note these again
+            del self.place.problems[noted:]  # validators note these again
             read = self.validate(rest)
-        for fault in faults:
-            if fault["type"] == _UNKNOWN:
-                self.note_unknown(fault["loc"], fault["input"])
+        for fault in unknown:
+            self.note_unknown(fault["loc"], fault["input"])
         return read
 
-    def note_unknown(self, where: KeyPath, value: Json) -> None:
+    def _may_pass(self, value: Json, cause: object) -> bool:
+        """Whether a fault does not count yet."""
+        may_pass = getattr(self.context, "may_pass", None)
+        return may_pass is not None and may_pass(value, cause)
+
+    def note_unknown(self, loc: KeyPath, value: Json) -> None:
         """Note an unknown key. The class of a nested mapping decides which of its keys are known."""
-        if where in self._told:
+        where, owner = _written_path(self.part, loc)
+        if where in self.told:
             return
-        owner: type[Part] = self._part
-        for key in where[:-1]:
-            owner = next(iter(field_parts(owner, key)), owner)
         key = str(where[-1])
-        known = self._known if owner is self._part else known_keys(owner)
+        parts, known = (self.parts, self.known) if owner is self.part else ((owner,), known_keys(owner))
         if key in known:
-            read = next((keys[0] for keys in spellings(owner).values() if key in keys), key)
-            self._place.at(*where).unread(f"is not read, because it is another word for {read!r}", "keep one of them")
+            read = _name_of(key, parts)
+            self.place.at(*where).unread(f"is not read, because it is another word for {read!r}", "keep one of them")
             return
-        level, hint = owner.level_of(key, value), owner.hint_for(key) or did_you_mean(key, known)
+        near = near_word(key, known)
+        meant = None if near is None else f"did you mean {_name_of(near, parts)!r}?"
+        hint = next(filter(None, (part.hint_for(key) for part in parts)), meant)
+        level = owner.level_of(key, value)
         if level == "error":
-            self._place.at(*where).unread("unknown key", hint)
+            self.place.at(*where).unread("unknown key", hint)
         elif level == "warning":
-            self._place.at(*where).warn("unknown key", hint)
+            self.place.at(*where).warn("unknown key", hint)
 
     def _note(self, fault: ErrorDetails) -> None:
+        where, owner = _written_path(self.part, fault["loc"])
         if fault["type"] != "missing":
-            _note(fault, self._place)
+            _note(fault, self.place.at(*where))
             return
-        *above, key = fault["loc"]
-        mapping = fault["input"] if above else self._value
-        if isinstance(mapping, Mapping) and any(
-            each in mapping for each in spellings(self._part).get(str(key), (key,))
-        ):
-            self._place.at(*fault["loc"]).error("expected a value, got null")
+        *above, key = where
+        mapping = fault["input"] if above else self.value
+        found = (each for each in spellings(owner).items() if key in (each[0], *each[1]))
+        name, words = next(found, (str(key), (str(key),)))
+        if isinstance(mapping, Mapping) and any(word in mapping for word in words):
+            self.place.at(*where).error("expected a value, got null")
             return
-        near = misspelt_key(str(key), mapping, self._known, () if above else spellings(self._part).get(str(key), ()))
+        known = known_keys(owner) if above else self.known
+        near = misspelt_key(str(key), mapping, known, () if above else words)
         if near is not None:
-            self._told.add((*above, near))
-        field = None if above else self._part.model_fields.get(str(key))
-        hint = field.description if near is None and field else near and f"is {near!r} a misspelling of it?"
-        self._place.at(*fault["loc"]).error("is missing", hint)
+            self.told.add((*above, near))
+        meaning = owner.model_fields[name].description if name in owner.model_fields else None
+        hint = meaning if near is None else f"is {near!r} a misspelling of it?"
+        self.place.at(*where).error("is missing", hint)
+
+
+def _name_of(key: str, parts: Sequence[type[Part]]) -> str:
+    """Return the first spelling of a key."""
+    return next((keys[0] for part in parts for keys in spellings(part).values() if key in keys), key)
+
+
+def _written_path(part: type[Part], loc: KeyPath) -> tuple[KeyPath, type[Part]]:
+    """Return where the value of a fault is written, and the class of the mapping around it. Leaves out tags of unions.
+
+    `healthcheck, http, url` is `healthcheck.url`, where `http` is the `type` of one of two classes.
+    """
+    where: list[str | int] = []
+    owner, inner = part, list[type[Part]]()
+    for key in loc:
+        tagged = [each for each in inner if "type" in each.model_fields and each.model_fields["type"].default == key]
+        if tagged or key == "[key]":
+            inner = tagged
+            continue
+        if not isinstance(key, int):
+            owner = inner[0] if inner else owner
+            inner = [*field_parts(owner, key)]
+        where.append(key)
+    return tuple(where), owner
 
 
 def _with_texts(value: Json, faults: Sequence[ErrorDetails]) -> Json | None:
@@ -181,62 +252,45 @@ def _with_texts(value: Json, faults: Sequence[ErrorDetails]) -> Json | None:
         number = fault["input"]
         wants_text = fault["type"] == "string_type" or fault.get("ctx", {}).get("what") == "a non-empty text"
         if wants_text and is_number(number):
-            changed = _replaced(changed, fault["loc"], format_number(number))
+            changed = _changed(changed, fault["loc"], format_number(number))
     return None if changed == value else changed
 
 
-def _replaced(value: Json, where: KeyPath, new: str) -> Json:
-    """Return a value with another value at a path, if the path exists. Copies the values on the path."""
+def _changed(value: Json, where: KeyPath, new: Json) -> Json:
+    """Return a value with another value at a path, if the path exists; `ABSENT` leaves it out. Copies what is above."""
     if not where:
         return new
     key, *below = where
     if isinstance(value, list | tuple) and isinstance(key, int) and key < len(value):
-        return [_replaced(item, tuple(below), new) if index == key else item for index, item in enumerate(value)]
+        return [_changed(item, tuple(below), new) if index == key else item for index, item in enumerate(value)]
     if isinstance(value, dict) and key in value:
-        return {name: _replaced(item, tuple(below), new) if name == key else item for name, item in value.items()}
+        items = ((name, _changed(item, tuple(below), new) if name == key else item) for name, item in value.items())
+        return {name: item for name, item in items if item is not ABSENT}
     return value
 
 
-def _without(value: Json, where: KeyPath) -> Json:
-    """Return a value without the key at a path. Copies the values on the path."""
-    key, *below = where
-    if isinstance(value, list | tuple) and isinstance(key, int):
-        return [_without(item, tuple(below)) if index == key else item for index, item in enumerate(value)]
-    if not isinstance(value, dict):
-        return value
-    if not below:
-        return {name: item for name, item in value.items() if name != key}
-    return {name: _without(item, tuple(below)) if name == key else item for name, item in value.items()}
-
-
-def _note(fault: ErrorDetails, place: Place) -> None:
-    where = place.at(*fault["loc"])
+def _note(fault: ErrorDetails, where: Place) -> None:
     context: dict[str, Any] = fault.get("ctx", {})
+    value, hint = fault["input"], None
     match fault["type"]:
         case "value_error" | "assertion_error":
             where.error(str(context["error"]))
+            return
         case "greater_than_equal":
-            where.expected(f"a number of {format_number(context['ge'])} or more", fault["input"])
+            what = f"a number of {format_number(context['ge'])} or more"
         case "less_than_equal":
-            where.expected(f"a number of {format_number(context['le'])} or less", fault["input"])
+            what = f"a number of {format_number(context['le'])} or less"
         case "literal_error":
             choices = re.findall("'([^']*)'", context["expected"]) or [context["expected"].lower()]
-            where.expected(
-                choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}",
-                fault["input"],
-                did_you_mean(str(fault["input"]), choices),
-            )
-        case kind if kind == EXPECTED:
-            where.expected(context["what"], fault["input"], _quotes(context["what"], fault["input"], where))
-        case kind if kind in WORDING:
-            where.expected(WORDING[kind], fault["input"], _quotes(WORDING[kind], fault["input"], where))
+            what = choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+            hint = did_you_mean(str(value), choices)
+        case kind if kind == EXPECTED or kind in WORDING:
+            what = context["what"] if kind == EXPECTED else WORDING[kind]
+            hint = where.quotes(value) if what in _TEXTS else None
         case _:
             where.error(fault["msg"])
-
-
-def _quotes(what: str, value: Json, place: Place) -> str | None:
-    """Return the hint for a number where a text is expected."""
-    return place.quotes(value) if what in _TEXTS else None
+            return
+    where.expected(what, value, hint)
 
 
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:

@@ -90,7 +90,12 @@ class Place:
         """Return `evalcases[3].id`, or just `id` in a JSONL file, where the line identifies the case."""
         source, keys = self.source.origin(self.keys)
         keys = keys[1:] if source.tells_case_by_line else keys
-        return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+        return show_key(keys)
+
+
+def show_key(keys: KeyPath) -> str:
+    """Return the path of a value as text: `args[1]`, `healthcheck.url`."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
 @lru_cache(maxsize=2)

@@ -55,6 +55,12 @@ class UnreadKey(Problem):
     __slots__ = ()
 
 
+class UnusableTarget(Problem):
+    """Why a target cannot be used: an error of the cases that use it, and in `agentv validate`. Else a warning."""
+
+    __slots__ = ()
+
+
 class BlankInput(Problem):
     """A case whose target is asked nothing. A hook may still fill in the question."""
 

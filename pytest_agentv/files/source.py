@@ -295,7 +295,7 @@ def top_values(text: str, lists: Collection[str]) -> Iterator[tuple[str, int, Js
     Of the lists under some keys, only the first entry is read. Ends where the text is no YAML, or is cut off: the last
     value may lack its end.
     """
-    following = _Parser(text).get_event
+    following = _Parser(_join_surrogates(text)).get_event
     with suppress(yaml.YAMLError, RecursionError):
         following()
         if not isinstance(following(), yaml.DocumentStartEvent) or not isinstance(following(), MappingStartEvent):

@@ -38,7 +38,8 @@ def expected(what: str) -> PydanticCustomError:
     return PydanticCustomError(EXPECTED, "expected {what}", {"what": what})
 
 
-def _filled(value: object) -> object:
+def filled(value: object) -> str:
+    """Return a value that is a text, and not blank. Raises `expected`."""
     if not isinstance(value, str) or not value.strip():
         raise expected("a non-empty text")
     return value
@@ -47,7 +48,7 @@ def _filled(value: object) -> object:
 FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
 """The JSON Schema of `Text`."""
 
-Text: TypeAlias = Annotated[str, BeforeValidator(_filled), WithJsonSchema(FILLED_TEXT)]
+Text: TypeAlias = Annotated[str, BeforeValidator(filled), WithJsonSchema(FILLED_TEXT)]
 """A text that is not blank."""
 
 Amount: TypeAlias = Annotated[float, Field(ge=0)]

@@ -2,10 +2,12 @@
 
 import math
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, get_args
 
 from pytest_agentv.model.base import Record
 
@@ -16,12 +18,11 @@ class RunOption:
 
     name: str
     """The flag without `--agentv-`."""
-    help: str
+    metavar: str | None = None
+    """The name of the value; None: the flag takes none."""
     parse: Callable[[str], object] = str
     default: object = None
     aliases: tuple[str, ...] = ()
-    metavar: str | None = None
-    is_flag: bool = False
     repeatable: bool = False
     joins: bool = False
     """Whether the values of a repeated flag are joined by commas. For other options, the last value wins."""
@@ -33,6 +34,26 @@ class RunOption:
     @property
     def dest(self) -> str:
         return self.name.replace("-", "_")
+
+    @property
+    def is_flag(self) -> bool:
+        return self.metavar is None
+
+    @property
+    def help(self) -> str:
+        return _HELP[self.name]
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether `pytest --help` leaves it out: it works, and the documentation has it."""
+        return self.name in _HIDDEN
+
+    def parse_flag(self, text: str) -> object:
+        """Parse the value of a flag for `argparse`. Raises `ArgumentTypeError`."""
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
 
 
 DEFAULT_TIMEOUT_SECONDS: Final = 120.0
@@ -56,41 +77,27 @@ DEFAULT_BASELINE: Final = Path("agentv.baseline.jsonl")
 """In pytest's root directory."""
 LOGS_FOLDER: Final = Path(".agentv/logs")
 
-Word = TypeVar("Word", bound=str)
-
 MAX_WORKERS: Final = 50
 MAX_AWAY: Final = 3200
 """The most cases in flight with an executor."""
-CLUSTERS: Final = ("dask", "dask+tls", "tls")
+_CLUSTERS: Final = ("dask", "dask+tls", "tls")
 """The protocols of clusters."""
-DASK_PORT: Final = 8786
-_EXPECTED: Final = "expected local or dask://HOST:PORT"
+_DASK_PORT: Final = 8786
 MAX_REPEAT: Final = 100
 """The most answers of a case that its verdict may stand on."""
-
 Stop = Literal["certain", "never"]
 """When to stop asking a repeated case: when its verdict is certain, or after all answers."""
-STOPS: Final[tuple[Stop, ...]] = ("certain", "never")
-
 RunRule = Literal["always", "asked", "asked-if-paid"]
 """Which cases run if you do not ask for them."""
-RUN_RULES: Final[tuple[RunRule, ...]] = ("always", "asked", "asked-if-paid")
-
 OutputFormat = Literal["jsonl", "yaml"]
 """The format of the results file."""
-OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
-
 UnknownKeys = Literal["error", "warn"]
 """Level of unknown keys."""
-UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
-
+UNKNOWN_KEYS: Final = get_args(UnknownKeys)
 Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
-GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
-
 BaselineUpdate = Literal["write", "force"]
 """How a baseline is updated: written, or written even in CI."""
-BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "force")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,39 +123,33 @@ def parse_shard(text: str) -> Shard:
     return Shard(index, count)
 
 
-def parse_output_format(text: str) -> OutputFormat:
-    return _word(text, OUTPUT_FORMATS, f"unknown output format {text!r}")
+def _one_of(words: Any, what: str) -> Callable[[str], str]:
+    """Return a function that parses one of the words of a `Literal`, in any case."""
+
+    def parse(text: str) -> str:
+        word = text.strip().lower()
+        if word not in get_args(words):
+            raise ValueError(f"unknown {what} {text!r}: expected one of {', '.join(get_args(words))}")
+        return word
+
+    return parse
 
 
-def parse_unknown_keys(text: str) -> UnknownKeys:
-    return _word(text, UNKNOWN_KEYS, f"invalid level {text!r} for unknown keys")
-
-
-def parse_gate(text: str) -> Gate:
-    return _word(text, GATES, f"unknown gate {text!r}")
-
-
-def parse_baseline_update(text: str) -> BaselineUpdate:
-    return _word(text, BASELINE_UPDATES, f"unknown way to update the baseline {text!r}")
-
-
-def parse_stop(text: str) -> Stop:
-    return _word(text, STOPS, f"unknown word {text!r}")
-
-
-def parse_run_rule(text: str) -> RunRule:
-    return _word(text, RUN_RULES, f"unknown rule {text!r}")
+parse_output_format: Final = _one_of(OutputFormat, "output format")
 
 
 def parse_executor(text: str) -> str:
-    if "://" in text:
-        return _parse_cluster(text.strip())
+    """Return `local`, or the address of a scheduler with its port."""
     word = text.strip().lower()
     if word == "local":
         return word
-    if word.partition(":")[0] == "processes":
-        raise ValueError("processes:N is gone: `-n N` runs cases in N processes")
-    raise ValueError(f"unknown executor {text!r}: {_EXPECTED}")
+    protocol, _, place = word.partition("://")
+    if protocol not in _CLUSTERS:
+        raise ValueError(f"unknown executor {text!r}: expected local or dask://HOST:PORT")
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\s:/\[\]]+)(?::(\d{1,5}))?/?", place)
+    if found is None:
+        raise ValueError(f"{text!r} names no scheduler: expected {protocol}://HOST:PORT, such as dask://localhost:8786")
+    return f"{protocol}://{found[1]}:{int(found[2] or _DASK_PORT)}"
 
 
 def is_cluster(executor: str | None) -> bool:
@@ -178,31 +179,8 @@ def check_workers(text: str, executor: str | None) -> int:
     return parse_count(text, "workers", 1, most, note=" (the minimum is 1)")
 
 
-def _parse_cluster(text: str) -> str:
-    """Return the address of a scheduler with its port."""
-    word, _, place = text.partition("://")
-    if word.lower() not in CLUSTERS:
-        raise ValueError(f"unknown executor {text!r}: {_EXPECTED}")
-    found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(?::(\d{1,5}))?/?", place)
-    if found is None:
-        raise ValueError(f"{text!r} names no scheduler: expected {word}://HOST:PORT, such as {word}://localhost:8786")
-    return f"{word.lower()}://{found[1]}:{int(found[2] or DASK_PORT)}"
-
-
-def parse_confirm(text: str) -> int:
-    return parse_count(text, "answers", 0, MAX_REPEAT)
-
-
 def parse_retries(text: str) -> int:
     return parse_count(text, "retries", 0)
-
-
-def parse_sample(text: str) -> int:
-    return parse_count(text, "cases", 1)
-
-
-def parse_repeat(text: str) -> int:
-    return parse_count(text, "answers", 1, MAX_REPEAT)
 
 
 def parse_threshold(text: str) -> float:
@@ -227,14 +205,6 @@ def parse_bool(text: str) -> bool:
         return known[text.strip().lower()]
     except KeyError:
         raise ValueError(f"{text!r} is neither true nor false") from None
-
-
-def _word(text: str, words: tuple[Word, ...], fault: str) -> Word:
-    """Return the one of some words that a text matches, in any case."""
-    for word in words:
-        if text.strip().lower() == word:
-            return word
-    raise ValueError(f"{fault}: expected one of {', '.join(words)}")
 
 
 def parse_count(text: str, what: str, least: int, most: int | None = None, *, note: str = "") -> int:
@@ -273,272 +243,151 @@ def _number(text: str, expected: str) -> float:
     return value
 
 
-CASE_VERDICT_OPTIONS: Final = (
+RUN_OPTIONS: Final = (
+    RunOption("target", "NAME", joins=True, ini=True),
+    RunOption("targets", "PATH", Path, ini=True),
+    RunOption("eval-id", "ID", aliases=("test-id",), repeatable=True),
+    RunOption("run", "RULE", _one_of(RunRule, "rule"), default="always", optional_value="always", ini=True),
+    RunOption("sample", "N", partial(parse_count, what="cases", least=1)),
+    RunOption("shard", "INDEX/COUNT", parse_shard),
+    RunOption("out", "PATH", Path),
+    RunOption("output-format", "FORMAT", parse_output_format, default="jsonl", ini=True),
+    RunOption("dry-run"),
+    RunOption("dry-run-delay", "MS", parse_milliseconds, default=0.0),
+    RunOption("dry-run-delay-min", "MS", parse_milliseconds, default=0.0),
+    RunOption("dry-run-delay-max", "MS", parse_milliseconds, default=0.0),
     RunOption(
-        "threshold",
-        "Lowest score that passes, 0 to 1; overrides the thresholds of cases, files and the ini file (default: 1).",
-        parse=parse_threshold,
-        metavar="SCORE",
-        ini=True,
+        "timeout", "SECONDS", parse_seconds, default=DEFAULT_TIMEOUT_SECONDS, aliases=("agent-timeout",), ini=True
     ),
-    RunOption(
-        "repeat",
-        "Answers per case, 1 to 100; overrides `repeat` of cases, files and the ini file (default: 1).",
-        parse=parse_repeat,
-        metavar="N",
-        ini=True,
-    ),
-    RunOption(
-        "min-pass-rate",
-        "Share of a repeated case's answers that have to pass, 0 to 1; "
-        "overrides `min_pass_rate` of cases, files and the ini file (default: 1).",
-        parse=parse_pass_rate,
-        metavar="RATE",
-        ini=True,
-    ),
-    RunOption(
-        "stop",
-        "When to stop asking a repeated case: certain (once no answer could change its verdict) or never "
-        "(default: certain; with a baseline, never).",
-        parse=parse_stop,
-        metavar="WHEN",
-        ini=True,
-    ),
-)
-"""When a case passes."""
-
-RUN_VERDICT_OPTIONS: Final = (
-    RunOption(
-        "baseline",
-        "Compare the run with the baseline PATH and fail if cases broke or the run regressed "
-        "(default: agentv.baseline.jsonl in the root directory).",
-        parse=Path,
-        metavar="PATH",
-        optional_value=DEFAULT_BASELINE,
-        ini=True,
-    ),
-    RunOption(
-        "update-baseline",
-        "Make this run the baseline. HOW is write (the default) or force (write it even where CI is set).",
-        parse=parse_baseline_update,
-        metavar="HOW",
-        optional_value="write",
-    ),
-    RunOption(
-        "gate",
-        "What makes the run fail: cases (each failing case, and a regression), run (required cases, errors and the "
-        "verdict on the run), strict (as run, and a verdict that cannot tell) or off (default: cases).",
-        parse=parse_gate,
-        default="cases",
-        metavar="GATE",
-        ini=True,
-    ),
-    RunOption(
-        "min-rate",
-        "Pass rate that the whole run must reach with --agentv-gate=run or strict, 0 to 1.",
-        parse=parse_pass_rate,
-        metavar="RATE",
-        ini=True,
-    ),
-    RunOption(
-        "margin",
-        "Drop of the pass rate that --agentv-gate=strict must exclude, 0 to 1 (default: 0.05).",
-        parse=parse_pass_rate,
-        default=DEFAULT_MARGIN,
-        metavar="DROP",
-        ini=True,
-    ),
+    RunOption("max-retries", "N", parse_retries, default=DEFAULT_MAX_RETRIES, ini=True),
+    RunOption("threshold", "SCORE", parse_threshold, ini=True),
+    RunOption("repeat", "N", partial(parse_count, what="answers", least=1, most=MAX_REPEAT), ini=True),
+    RunOption("min-pass-rate", "RATE", parse_pass_rate, ini=True),
+    RunOption("stop", "WHEN", _one_of(Stop, "word"), ini=True),
+    RunOption("dump-prompts", "DIR", Path, optional_value=Path(".agentv/prompts")),
+    RunOption("dump-traces", "DIR", Path, optional_value=Path(".agentv/traces")),
+    RunOption("workers", "N", parse_run_workers, ini=True),
+    RunOption("executor", "WHERE", parse_executor, ini=True),
+    RunOption("cache", ini=True),
+    RunOption("resume", "FILE", Path, optional_value=DEFAULT_RESULTS_FOLDER),
+    RunOption("rejudge", "FILE", Path, optional_value=DEFAULT_RESULTS_FOLDER),
+    RunOption("retry-errors"),
+    RunOption("baseline", "PATH", Path, optional_value=DEFAULT_BASELINE, ini=True),
+    RunOption("update-baseline", "HOW", _one_of(BaselineUpdate, "way to update the baseline"), optional_value="write"),
+    RunOption("gate", "GATE", _one_of(Gate, "gate"), default="cases", ini=True),
+    RunOption("min-rate", "RATE", parse_pass_rate, ini=True),
+    RunOption("margin", "DROP", parse_pass_rate, default=DEFAULT_MARGIN, ini=True),
     RunOption(
         "confirm",
-        "Fresh answers for each case that looks broken against the baseline; 0 = none (default: 10).",
-        parse=parse_confirm,
+        "N",
+        partial(parse_count, what="answers", least=0, most=MAX_REPEAT),
         default=DEFAULT_CONFIRM,
-        metavar="N",
         ini=True,
     ),
-)
-"""When a run as a whole is good enough."""
-
-RUN_OPTIONS: Final = (
-    RunOption(
-        "target",
-        "Name of the target to evaluate, or several with commas between them: each runs all cases. The name `default` "
-        "alone overrides no case and no file (default: the case's, else the file's, else `default`).",
-        metavar="NAME",
-        joins=True,
-        ini=True,
-    ),
-    RunOption(
-        "targets",
-        "Targets file, or a folder that holds one (default: search from the eval file's folder upward).",
-        parse=Path,
-        metavar="PATH",
-        ini=True,
-    ),
-    RunOption(
-        "eval-id",
-        "Run only the case with this id; may be repeated. Deselects everything else.",
-        aliases=("test-id",),
-        metavar="ID",
-        repeatable=True,
-    ),
-    RunOption(
-        "run",
-        "Which cases run if you do not ask for them: always (all; also the bare flag), asked (none), asked-if-paid "
-        "(those that call no model and no coding agent). To ask for cases, give this flag, or name their files "
-        "or folders (default: always).",
-        parse=parse_run_rule,
-        default="always",
-        metavar="RULE",
-        optional_value="always",
-        ini=True,
-    ),
-    RunOption(
-        "sample",
-        "Run only N of the selected cases: the same ones each time, as long as their names stay.",
-        parse=parse_sample,
-        metavar="N",
-    ),
-    RunOption(
-        "shard",
-        "Run one part of the evaluations: 2/8 is part 2 of 8. Other tests run in each part. `agentv merge` joins the "
-        "results.",
-        parse=parse_shard,
-        metavar="INDEX/COUNT",
-    ),
-    RunOption("out", "Results file (default: .agentv/results/eval_<time>.jsonl).", parse=Path, metavar="PATH"),
-    RunOption(
-        "output-format",
-        "Format of the results file: jsonl or yaml (default: jsonl). "
-        "A suffix .jsonl, .yaml or .yml of --agentv-out decides.",
-        parse=parse_output_format,
-        default="jsonl",
-        metavar="FORMAT",
-        ini=True,
-    ),
-    RunOption(
-        "dry-run",
-        "Replace targets and judge models with mocks: no network, no agent, no credentials. Scores mean nothing.",
-        is_flag=True,
-    ),
-    RunOption(
-        "dry-run-delay",
-        "Delay of each mocked answer in milliseconds (default: 0).",
-        parse=parse_milliseconds,
-        default=0.0,
-        metavar="MS",
-    ),
-    RunOption(
-        "dry-run-delay-min",
-        "Shortest random delay of a mocked answer in milliseconds (default: 0).",
-        parse=parse_milliseconds,
-        default=0.0,
-        metavar="MS",
-    ),
-    RunOption(
-        "dry-run-delay-max",
-        "Longest random delay of a mocked answer in milliseconds (default: 0).",
-        parse=parse_milliseconds,
-        default=0.0,
-        metavar="MS",
-    ),
-    RunOption(
-        "timeout",
-        "Time limit in seconds for each call of a target and each judge script; 0 = no limit (default: 120).",
-        parse=parse_seconds,
-        default=DEFAULT_TIMEOUT_SECONDS,
-        aliases=("agent-timeout",),
-        metavar="SECONDS",
-        ini=True,
-    ),
-    RunOption(
-        "max-retries",
-        "How often to retry a call that timed out (default: 2).",
-        parse=parse_retries,
-        default=DEFAULT_MAX_RETRIES,
-        metavar="N",
-        ini=True,
-    ),
-    *CASE_VERDICT_OPTIONS,
-    RunOption(
-        "dump-prompts",
-        "Write each case's prompt to a JSON file in DIR (default: .agentv/prompts).",
-        parse=Path,
-        metavar="DIR",
-        optional_value=Path(".agentv/prompts"),
-    ),
-    RunOption(
-        "dump-traces",
-        "Write each attempt's trace to a JSON file in DIR (default: .agentv/traces).",
-        parse=Path,
-        metavar="DIR",
-        optional_value=Path(".agentv/traces"),
-    ),
-    RunOption(
-        "workers",
-        "Most cases in flight at once in the whole run, 1 to 50; with an executor, up to 3200 "
-        "(default: the target's `workers`, else 1: one after another).",
-        parse=parse_run_workers,
-        metavar="N",
-        ini=True,
-    ),
-    RunOption(
-        "executor",
-        "Where cases run: local (in this process), or dask://HOST:PORT or dask+tls://HOST:PORT (on the workers of a "
-        "Dask cluster). "
-        "The hook `pytest_agentv_executor` may name another (default: that of the hook, else local).",
-        parse=parse_executor,
-        metavar="WHERE",
-        ini=True,
-    ),
-    RunOption(
-        "cache",
-        "Reuse the answers of earlier runs while target, prompt and files are the same.",
-        is_flag=True,
-        ini=True,
-    ),
-    RunOption(
-        "resume",
-        "Keep the finished cases of an earlier run and run the rest. FILE is its results file "
-        "(default: the newest in .agentv/results). Without --agentv-out, results go to the same file.",
-        parse=Path,
-        metavar="FILE",
-        optional_value=DEFAULT_RESULTS_FOLDER,
-    ),
-    RunOption(
-        "rejudge",
-        "Judge the answers of an earlier run anew, and ask no target. FILE is its results file "
-        "(default: the newest in .agentv/results).",
-        parse=Path,
-        metavar="FILE",
-        optional_value=DEFAULT_RESULTS_FOLDER,
-    ),
-    RunOption(
-        "retry-errors",
-        "Run only the cases that could not be judged in the last run; "
-        "with --agentv-resume, also run the missing cases.",
-        is_flag=True,
-    ),
-    *RUN_VERDICT_OPTIONS,
-    RunOption(
-        "html",
-        "Write an HTML report of the run to PATH: one file that opens offline.",
-        parse=Path,
-        metavar="PATH",
-    ),
-    RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
-    RunOption("include-answers", "Include all answers of repeated cases in their results.", is_flag=True),
-    RunOption(
-        "strict", "Treat warnings about eval and targets files (unknown keys, …) as errors.", is_flag=True, ini=True
-    ),
-    RunOption(
-        "unknown-keys",
-        "Level of unknown keys inside evaluators, rubrics and expected calls: error or warn (default: error).",
-        parse=parse_unknown_keys,
-        default="error",
-        metavar="LEVEL",
-        ini=True,
-    ),
-    RunOption("verbose", "Show targets, provider calls, attempts and timings.", is_flag=True),
+    RunOption("html", "PATH", Path),
+    RunOption("include-trace"),
+    RunOption("include-answers"),
+    RunOption("strict", ini=True),
+    RunOption("unknown-keys", "LEVEL", _one_of(UnknownKeys, "level"), default="error", ini=True),
+    RunOption("show-answers"),
+    RunOption("verbose"),
 )
 """In the order of the documentation. Precedence: command line > ini > file > default."""
+
+_HIDDEN: Final = frozenset(
+    (
+        *("eval-id", "output-format", "dry-run-delay", "dry-run-delay-min", "dry-run-delay-max"),
+        *("dump-prompts", "dump-traces", "include-trace", "include-answers", "verbose"),
+        *("margin", "confirm", "unknown-keys"),
+    )
+)
+"""Options that few people need. Other spellings of options are hidden as well."""
+
+_HELP: Final = {
+    "target": (
+        "Ask this target, or several: a,b. Each of several runs all cases. The name `default` alone overrides no case "
+        "and no file (default: the case's, else the file's, else `default`)."
+    ),
+    "targets": ("Read the targets from this file or folder. Default: search from the eval file's folder upward."),
+    "eval-id": "Run only the case with this id; may be repeated. Deselects everything else.",
+    "run": (
+        "Say which cases run without being asked for. always: all (also the bare flag); asked: none; asked-if-paid: "
+        "those that call no model and no coding agent. To ask for cases, give this flag, or name their files or "
+        "folders (default: always)."
+    ),
+    "sample": "Run only N of the selected cases. They are the same ones each time, as long as their names stay.",
+    "shard": (
+        "Run one part of the evaluations. 2/8 is part 2 of 8. Other tests run in each part. `agentv merge` joins the "
+        "results."
+    ),
+    "out": "Write the results to this file. Default: .agentv/results/eval_<time>.jsonl.",
+    "output-format": (
+        "Write results as jsonl or yaml (default: jsonl). A suffix .jsonl, .yaml or .yml of --agentv-out decides."
+    ),
+    "dry-run": "Replace targets and judges with mocks. No network, no agent, no credentials; scores mean nothing.",
+    "dry-run-delay": "Delay each mocked answer by milliseconds (default: 0).",
+    "dry-run-delay-min": "Set the shortest random delay of a mocked answer in milliseconds (default: 0).",
+    "dry-run-delay-max": "Set the longest random delay of a mocked answer in milliseconds (default: 0).",
+    "timeout": ("Limit each call of a target or judge script. In seconds; 0 = no limit (default: 120)."),
+    "max-retries": (
+        "Retry a call that timed out N times. `max_retries` of a target counts its HTTP retries (default: 2)."
+    ),
+    "threshold": (
+        "Set the lowest score that passes, 0 to 1. It overrides the thresholds of cases, files and the ini file "
+        "(default: 1)."
+    ),
+    "repeat": (
+        "Ask for N answers per case, 1 to 100. It overrides `repeat` of cases, files and the ini file (default: 1)."
+    ),
+    "min-pass-rate": (
+        "Set the share of a case's answers that must pass. 0 to 1; it overrides `min_pass_rate` of cases, files and "
+        "the ini file (default: 1)."
+    ),
+    "stop": (
+        "Say when to stop asking a repeated case. certain: once no answer could change its verdict; or never (default: "
+        "certain; with a baseline, never)."
+    ),
+    "dump-prompts": "Write each case's prompt to a JSON file in DIR (default: .agentv/prompts).",
+    "dump-traces": "Write each attempt's trace to a JSON file in DIR (default: .agentv/traces).",
+    "workers": (
+        "Keep up to N cases in flight, 1 to 50. They count for the whole run; with an executor, up to 3200 (default: "
+        "the target's `workers`, else 1: one after another)."
+    ),
+    "executor": (
+        "Run cases on the workers of a Dask cluster. local: in this process, or dask://HOST:PORT or "
+        "dask+tls://HOST:PORT. The hook `pytest_agentv_executor` may name another (default: that of the hook, else "
+        "local)."
+    ),
+    "cache": "Reuse the answers of earlier runs. They count while target, prompt and files are the same.",
+    "resume": (
+        "Keep the finished cases of an earlier run. The rest runs. FILE is its results file (default: the newest in "
+        ".agentv/results). Without --agentv-out, results go to the same file."
+    ),
+    "rejudge": (
+        "Judge earlier answers anew, and ask no target. FILE is the results file of their run (default: the newest in "
+        ".agentv/results)."
+    ),
+    "retry-errors": ("Run only what could not be judged last time. With --agentv-resume, also run the missing cases."),
+    "baseline": (
+        "Compare the run with the baseline PATH. Fail if cases broke or the run regressed (default: "
+        "agentv.baseline.jsonl in the root directory)."
+    ),
+    "update-baseline": (
+        "Make this run the baseline. HOW is write (the default) or force (write it even where CI is set)."
+    ),
+    "gate": (
+        "Say what makes the run fail. cases: each failing case, and a regression; run: required cases, errors and the "
+        "verdict on the run; strict: as run, and a verdict that cannot tell; or off (default: cases)."
+    ),
+    "min-rate": "Set the pass rate that the whole run must reach. 0 to 1, with --agentv-gate=run or strict.",
+    "margin": "Set the drop of the pass rate that --agentv-gate=strict must exclude, 0 to 1 (default: 0.05).",
+    "confirm": "Ask N fresh answers for each case that looks broken against the baseline; 0 = none (default: 10).",
+    "html": "Write an HTML report of the run to PATH. It is one file that opens offline.",
+    "include-trace": "Include the full trace in each result.",
+    "include-answers": "Include all answers of repeated cases in their results.",
+    "strict": "Treat warnings about files as errors. Those are unknown keys in eval and targets files, and the like.",
+    "unknown-keys": "Set the level of unknown keys that say what is asked or checked: error or warn (default: error).",
+    "show-answers": "Show question, answer and evaluators of passing cases, too.",
+    "verbose": "Show targets, provider calls, attempts and timings.",
+}
+"""The texts of `pytest --help` and of the documentation."""

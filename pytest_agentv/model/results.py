@@ -1,9 +1,9 @@
 """The result of a case: exactly one line of the results file, with its scores and verdicts."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeGuard
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.model.base import JsonObject, Record
@@ -287,138 +287,198 @@ class Spent(Record):
         return cls(Costs.added(part.answer for part in known), Costs.added(judges) if judges else None)
 
 
+Whose: TypeAlias = Literal["case", "answer", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What readers and writers of results must know of a field. They iterate over `RESULT_FIELDS`, and name none."""
+
+    of: Whose
+    """`case`: the same for all answers of a case. `answer`: of each of them. `run`: of the run, or of all of them."""
+    title: str
+    """Its name for people."""
+    masked: bool = True
+    """False: a name or a fixed word. A masked one would no longer match anything."""
+    size: Literal["", "text", "finding", "shared"] = ""
+    """`text`: too long to keep for a summary. `finding`: also in a case that passed. `shared`: equal in many cases."""
+    is_current: bool = False
+    """Whether it says something of the case that may change without another answer."""
+    column: int = 0
+    """Its place among the columns of CSV; 0: it has none."""
+    is_property: bool = False
+    """Whether it is a property `agentv_<name>` of JUnit files."""
+    is_compared: bool = False
+    """Whether `agentv compare` says where two runs differ in it."""
+
+
+def about(of: Whose, title: str, **more: Any) -> Mapping[str, About]:
+    """Return the metadata of a field of `EvalResult`."""
+    return {"about": About(of, title, **more)}
+
+
 @dataclass(frozen=True, slots=True)
 class EvalResult(Record):
     """The result of a case: one line of the results file. The order of the fields is the order of its keys."""
 
     # The first sixteen keys are AgentV's (agentv-formats 8.1).
 
-    timestamp: str
+    timestamp: str = field(metadata=about("answer", "Ended", masked=False, column=90))
     """ISO 8601, UTC, milliseconds."""
-    eval_id: str
+    eval_id: str = field(metadata=about("case", "Case", masked=False, column=3))
     """The id of the case."""
-    dataset: str
+    dataset: str = field(metadata=about("case", "Dataset", masked=False, size="shared", column=4))
     """The name of the group of cases."""
-    conversation_id: str | None = field(default=None, kw_only=True)
+    conversation_id: str | None = field(
+        default=None, kw_only=True, metadata=about("case", "Conversation", masked=False)
+    )
     """As the case has it."""
-    score: float
+    score: float = field(metadata=about("answer", "Score", size="shared", column=8, is_property=True))
     """The weighted mean of the evaluators' scores, 0 to 1."""
-    hits: tuple[str, ...]
+    hits: tuple[str, ...] = field(metadata=about("answer", "Hits", size="finding", column=24))
     """What the answer has right."""
-    misses: tuple[str, ...]
+    misses: tuple[str, ...] = field(metadata=about("answer", "Misses", size="finding", column=25))
     """What the answer has wrong."""
-    candidate_answer: str
+    candidate_answer: str = field(metadata=about("answer", "Answer", size="text", column=21))
     """The answer; `Error occurred: …` where there is none."""
-    target: str
+    target: str = field(metadata=about("case", "Target", masked=False, size="shared", column=5, is_property=True))
     """The name of the target."""
-    reasoning: str | None = None
+    reasoning: str | None = field(default=None, metadata=about("answer", "Reasoning", size="finding", column=26))
     """Why the evaluators gave this score."""
-    agent_provider_request: JsonObject | None = None
+    agent_provider_request: JsonObject | None = field(
+        default=None, metadata=about("answer", "Request to the agent", size="text")
+    )
     """What an agent was sent."""
-    lm_provider_request: JsonObject | None = None
+    lm_provider_request: JsonObject | None = field(
+        default=None, metadata=about("answer", "Request to the model", size="text")
+    )
     """What a model was sent."""
-    evaluator_provider_request: JsonObject | None = None
+    evaluator_provider_request: JsonObject | None = field(
+        default=None, metadata=about("answer", "Request to the judge", size="text")
+    )
     """What the judge was sent."""
-    evaluator_results: tuple[EvaluatorResult, ...] | None = None
+    evaluator_results: tuple[EvaluatorResult, ...] | None = field(
+        default=None, metadata=about("answer", "Evaluators", size="finding")
+    )
     """The result of each evaluator; None: the default judge decided, or the case broke before."""
-    trace_summary: TraceSummary | None = None
+    trace_summary: TraceSummary | None = field(default=None, metadata=about("answer", "Steps", size="text"))
     """Counts over the steps to the answer."""
-    error: str | None = None
+    error: str | None = field(default=None, metadata=about("answer", "Error", column=28))
     """Why the case could not be judged; None: it was judged."""
-    error_detail: ErrorDetail | None = None
+    error_detail: ErrorDetail | None = field(default=None, metadata=about("answer", "Kind of error", masked=False))
     """Where and why that was."""
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = field(default=SCHEMA_VERSION, metadata=about("run", "Format"))
     """The version of the results file's format."""
-    status: Status = "pass"
+    status: Status = field(default="pass", metadata=about("answer", "Status", masked=False, column=6, is_property=True))
     """`pass`, `fail` or `error`."""
-    threshold: float | None = None
+    threshold: float | None = field(
+        default=None, metadata=about("case", "Threshold", size="shared", column=9, is_property=True)
+    )
     """The score from which the case passes, 0 to 1."""
-    threshold_source: str | None = None
+    threshold_source: str | None = field(
+        default=None, metadata=about("case", "Threshold of", masked=False, size="shared")
+    )
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
-    assertion: str | None = None
+    assertion: str | None = field(default=None, metadata=about("answer", "Assertion", column=29))
     """Why a hook decided that the case passes or fails; None: the score decided."""
-    unmet_required: tuple[str, ...] | None = None
+    unmet_required: tuple[str, ...] | None = field(default=None, metadata=about("answer", "Required, not met"))
     """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""
-    judge_retries: int | None = None
+    judge_retries: int | None = field(default=None, metadata=about("answer", "Judges asked again"))
     """How often judges were asked again because a reply held no judgement; None: never."""
-    attempts: int = 0
+    attempts: int = field(default=0, metadata=about("answer", "Calls", is_property=True))
     """Number of provider calls; 0 if the case ended before the first."""
-    request_attempts: int | None = None
+    request_attempts: int | None = field(default=None, metadata=about("answer", "Requests"))
     """Number of requests of these calls to a model's API, including retries."""
-    waited_ms: float | None = None
+    waited_ms: float | None = field(default=None, metadata=about("answer", "Waited"))
     """Milliseconds of waiting between these requests; the latency of the answer does not contain them."""
-    last_error: str | None = None
+    last_error: str | None = field(default=None, metadata=about("answer", "Last error"))
     """Why the last failed request failed, even if a later one brought the answer."""
-    log_file: str | None = None
+    log_file: str | None = field(default=None, metadata=about("answer", "Log"))
     """The path of the log that a coding agent's call wrote."""
-    finish_reason: str | None = None
+    finish_reason: str | None = field(default=None, metadata=about("answer", "Why the model stopped"))
     """Why the model stopped, in the words of its API; None: not reported."""
-    retrieved_context: tuple[str, ...] | None = None
+    model: str | None = field(
+        default=None, metadata=about("answer", "Model", size="shared", column=27, is_property=True, is_compared=True)
+    )
+    """The name of the model that answered, as its API reports it: `gpt-5-mini-2025-08-07`; None: not reported."""
+    retrieved_context: tuple[str, ...] | None = field(default=None, metadata=about("answer", "Retrieved", size="text"))
     """The texts that the target looked up and answered from; None: not reported."""
-    execution_metrics: ExecutionMetrics | None = None
+    execution_metrics: ExecutionMetrics | None = field(default=None, metadata=about("answer", "Metrics"))
     """Tokens, US dollars and milliseconds of the answer."""
-    node_id: str | None = None
+    node_id: str | None = field(default=None, metadata=about("case", "Item", masked=False, is_current=True))
     """The id of the pytest item."""
-    run_id: str | None = None
+    run_id: str | None = field(default=None, metadata=about("run", "Run", masked=False, size="shared"))
     """Identifies the run among several runs in the same file."""
-    eval_file: str | None = None
+    eval_file: str | None = field(default=None, metadata=about("case", "File", masked=False, size="shared", column=1))
     """The eval file: relative to pytest's root directory if it lies below it, else absolute."""
-    line: int | None = None
+    line: int | None = field(default=None, metadata=about("case", "Line", is_current=True, column=2))
     """The case's line in the eval file."""
-    row: str | None = None
+    row: str | None = field(default=None, metadata=about("case", "Row", masked=False, is_current=True))
     """The row of a table that the case was made from: `evals/questions.csv:17`; None: the eval file holds the case."""
-    combination: str | None = None
+    combination: str | None = field(default=None, metadata=about("case", "Combination", masked=False, is_current=True))
     """The values of its matrix, as its node id ends with them: `claude-formal`; None: there is no matrix."""
-    case_hash: str | None = None
+    case_hash: str | None = field(default=None, metadata=about("case", "Hash of the case", masked=False))
     """Hash of the case's content, including its files. None: the case could not be loaded."""
-    target_hash: str | None = None
+    target_hash: str | None = field(default=None, metadata=about("case", "Hash of the target", size="shared"))
     """Hash of the target's definition and code, with secrets as hashes. None: the target could not be resolved,
     or nobody can tell whether its code has changed."""
-    grading_hash: str | None = None
+    grading_hash: str | None = field(default=None, metadata=about("case", "Hash of the grading", size="shared"))
     """Hash of the evaluators, their prompts and scripts, and the judge; the threshold does not change it.
     None: nobody can tell whether one of them has changed."""
-    duration_ms: float | None = None
+    duration_ms: float | None = field(default=None, metadata=about("answer", "Duration", column=80, is_property=True))
     """Milliseconds that the whole case took: set-up, all attempts, evaluators."""
-    trace: tuple[TraceEvent, ...] | None = None
+    trace: tuple[TraceEvent, ...] | None = field(default=None, metadata=about("answer", "Trace", size="text"))
     """The steps to the answer, with `--agentv-include-trace`."""
-    dry_run: bool | None = None
+    dry_run: bool | None = field(default=None, metadata=about("answer", "Dry run"))
     """True in a dry run, else None."""
-    cached: bool | None = None
+    cached: bool | None = field(default=None, metadata=about("answer", "From the cache", column=81, is_property=True))
     """True if the answer comes from the cache, or from an earlier result that has counted its cost; else None."""
-    tags: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = field(
+        default=None, metadata=about("case", "Tags", masked=False, is_current=True, column=10)
+    )
     """The tags of the case and of its file; None: there are none."""
-    judge: str | None = None
+    judge: str | None = field(
+        default=None, metadata=about("case", "Judge", masked=False, size="shared", is_compared=True)
+    )
     """The name of the target that judges, and the start of its hash; None: no model took part."""
-    required: bool | None = None
+    required: bool | None = field(default=None, metadata=about("case", "Required", is_current=True))
     """True if the case must pass by itself, whatever the verdict on the whole run, else None."""
-    xfail: str | None = None
+    xfail: str | None = field(default=None, metadata=about("case", "Expected to fail", is_current=True, column=7))
     """The reason of the mark `xfail` by which pytest expects a low score; may be empty. None: it expects none."""
-    xfail_strict: bool | None = None
+    xfail_strict: bool | None = field(default=None, metadata=about("case", "Strictly", is_current=True))
     """True if that mark is strict, so that the case fails if it passes, else None."""
-    group: str | None = None
+    group: str | None = field(default=None, metadata=about("case", "Group", masked=False, is_current=True))
     """The group that the case names: cases of one group are not independent. None: it names none."""
-    expected_outcome: str | None = None
+    expected_outcome: str | None = field(
+        default=None, metadata=about("case", "Expected outcome", size="text", column=22)
+    )
     """What a good answer achieves; None: the case does not say, or could not be loaded."""
-    reference_answer: str | None = None
+    reference_answer: str | None = field(
+        default=None, metadata=about("case", "Reference answer", size="text", column=23)
+    )
     """The text of the ideal answer; None: there is none."""
-    workspace: JsonObject | None = None
+    workspace: JsonObject | None = field(default=None, metadata=about("answer", "Workspace", size="text"))
     """The folder that the target worked in: `from`, `files`, `changed` (at most 500 names), `diff_sha256`, `kept`."""
-    file_changes: str | None = None
+    file_changes: str | None = field(default=None, metadata=about("answer", "Changed files", size="text"))
     """What the target changed in its workspace, as a unified diff of at most 200 kB; None: it had none."""
-    output_messages: tuple[Message, ...] | None = None
+    output_messages: tuple[Message, ...] | None = field(default=None, metadata=about("answer", "Messages", size="text"))
     """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
-    cost_source: str | None = None
+    cost_source: str | None = field(default=None, metadata=about("answer", "Source of the cost"))
     """Where the US dollars come from: `target`, which reported them, or the price table `genai-prices` or `litellm`."""
-    spent: Spent | None = None
+    spent: Spent | None = field(default=None, metadata=about("answer", "Spent"))
     """What was paid for the case, in this run and in those that it goes on with; None: no call was made."""
-    repeat: RepeatFigures | None = None
+    repeat: RepeatFigures | None = field(default=None, metadata=about("run", "Answers", masked=False))
     """The figures of its answers, if it was asked more than once. Then `score` is their mean, the metrics are their
     sums, and the other fields are those of the first failing answer, else of the first."""
-    reruns: int | None = None
+    reruns: int | None = field(default=None, metadata=about("run", "Reruns"))
     """How often a plugin such as pytest-rerunfailures had the case asked anew before; None: never."""
-    shard: ShardFigures | None = None
+    shard: ShardFigures | None = field(default=None, metadata=about("run", "Shard", masked=False))
     """The part of the run that the case was in, with `--agentv-shard`."""
-    answers: tuple[JsonObject, ...] | None = None
+    answers: tuple[JsonObject, ...] | None = field(default=None, metadata=about("run", "Each answer", size="text"))
     """All answers in their order, each as the keys of a result of its own, with `--agentv-include-answers`."""
-    baseline: BaselineFigures | None = None
+    baseline: BaselineFigures | None = field(default=None, metadata=about("run", "Against the baseline"))
     """How it did against the baseline, written when the run was judged; None: there is no verdict by a baseline."""
+
+
+RESULT_FIELDS: Final[Mapping[str, About]] = {each.name: each.metadata["about"] for each in fields(EvalResult)}
+"""The fields of a result, in the order of the keys of a line."""

@@ -110,7 +110,9 @@ class RunOptions(Record):
     strict: bool = False
     """`--agentv-strict`: warnings about eval and targets files are errors."""
     unknown_keys: UnknownKeys = "error"
-    """`--agentv-unknown-keys`: level of unknown keys inside evaluators, rubrics and expected calls."""
+    """`--agentv-unknown-keys`: level of unknown keys that say what is asked or checked."""
+    show_answers: bool = False
+    """`--agentv-show-answers`: show question, answer and evaluators of passing cases, too."""
     verbose: bool = False
     """`--agentv-verbose`: show targets, provider calls, attempts and timings."""
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS

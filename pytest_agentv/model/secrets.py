@@ -1,6 +1,6 @@
 """What is a secret, and the masker that keeps secrets out of everything that is written.
 
-No other module decides which values are secrets. docs/secrets.md explains the rule to users.
+No other module decides which values are secrets. docs/reference.md explains the rule to users.
 """
 
 import base64

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BeforeValidator, Field
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.files.problems import describe_value
+from pytest_agentv.model.kind import expected, filled
 from pytest_agentv.providers.api.base import HttpReply, HttpRequest
 from pytest_agentv.providers.api.client import TOO_LARGE
 from pytest_agentv.providers.base import TargetEnvironment
@@ -21,7 +21,6 @@ from pytest_agentv.providers.python_calls import call_async
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import run_in_thread
-from pytest_agentv.targets.fields import filled_text
 
 _LOGGER: Final = logging.getLogger(__name__)
 _START_SECONDS: Final = 60.0
@@ -39,17 +38,17 @@ App: TypeAlias = Callable[
 
 
 def _app(value: object) -> str:
-    text = filled_text(value)
+    text = filled(value)
     module, _, name = text.rpartition(":")
     if not module.strip() or not name.strip():
-        raise ValueError(f"expected package.module:app or path/to/file.py:app, got {describe_value(value)}")
+        raise expected("package.module:app or path/to/file.py:app")
     return text
 
 
 def _url_path(value: object) -> str:
-    text = filled_text(value)
+    text = filled(value)
     if not text.startswith("/"):
-        raise ValueError(f"expected a path that starts with /, got {describe_value(value)}")
+        raise expected("a path that starts with /")
     return text
 
 

@@ -18,8 +18,8 @@ from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import JsonObject, NoJsonConstantError, format_number, strict_json
-from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.secrets import Secret, masked
+from pytest_agentv.model.kind import expected, spelled
+from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import HttpRequest, is_success, shown_url
 from pytest_agentv.providers.api.client import HttpClient, read_error_text
 from pytest_agentv.providers.base import (
@@ -52,14 +52,13 @@ from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.runtime.workspaces import EVAL_DIR, in_eval_dir
 from pytest_agentv.targets.fields import (
+    Flag,
     OptionalText,
-    RealFlag,
-    RealSeconds,
+    Seconds,
     ShieldedText,
     Url,
     path_in,
     reveal,
-    text_of,
 )
 
 # Reads the output of a command as an answer (agentv-formats 5.8).
@@ -252,7 +251,7 @@ class HttpHealthcheck(Settings):
 
     type: Literal["http"] = Field(default="http", description="`http`")
     url: Url = Field(description="the URL to GET")
-    timeout_seconds: RealSeconds | None = spelled(
+    timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
     )
 
@@ -267,7 +266,7 @@ class CommandHealthcheck(Settings):
     cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
         default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
     )
-    timeout_seconds: RealSeconds | None = spelled(
+    timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
     )
 
@@ -276,7 +275,7 @@ def _healthcheck(value: object) -> object:
     if isinstance(value, Settings):
         return value
     if not isinstance(value, dict):
-        raise ValueError(f"expected a mapping with the key type, got {describe_value(value)}")  # noqa: TRY004
+        raise expected("a mapping with the key type")
     if value.get("type") not in ("http", "command"):
         raise ValueError(f"type must be 'http' or 'command', got {describe_value(value.get('type'))}")
     return {key: item for key, item in value.items() if item is not None}
@@ -294,16 +293,12 @@ def _variable_name(value: str) -> str:
 
 
 VariableName: TypeAlias = Annotated[str, AfterValidator(_variable_name)]
-EnvironmentText: TypeAlias = Annotated[
-    ShieldedText, BeforeValidator(lambda value: value if isinstance(value, Secret) else text_of(value))
-]
 
 
 class Cli(Provider):
     """A command line, rendered and run once per case (agentv-formats 4.6)."""
 
     kind = "cli"
-    is_strict = True
     leaves_files = True
     takes_workspace = True
     answers_by_id = True
@@ -324,20 +319,20 @@ class Cli(Provider):
         validate_default=True,
         description="where it runs, relative to the eval file's folder (default: that folder)",
     )
-    timeout_seconds: RealSeconds | None = spelled(
+    timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),
         default=None,
         description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
     )
-    verbose: RealFlag = spelled(
+    verbose: Flag = spelled(
         *("verbose", "cli_verbose", "cliVerbose"), default=False, description="log the commands and their exit codes"
     )
-    keep_temp_files: RealFlag = spelled(
+    keep_temp_files: Flag = spelled(
         *("keep_temp_files", "keepTempFiles", "keep_output_files", "keepOutputFiles"),
         default=False,
         description="leave prompt and output files where they are, for debugging",
     )
-    env: dict[VariableName, EnvironmentText] = Field(
+    env: dict[VariableName, ShieldedText] = Field(
         default={}, description="variables of the command, in addition to those of the environment and of `.env`"
     )
     healthcheck: Healthcheck | None = Field(

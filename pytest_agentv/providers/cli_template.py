@@ -12,9 +12,10 @@ from pydantic import BeforeValidator
 
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import Record
+from pytest_agentv.model.kind import filled
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.targets.definitions import REFERENCE
-from pytest_agentv.targets.fields import FinalFault, filled_text, optional_text
+from pytest_agentv.targets.fields import FinalFault, optional_text
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 """In bytes. Linux accepts no longer argument of a program or variable. The final NUL is not counted."""
@@ -145,7 +146,7 @@ def _command(value: object) -> str:
 
 
 def _input(value: object) -> str:
-    text = filled_text(value)
+    text = filled(value)
     plain = REFERENCE.sub("", text)
     for dollar, name in _IN_CAPITALS.findall(plain):
         if dollar and name in PLACEHOLDERS:

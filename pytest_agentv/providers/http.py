@@ -17,6 +17,7 @@ from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value, did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, compact_json, mapping
+from pytest_agentv.model.kind import filled
 from pytest_agentv.model.messages import UNNAMED, Message, ToolCall
 from pytest_agentv.model.secrets import beginning, masked
 from pytest_agentv.providers.api.base import (
@@ -36,7 +37,7 @@ from pytest_agentv.providers.kind import RetryKeys, get, read_call
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks, conversation, prompt_text, require_no_media
 from pytest_agentv.runtime.retry import RequestError
-from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal
+from pytest_agentv.targets.fields import SHIELDED, Headers, Seconds, Url, reveal
 
 # Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.
 
@@ -383,7 +384,7 @@ TEMPLATE: Final = AfterValidator(_template)
 
 
 def _path(value: object) -> str:
-    text = filled_text(value)
+    text = filled(value)
     parse_path(text)
     return text
 
@@ -394,8 +395,9 @@ PathText: TypeAlias = Annotated[str, BeforeValidator(_path)]
 def _token_paths(value: object) -> object:
     if not isinstance(value, dict):
         return _path(value)
-    if unknown := [key for key in value if key not in _TOKENS]:
-        raise ValueError(f"expected paths for {', '.join(_TOKENS)}, got {describe_value(unknown[0])}")
+    wrong = [*(key for key in value if key not in _TOKENS), *(each for each in value.values() if type(each) is not str)]
+    if wrong:
+        raise ValueError(f"expected paths for {', '.join(_TOKENS)}, got {describe_value(wrong[0])}")
     return {key: _path(item) for key, item in value.items()}
 
 
@@ -409,8 +411,6 @@ TokenPaths: TypeAlias = Annotated[
 
 class Service(RetryKeys):
     """A service that answers requests over HTTP."""
-
-    is_strict = True
 
     method: Literal["GET", "POST", "PUT", "PATCH"] = Field(default="POST", description="the method of the request")
     headers: Annotated[Headers, TEMPLATE] = Field(default={}, description="sent with each request")
@@ -429,8 +429,9 @@ class Service(RetryKeys):
     stream: Literal["sse"] | None = Field(
         default=None, description="`sse`: the reply is a stream of events; the paths apply to each"
     )
-    timeout_seconds: RealSeconds | None = Field(
-        default=None, description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts"
+    timeout_seconds: Seconds | None = Field(
+        default=None,
+        description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
     )
 
     @property

@@ -23,10 +23,11 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
 
 from pytest_agentv.files.kind_reader import WORDING
+from pytest_agentv.files.places import show_key
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json, json_fault
 from pytest_agentv.model.cases import RetryPolicy
-from pytest_agentv.model.kind import Kind, Part
+from pytest_agentv.model.kind import Items, Kind, Part
 from pytest_agentv.model.messages import (
     CALL,
     UNNAMED,
@@ -41,8 +42,7 @@ from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import known
 from pytest_agentv.providers.api.base import parsed as parsed_text
 from pytest_agentv.providers.base import ProviderFactory, ProviderResponse, TargetEnvironment, parse_events
-from pytest_agentv.targets.fields import Count, Factor, Items, Milliseconds, StatusCode
-from pytest_agentv.targets.resolution import show_key
+from pytest_agentv.targets.fields import Count, Factor, Milliseconds, StatusCode
 
 # The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it without.
 
@@ -92,8 +92,6 @@ class Provider(Settings, Kind):
     """The required fields, each with the variable that replaces it if it is left out."""
     stand_ins: ClassVar[Mapping[str, str]] = {}
     """The same for fields that have a default."""
-    is_strict: ClassVar[bool] = False
-    """Unknown keys are errors, and numbers and flags stand without quotes."""
     takes_system_prompt: ClassVar[bool] = False
     """`request.system_prompt` is honoured; otherwise a judge's instructions come before its question."""
     judges_itself: ClassVar[bool] = False

@@ -10,11 +10,11 @@ from pydantic import Field
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Json, format_number
-from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.kind import Items, spelled
 from pytest_agentv.model.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.kind import Provider, WireError, parse_response
-from pytest_agentv.targets.fields import AnyText, Items, Milliseconds, OptionalText
+from pytest_agentv.targets.fields import Milliseconds, OptionalText
 
 DEFAULT_RESPONSE: Final = '{"answer":"Mock provider response"}'
 DRY_RUN_RESPONSE: Final = '{"answer":"Mock dry-run response"}'
@@ -27,7 +27,7 @@ class Mock(Provider):
     takes_system_prompt = True
     judges_itself = True
 
-    response: AnyText | None = Field(default=None, description="the answer")
+    response: str | None = Field(default=None, description="the answer")
     delay_ms: Milliseconds = spelled("delay_ms", "delayMs", default=0, description="the wait before the answer")
     delay_min_ms: Milliseconds = spelled(
         *("delay_min_ms", "delayMinMs"), default=0, description="the shortest of random waits"

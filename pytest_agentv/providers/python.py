@@ -24,9 +24,9 @@ from pydantic.alias_generators import to_camel
 
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.files.problems import describe_value, did_you_mean
+from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import JsonObject, json_fault
-from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.kind import expected, filled, spelled
 from pytest_agentv.model.messages import is_null
 from pytest_agentv.providers.base import (
     Adapter,
@@ -59,7 +59,7 @@ from pytest_agentv.providers.python_calls import (
     runner_of,
 )
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
-from pytest_agentv.targets.fields import Flag, Seconds, filled_text
+from pytest_agentv.targets.fields import Flag, Seconds
 
 # Gives each folder modules of its own, so that two folders may both have an `agent.py` or a `pricing.py`.
 
@@ -299,10 +299,10 @@ _COSTS: Final = ("token_usage", "cost_usd", "duration_ms")
 
 
 def _callable(value: object) -> str:
-    text = filled_text(value)
+    text = filled(value)
     module, _, function = text.rpartition(":")
     if not module.strip() or not function.strip():
-        raise ValueError(f"expected package.module:function or path/to/file.py:function, got {describe_value(value)}")
+        raise expected("package.module:function or path/to/file.py:function")
     return text
 
 

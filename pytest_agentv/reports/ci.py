@@ -4,40 +4,17 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Final
 from xml.etree import ElementTree
 
-from pytest_agentv.errors import FileError, locate
-from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import JsonObject, Record, counted, is_amount
-from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.base import JsonObject, is_amount
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.failure import (
-    error_text,
-    failed_as_expected,
-    failure_headline,
-    failure_text,
-    unexpected_passes,
-)
-from pytest_agentv.reports.figures import (
-    answer_cost_of,
-    answer_tokens_of,
-    case_name,
-    duration_of,
-    judge_cost_of,
-    known_parts,
-    shown,
-    visible,
-    with_id,
-)
-from pytest_agentv.reports.gates import AS_JUDGED, Ending
-from pytest_agentv.reports.html.opened import question_of
-from pytest_agentv.reports.judged_cases import CaseName, name_of_result
+from pytest_agentv.reports.failure import error_text, failure_headline, failure_text
+from pytest_agentv.reports.figures import case_name, figures_of, question_of, shown, visible, with_id
 from pytest_agentv.reports.junit import place_properties, result_properties
-from pytest_agentv.store.readers import iter_recorded
+from pytest_agentv.reports.view import RunView, failed_as_expected
 
 # Marks failing cases at their lines, by commands to GitHub in the log.
 
@@ -50,16 +27,12 @@ _PROPERTY: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3
 """The escapes of `@actions/core`."""
 
 
-def annotation_lines(results: Sequence[EvalResult], expected: Iterable[str], masker: Masker) -> Iterator[str]:
+def annotation_lines(run: RunView, masker: Masker) -> Iterator[str]:
     """Yield `::error file=evals/a.yaml,line=12,title=…::reason` for failing cases: errors first, then lowest scores.
 
-    The last of ten lines says how many cases are left out. `expected` are the node ids of cases that were expected to
-    fail. Their errors fail the run all the same.
+    The last of ten lines says how many cases are left out.
     """
-    excused = frozenset(expected)
-    bad = [
-        each for each in results if each.status == "error" or (each.status == "fail" and each.node_id not in excused)
-    ]
+    bad = [each for each in run.outcomes("error", "fail") if each.status != "pass"]
     bad.sort(key=lambda result: (result.status != "error", result.score))
     most = len(bad) if len(bad) <= MOST_ANNOTATIONS else MOST_ANNOTATIONS - 1
     for result in bad[:most]:
@@ -83,24 +56,25 @@ def reason_of(result: EvalResult, masker: Masker) -> str:
 # Writes the results of a finished run as JUnit XML.
 
 _COUNTS: Final = {"skipped": "skipped", "failures": "failure", "errors": "error"}
+_KINDS: Final = {"fail": "failure", "error": "error", "expected": "skipped"}
+"""The element in the test case of a result, by its outcome."""
 
 
-def junit_xml(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> str:
+def junit_xml(run: RunView, masker: Masker) -> str:
     """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them.
 
-    The gates of a run that ended like this are test cases as well.
+    The gates of the run are test cases as well.
     """
-    strict = unexpected_passes(results)
-    kinds = [_kind(result, strict, ending) for result in results]
-    gates = ["failure" if gate.is_red else "skipped" if gate.is_unenforced else None for gate in ending.gates]
+    kinds = [_KINDS.get(run.ending.outcome(result)) for result in run.results]
+    gates = ["failure" if gate.is_red else "skipped" if gate.is_unenforced else None for gate in run.ending.gates]
     figures = {name: str([*kinds, *gates].count(kind)) for name, kind in _COUNTS.items()}
-    seconds = sum(map(_seconds, results))
+    seconds = sum(map(_seconds, run.results))
     root = ElementTree.Element("testsuites", name="agentv")
     attributes = {"name": "agentv", "tests": str(len(kinds) + len(gates)), **figures, "time": f"{seconds:.3f}"}
     suite = ElementTree.SubElement(root, "testsuite", attributes)
-    for result, kind in zip(results, kinds, strict=True):
+    for result, kind in zip(run.results, kinds, strict=True):
         _add_case(suite, result, kind, masker)
-    for gate in ending.gates:  # under the names that they have in pytest's own file
+    for gate in run.ending.gates:  # under the names that they have in pytest's own file
         file, _, name = visible(masker.mask(gate.name)).partition("::")
         case = ElementTree.SubElement(suite, "testcase", classname=file.replace("/", "."), name=name, time="0.000")
         reason = visible(masker.mask(gate.reason))
@@ -110,15 +84,6 @@ def junit_xml(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS
             ElementTree.SubElement(case, "skipped", type="pytest.xfail", message=reason)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
-
-
-def _kind(result: EvalResult, strict: Collection[str], ending: Ending) -> str | None:
-    """Return the name of a result's element in its test case; None: it passed."""
-    if failed_as_expected(result) or ending.judged(result):
-        return "skipped"
-    if result.status == "pass":
-        return "failure" if result.node_id in strict else None
-    return "error" if result.status == "error" else "failure"
 
 
 def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, masker: Masker) -> None:
@@ -157,29 +122,22 @@ def _address(result: EvalResult) -> tuple[str, str]:
 def _text(result: EvalResult, masker: Masker) -> str:
     if result.status == "error":
         return error_text(result, rerun_command=None, masker=masker, limit=None)
-    source, reference = result.threshold_source, result.reference_answer or ""
-    return failure_text(
-        result, threshold_source=source, rerun_command=None, masker=masker, reference_answer=reference, limit=None
-    )
+    reference = result.reference_answer or ""
+    return failure_text(result, rerun_command=None, masker=masker, reference_answer=reference, limit=None)
 
 
 def _seconds(result: EvalResult) -> float:
     return result.duration_ms / 1000 if is_amount(result.duration_ms) else 0.0
 
 
-def code_quality(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> list[JsonObject]:
+def code_quality(run: RunView, masker: Masker) -> list[JsonObject]:
     """Return GitLab's code quality report, which a merge request shows: an entry for each case that failed or broke.
 
     Its fingerprint is the same in each run.
-    Cases that fail as their `xfail` mark expects, or that gates judge instead, have no entry. Cases that pass against a
-    strict mark have one.
     """
-    strict = unexpected_passes(results)
     entries: list[JsonObject] = []
-    for result in results:
-        is_passed = result.status == "pass"
-        if (is_passed and result.node_id not in strict) or failed_as_expected(result) or ending.judged(result):
-            continue
+    for result in run.outcomes("fail", "error"):
+        is_passed = result.status == "pass"  # against a strict mark
         mark = masker.mask(result.xfail or "")
         reason = f"[XPASS(strict)] {mark}".rstrip() if is_passed else reason_of(result, masker)
         identity = "\n".join((result.node_id or "", result.eval_id, result.target))
@@ -205,13 +163,13 @@ not recognize texts with several lines. Items of a list, `- one`, stay as they a
 """
 
 
-def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
-    """Return the rows under the columns that any of them has. The score of each evaluator is a column of its own.
+def results_csv(run: RunView, masker: Masker) -> str:
+    """Return a row for each case: the fields that have a column, the figures that any case has, and its scores.
 
     A text that a spreadsheet would run as a formula gets a `'` in front. So does a part of a text that would become a
     cell with another separator.
     """
-    rows = [_row(result) for result in results]
+    rows = [_row(result) for result in run.results]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -222,40 +180,21 @@ def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
     return file.getvalue()
 
 
+_COLUMNS: Final = sorted((field.column, name) for name, field in RESULT_FIELDS.items() if field.column)
+
+
 def _row(result: EvalResult) -> Mapping[str, object]:
-    usage = answer_tokens_of(result)
-    return {
-        "eval_file": result.eval_file,
-        "line": result.line,
-        "eval_id": result.eval_id,
-        "dataset": result.dataset,
-        "target": result.target,
-        "status": result.status,
-        **({} if result.xfail is None else {"xfail": result.xfail}),
-        "score": None if result.status == "error" else result.score,
-        "threshold": result.threshold,
-        "passes": result.repeat.passes if result.repeat else None,
-        "answers": result.repeat.judged if result.repeat else None,
-        "tags": ", ".join(result.tags or ()),
-        "question": question_of(result.to_plain()),
-        "candidate_answer": result.candidate_answer,
-        "expected_outcome": result.expected_outcome,
-        "reference_answer": result.reference_answer,
-        "hits": "\n".join(result.hits),
-        "misses": "\n".join(result.misses),
-        "reasoning": result.reasoning,
-        "error": result.error,
-        "cost_usd": answer_cost_of(result),
-        **({"cached": True} if result.cached else {}),
-        "judge_cost_usd": judge_cost_of(result),
-        "latency_ms": duration_of(result),
-        "duration_ms": result.duration_ms,
-        "tokens_input": usage.input if usage else None,
-        "tokens_output": usage.output if usage else None,
-        "timestamp": result.timestamp,
-        **{f"{name}_known_for": part for name, part in known_parts(result).items()},
-        **{f"score: {each.name}": each.score for each in result.evaluator_results or () if each.error is None},
-    }
+    row: dict[str, object] = {}
+    for _, name in _COLUMNS:
+        value = getattr(result, name)
+        if name == "candidate_answer":
+            row["question"] = question_of(result)
+        between = ", " if name == "tags" else "\n"
+        row[name] = between.join(value) if isinstance(value, tuple) else value
+    if result.status == "error":
+        row["score"] = None
+    row |= {name: value for name, value in figures_of(result).items() if value is not None}
+    return row | {f"score: {each.name}": each.score for each in result.evaluator_results or () if each.error is None}
 
 
 def _safe(text: str) -> str:
@@ -263,38 +202,3 @@ def _safe(text: str) -> str:
     text = re.sub(r"\r\n?", "\n", text.replace("\0", ""))  # a lone CR would end the row, and few programs read NUL
     text = _INNER_FORMULA.sub(r"\1'\2", text)
     return f"'{text}" if _FORMULA.match(text) else text
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun(Record):
-    """The results of a file."""
-
-    results: tuple[EvalResult, ...]
-    """The last result of each case."""
-    remarks: tuple[str, ...] = ()
-    """What could not be read, and how many earlier results of the same cases were left out."""
-    is_whole: bool = True
-    """Whether the whole file could be read."""
-
-
-def read_stored(path: Path) -> StoredRun:
-    """Read a results file. Raises `FileError` if it cannot be opened, or holds no result."""
-    latest: dict[CaseName, EvalResult] = {}
-    left_out = 0
-    remarks: list[str] = []
-    for entry in iter_recorded(path):
-        if isinstance(entry, Problem):
-            remarks.append(str(entry))
-            continue
-        result = entry.result
-        key = name_of_result(result)
-        if key in latest:
-            left_out += 1
-        latest[key] = result
-    if not latest:
-        raise FileError(path, "; ".join(["holds no results of a run", *remarks[:1]]))
-    is_whole = not remarks
-    if left_out:
-        were = "was" if left_out == 1 else "were"
-        remarks.append(f"{locate(path, None)}: {counted(left_out, 'earlier result')} of the same cases {were} left out")
-    return StoredRun(tuple(latest.values()), tuple(remarks), is_whole)

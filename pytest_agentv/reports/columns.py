@@ -1,4 +1,4 @@
-"""Texts in columns: names, figures, lists that end in time, intervals as a drawing."""
+"""Texts in columns: names, figures, lists that end in time."""
 
 import textwrap
 from collections import defaultdict
@@ -7,29 +7,12 @@ from typing import Final, NamedTuple
 
 from pytest_agentv.reports.figures import LineStyle, SummaryLine, on_one_line, visible
 from pytest_agentv.reports.judged_cases import CaseNames, JudgedCase
-from pytest_agentv.stats.intervals import Interval
 
 INDENT: Final = 15
 _WIDTH: Final = 80
 _LONGEST_NAME: Final = 40
 _LONGEST_PLACE: Final = 60
 _SLACK: Final = 1e-9
-_BAR: Final = 17
-"""Columns between the brackets of a drawn interval."""
-
-
-def interval_bar(interval: Interval, mean: float) -> str:
-    """Draw an interval of differences: `o` is the mean, `|` no difference, which may be outside."""
-    width = interval.high - interval.low
-    zero = round(-interval.low / width * (_BAR - 1)) if width > 0 else 0
-    inside = ["-"] * _BAR
-    if 0 <= zero < _BAR:
-        inside[zero] = "|"
-    inside[round((mean - interval.low) / width * (_BAR - 1)) if width > 0 else 0] = "o"
-    bar = f"[{''.join(inside)}]"
-    if zero < 0:
-        return f"|{' ' * min(3, -zero)}{bar}"
-    return f"{bar}{' ' * min(3, zero - _BAR + 1)}|" if zero >= _BAR else bar
 
 
 def short_list(texts: Sequence[str], *, verbose: bool, used: int = 0) -> str:

@@ -3,24 +3,12 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import (
-    Json,
-    JsonObject,
-    Record,
-    counted,
-    format_fixed,
-    is_amount,
-    is_measure,
-    text_or_none,
-)
-from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.base import JsonObject, Record, counted, format_fixed
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.reports.columns import Label, short_names
 from pytest_agentv.reports.figures import (
     cost_of,
@@ -28,162 +16,45 @@ from pytest_agentv.reports.figures import (
     format_cost,
     format_duration,
     format_score,
+    percentile,
     shortened,
     tokens_of,
     visible,
-    with_id,
+    whole,
 )
-from pytest_agentv.reports.judged_cases import is_error_of, score_fault
-from pytest_agentv.store.readers import iter_foreign, skipped
+from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase, case_of, shared_key
+from pytest_agentv.reports.verdict import without_combination
+from pytest_agentv.reports.view import RunView
 
-# Compares two runs case by case: wins, losses, ties and differences.
-
-_DISTINGUISHING: Final = ("target", "node_id")
-"""Names that count only if a file has several of them for one case."""
-
-
-@dataclass(frozen=True, slots=True)
-class CaseKey(Record):
-    """The names that identify a case in a results file; None: the file does not hold that name."""
-
-    eval_id: str
-    eval_file: str | None = None
-    target: str | None = None
-    node_id: str | None = None
-
-    @property
-    def label(self) -> str:
-        """The name to show. A node id contains the file, and the id unless a Python test has several cases."""
-        name = f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id
-        if self.node_id is not None:
-            name = with_id(self.node_id, self.eval_file, self.eval_id)
-        return f"{name} (target {self.target})" if self.target else name
-
-    def only(self, names: Iterable[str]) -> "CaseKey":
-        """Return the key with only some of its names."""
-        return CaseKey(**{name: getattr(self, name) for name in names})
+_SLACK: Final = 1e-9
+"""0.9 - 0.8 is slightly less than 0.1 in floats, but must count as 0.1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """The scores of a results file by case. The last of several results of one case counts."""
-
-    by_key: Mapping[CaseKey, float | None]
-    """None: the case could not be judged, so it has no score."""
-    counts: Mapping[CaseKey, int]
-    """The number of results that the file holds for each case."""
-    problems: tuple[Problem, ...]
-    """One for each result that could not be read."""
+def status_of(case: JudgedCase) -> str | None:
+    """Return `pass`, `fail` or `error`; None: nobody knows. A dry run judges nothing."""
+    status = "error" if "dry_run" in case.flags else case.status
+    return None if status == "scored" else status
 
 
-def read_scores(path: Path) -> Scores:
-    """Read only names and scores of a results file. Raises `FileError` if the file cannot be opened."""
-    scores: dict[CaseKey, float | None] = {}
-    counts: Counter[CaseKey] = Counter()
-    problems: list[Problem] = []
-    for entry in iter_scored(path):
-        if isinstance(entry, Problem):
-            problems.append(entry)
-            continue
-        key = key_of(entry)
-        scores.pop(key, None)  # keeps cases in the order of their last results
-        scores[key] = None if is_error(entry) else float(entry["score"])
-        counts[key] += 1
-    return Scores(scores, counts, tuple(problems))
+def score_of(case: JudgedCase) -> float:
+    """Return the score of a case, which is 0 if it could not be judged."""
+    return case.result.score if case.result is not None else 0.0
 
 
-def iter_scored(path: Path) -> Iterator[JsonObject | Problem]:
-    """Yield the results of a file that have an id and a score, and a problem for each other one."""
-    for entry in iter_foreign(path):
-        if isinstance(entry, Problem):
-            yield entry
-        else:
-            fault = score_fault(entry.value)
-            yield entry.value if fault is None else skipped(path, entry.line, fault)
-
-
-def key_of(value: JsonObject) -> CaseKey:
-    names = {name: value.get(name) for name in ("eval_file", "target", "node_id")}
-    return CaseKey(value["eval_id"], **{name: text if isinstance(text, str) else None for name, text in names.items()})
-
-
-def is_error(value: JsonObject) -> bool:
-    """Return whether a case could not be judged, or was not: a dry run judges nothing."""
-    return is_error_of(value) or value.get("dry_run") is True
-
-
-def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
-    """Return the scores of two files under keys that match across the files.
-
-    The eval file is part of the keys if both files hold it. Target and node id are part of the keys only if a file
-    has several of them for one case, so that a run of one target can be compared with a run of another.
-    """
-    shorten = shortening((first.by_key, second.by_key), _DISTINGUISHING)
-    return _shorten(first, shorten), _shorten(second, shorten)
-
-
-def _shorten(scores: Scores, shorten: Callable[[CaseKey], CaseKey]) -> Scores:
-    """Return scores under short keys. The last result of a case counts."""
-    by_key: dict[CaseKey, float | None] = {}
-    counts: Counter[CaseKey] = Counter()
-    for key, score in scores.by_key.items():
-        short = shorten(key)
-        by_key[short] = score
-        counts[short] += scores.counts[key]
-    return Scores(by_key, counts, scores.problems)
-
-
-def matching_key(first: Sequence[EvalResult], second: Sequence[EvalResult]) -> Callable[[EvalResult], CaseKey]:
-    """Return the key by which the results of two runs match, in the same way as the scores of two files."""
-    shorten = shortening((list(map(_key_of_result, first)), list(map(_key_of_result, second))), _DISTINGUISHING)
-    return lambda result: shorten(_key_of_result(result))
-
-
-def _key_of_result(result: EvalResult) -> CaseKey:
-    return CaseKey(result.eval_id, result.eval_file, result.target, result.node_id)
-
-
-def shortening(runs: Iterable[Collection[CaseKey]], distinguishing: Sequence[str]) -> Callable[[CaseKey], CaseKey]:
-    """Return a function that leaves out the names that do not distinguish cases, or are not known in all runs.
-
-    If a run names no eval files, cases match by id. But cases of several files that share an id keep their files: which
-    of them that run means is unknown, so they match none of its cases.
-
-    `distinguishing` are names that are used only if a run needs them.
-    """
-    runs = list(runs)
-    by_file = all(any(key.eval_file is not None for key in keys) for keys in runs)
-    names = ["eval_id", *(["eval_file"] if by_file else [])]
-    ambiguous = frozenset[str]() if by_file else frozenset(chain.from_iterable(map(_ids_of_several_files, runs)))
-
-    def shorten(key: CaseKey) -> CaseKey:
-        return key.only((*names, "eval_file") if key.eval_id in ambiguous else names)
-
-    for name in distinguishing:
-        names += [name] if any(_tells_apart(keys, shorten, name) for keys in runs) else []
-    return shorten
-
-
-def _ids_of_several_files(keys: Iterable[CaseKey]) -> Iterator[str]:
-    """Yield the ids that cases of several eval files share."""
-    files: dict[str, str | None] = {}
-    for key in keys:
-        if files.setdefault(key.eval_id, key.eval_file) != key.eval_file:
-            yield key.eval_id
-
-
-def _tells_apart(keys: Iterable[CaseKey], shorten: Callable[[CaseKey], CaseKey], name: str) -> bool:
-    """Whether two keys are equal when they are short, but differ in `name`."""
-    found: dict[CaseKey, str | None] = {}
-    return any(found.setdefault(shorten(key), getattr(key, name)) != getattr(key, name) for key in keys)
+def differing_fields(*runs: Sequence[JudgedCase]) -> dict[str, list[list[str]]]:
+    """Return the values of each run, of the fields that tell runs apart, such as the model, where they differ."""
+    found = {}
+    for name in (name for name, field in RESULT_FIELDS.items() if field.is_compared):
+        values = [sorted({str(value) for case in run if (value := getattr(case.result, name, None))}) for run in runs]
+        if any(each != values[0] for each in values):
+            found[name] = values
+    return found
 
 
 # Compares two runs case by case. Source: eval-cli-2026-01, "Result Comparison Command"; decisions 23.
 
 DEFAULT_THRESHOLD: Final = 0.1
 
-_SLACK: Final = 1e-9
-"""0.9 - 0.8 is slightly less than 0.1 in floats, but must count as 0.1."""
 _DELTA_DIGITS: Final = 9
 """Further digits are only noise from the subtraction."""
 _MEAN_DIGITS: Final = 3
@@ -196,8 +67,8 @@ _MOST_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedCase(Record):
-    """A case with a score in both files."""
+class Match(Record):
+    """A case with a score in both files. The last three names are None where these files do not need them."""
 
     eval_id: str
     score1: float
@@ -207,9 +78,7 @@ class ComparedCase(Record):
     outcome: Outcome
     eval_file: str | None = None
     target: str | None = None
-    """None: these files need no target to identify a case."""
     node_id: str | None = None
-    """None: these files need no node id to identify a case."""
 
     @property
     def key(self) -> CaseKey:
@@ -218,9 +87,9 @@ class ComparedCase(Record):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Record):
-    """The result of comparing two results files."""
+    """The result of comparing two runs."""
 
-    matched: tuple[ComparedCase, ...]
+    matched: tuple[Match, ...]
     """In the order of the first file."""
     unmatched1: tuple[CaseKey, ...] = ()
     """Cases that are only in the first file."""
@@ -228,6 +97,8 @@ class Comparison(Record):
     errors1: tuple[CaseKey, ...] = ()
     """Cases of both files that could not be judged in the first run."""
     errors2: tuple[CaseKey, ...] = ()
+    differing: Mapping[str, Sequence[Sequence[str]]] | None = None
+    """Other fields in which the runs differ, such as the model."""
 
     @property
     def errors(self) -> int:
@@ -250,6 +121,10 @@ class Comparison(Record):
     def contract(self) -> JsonObject:
         """Return the JSON that `agentv compare` prints: first the keys of the specification, then our own."""
         total = len(self.matched) + self.errors + len(self.unmatched1) + len(self.unmatched2)
+        differing = {
+            name: {f"file{number}": found for number, found in enumerate(values, start=1)}
+            for name, values in (self.differing or {}).items()
+        }
         return {
             "matched": [case.to_plain() for case in self.matched],
             "unmatched": {"file1": len(self.unmatched1), "file2": len(self.unmatched2)},
@@ -264,47 +139,48 @@ class Comparison(Record):
             },
             "unmatched_cases": {"file1": _plain(self.unmatched1), "file2": _plain(self.unmatched2)},
             "error_cases": {"file1": _plain(self.errors1), "file2": _plain(self.errors2)},
+            **({"differing": differing} if differing else {}),
         }
 
 
 def _plain(keys: Sequence[CaseKey]) -> list[JsonObject]:
-    return [key.to_plain() for key in keys]
+    return [{name: value for name, value in key._asdict().items() if value is not None} for key in keys]
 
 
-def compare_scores(
-    first: Mapping[CaseKey, float | None], second: Mapping[CaseKey, float | None], threshold: float
-) -> Comparison:
-    """Compare two runs.
+def compare_scores(first: Sequence[JudgedCase], second: Sequence[JudgedCase], threshold: float) -> Comparison:
+    """Compare a candidate, the second run, with a baseline.
 
-    Args:
-        first: Scores of the baseline, by case; None for a case that could not be judged.
-        second: Scores of the candidate.
-        threshold: The smallest difference that is a win or a loss. Equal scores are always a tie.
+    `threshold` is the smallest difference that is a win or a loss. Equal scores are always a tie.
     """
-    both = [key for key in first if key in second]
-    matched: list[ComparedCase] = []
-    for key in both:
-        score1, score2 = first[key], second[key]
-        if score1 is None or score2 is None:
-            continue
-        delta = round(score2 - score1, _DELTA_DIGITS)
-        is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
-        outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
-        names = (key.eval_file, key.target, key.node_id)
-        matched.append(ComparedCase(key.eval_id, score1, score2, delta, outcome, *names))
+    key = shared_key(first, second)
+    old, new = ({key(case): case for case in run} for run in (first, second))
+    both = [name for name in old if name in new]
+    errors1, errors2 = (tuple(name for name in both if status_of(run[name]) == "error") for run in (old, new))
+    broken = {*errors1, *errors2}
+    matched: list[Match] = []
+    for name in both:
+        if name not in broken:
+            score1, score2 = score_of(old[name]), score_of(new[name])
+            delta = round(score2 - score1, _DELTA_DIGITS)
+            is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
+            outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
+            matched.append(Match(name.eval_id, score1, score2, delta, outcome, *name[1:]))
     return Comparison(
         tuple(matched),
-        unmatched1=tuple(key for key in first if key not in second),
-        unmatched2=tuple(key for key in second if key not in first),
-        errors1=tuple(key for key in both if first[key] is None),
-        errors2=tuple(key for key in both if second[key] is None),
+        tuple(name for name in old if name not in new),
+        tuple(name for name in new if name not in old),
+        errors1,
+        errors2,
+        differing_fields(first, second),
     )
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
     yield f"Comparing: {visible(first)} → {visible(second)}"
+    for name, (before, now) in (comparison.differing or {}).items():
+        yield visible(f"{RESULT_FIELDS[name].title}: {', '.join(before) or '-'} → {', '.join(now) or '-'}")
     if comparison.matched:
-        ids = [*_names(comparison.matched)]
+        ids = [*_names([case.key for case in comparison.matched])]
         width = max(len("Eval ID"), *map(len, ids))
         yield ""
         yield f"{'Eval ID':{width}}  Baseline  Candidate   Delta  Result"
@@ -320,7 +196,7 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
     }
     for name, keys in named.items():
         if keys:
-            yield f"{name} ({len(keys):,}): {listed(keys)}"
+            yield f"{name} ({len(keys):,}): {listed([key.label for key in keys])}"
     wins, losses, ties = (comparison.count(outcome) for outcome in ("win", "loss", "tie"))
     counts = f"{counted(wins, 'win')}, {counted(losses, 'loss', 'losses')}, {counted(ties, 'tie')}"
     delta = _signed(comparison.mean_delta, _MEAN_DIGITS)
@@ -328,31 +204,30 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
     yield f"Summary: {counts} | Mean delta: {delta} | {verdict}"
 
 
-def _names(cases: Sequence[ComparedCase]) -> Iterator[str]:
+def _names(keys: Sequence[CaseKey]) -> Iterator[str]:
     """Yield the id of each case, with its file and its target where cases of the same id differ in these.
 
     Cases that only their items tell apart get the names of these.
     """
-    by_id = [Label(case.eval_file, case.eval_id, case.target) for case in cases]
+    by_id = [Label(key.eval_file, key.eval_id, key.target) for key in keys]
     counts = Counter(by_id)
     labels = [
-        label if counts[label] == 1 else label._replace(name=_item(case))
-        for label, case in zip(by_id, cases, strict=True)
+        label if counts[label] == 1 else label._replace(name=_item(key)) for label, key in zip(by_id, keys, strict=True)
     ]
     names = short_names(labels, _one_line)
     yield from (names[label] for label in labels)
 
 
-def _item(case: ComparedCase) -> str:
+def _item(key: CaseKey) -> str:
     """Return the name of the item of a case, without its file."""
-    item = (case.node_id or case.eval_id).removeprefix(f"{case.eval_file}::")
-    return item if f"::{item}".endswith(f"::{case.eval_id}") else f"{item}::{case.eval_id}"
+    item = (key.node_id or key.eval_id).removeprefix(f"{key.eval_file}::")
+    return item if f"::{item}".endswith(f"::{key.eval_id}") else f"{item}::{key.eval_id}"
 
 
-def listed(keys: Sequence[CaseKey]) -> str:
-    """Return the names of the first cases on one line."""
-    more = [f"… and {len(keys) - _MOST_LISTED:,} more"] if len(keys) > _MOST_LISTED else []
-    return ", ".join([*(_one_line(key.label) for key in keys[:_MOST_LISTED]), *more])
+def listed(names: Sequence[str]) -> str:
+    """Return the first names on one line."""
+    more = [f"… and {len(names) - _MOST_LISTED:,} more"] if len(names) > _MOST_LISTED else []
+    return ", ".join([*map(_one_line, names[:_MOST_LISTED]), *more])
 
 
 def _one_line(eval_id: str) -> str:
@@ -369,28 +244,8 @@ def _signed(value: float, digits: int) -> str:
 _LISTED: Final = 10
 _LONGEST_NAME: Final = 30
 
-
-@dataclass(frozen=True, slots=True)
-class CaseOutcome(Record):
-    """The outcome of one case in a run."""
-
-    status: str | None
-    """None: the results file has no status."""
-    score: float
-    cost_usd: float | None = None
-    tokens: float | None = None
-    duration_ms: float | None = None
-    is_cached: bool = False
-    """Whether the answer came from the cache, so that the cost was paid by an earlier run."""
-
-    @property
-    def shown(self) -> str:
-        """The status, or the score if there is no status."""
-        return self.status or format_score(self.score)
-
-
-Runs: TypeAlias = Mapping[str, Mapping[str, CaseOutcome]]
-"""The outcomes of the cases of each run, by the names of both."""
+Runs: TypeAlias = Mapping[str, Mapping[str, JudgedCase]]
+"""The cases of each run, by the names of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,8 +290,8 @@ _COLUMNS: Final[Mapping[str, _Column]] = {
     "mean": _Column("mean", format_score, max),
     "cost_usd": _Column("cost", format_cost, min),
     "tokens": _Column("tokens", _whole, min),
-    "median_ms": _Column("median", format_duration, min),
-    "p95_ms": _Column("95 %", format_duration, min),
+    "median_ms": _Column("p50", format_duration, min),
+    "p95_ms": _Column("p95", format_duration, min),
 }
 _COUNTS: Final = ("errors", "passed")
 """Columns that errors do not improve."""
@@ -461,11 +316,14 @@ def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
         yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
     for name, each in figures.items():
         yield from _notes_on_sums(_short(name), each)
+    for name, values in differing_fields(*(list(cases.values()) for cases in runs.values())).items():
+        said = (f"{_short(run)} {', '.join(found) or '-'}" for run, found in zip(runs, values, strict=True))
+        yield visible(f"{RESULT_FIELDS[name].title}: {'; '.join(said)}")
     split = disagreements(runs)
     if split:
         yield f"They disagree on {len(split)} of {len(set().union(*runs.values()))} cases:"
     for case, found in list(split.items())[:listed]:
-        yield visible(f"  {case}: {', '.join(f'{name} {each.shown}' for name, each in found.items())}")
+        yield visible(f"  {case}: {', '.join(f'{name} {_shown(each)}' for name, each in found.items())}")
     if listed is not None and len(split) > listed:
         yield f"  … and {len(split) - listed} more"
 
@@ -489,22 +347,36 @@ def _short(name: str) -> str:
     return shortened(visible(name), _LONGEST_NAME, "…")
 
 
+def _shown(case: JudgedCase) -> str:
+    """Return the status of a case, or its score if there is no status."""
+    return status_of(case) or format_score(score_of(case))
+
+
 def table_data(runs: Runs) -> JsonObject:
     """Return the same as data: `runs`, each with the columns in which it is `best`, and `disagreements`."""
     figures = figures_of(runs)
     best = best_of(figures)
     keys = ("cases", *_COLUMNS, "cost_cases", "token_cases", "cached_cases")
+    others = differing_fields(*(list(cases.values()) for cases in runs.values()))
     return {
         "runs": [
-            {"name": name, **{key: getattr(each, key) for key in keys}, "best": list(best_columns(each, best))}
-            for name, each in figures.items()
+            {
+                "name": name,
+                **{key: getattr(each, key) for key in keys},
+                "best": list(best_columns(each, best)),
+                **{field: values[number] for field, values in others.items()},
+            }
+            for number, (name, each) in enumerate(figures.items())
         ],
         "disagreements": [
             {
                 "case": case,
                 "runs": {
-                    name: {"status": outcome.status, "score": None if outcome.status == "error" else outcome.score}
-                    for name, outcome in found.items()
+                    name: {
+                        "status": (status := status_of(each)),
+                        "score": None if status == "error" else score_of(each),
+                    }
+                    for name, each in found.items()
                 },
             }
             for case, found in disagreements(runs).items()
@@ -513,26 +385,29 @@ def table_data(runs: Runs) -> JsonObject:
 
 
 def figures_of(runs: Runs) -> dict[str, RunFigures]:
-    return {name: _figures(list(outcomes.values())) for name, outcomes in runs.items()}
+    return {name: _figures(list(cases.values())) for name, cases in runs.items()}
 
 
-def _figures(outcomes: Sequence[CaseOutcome]) -> RunFigures:
-    judged = [each for each in outcomes if each.status != "error"]
-    costs = [each.cost_usd for each in outcomes if each.cost_usd is not None]
-    tokens = [each.tokens for each in outcomes if each.tokens is not None]
-    times = sorted(each.duration_ms for each in judged if each.duration_ms is not None)
+def _figures(cases: Sequence[JudgedCase]) -> RunFigures:
+    results = [case.result for case in cases if case.result is not None]
+    judged = [case for case in cases if status_of(case) != "error"]
+    of_judged = [case.result for case in judged if case.result is not None]
+    costs = [cost for each in results if (cost := cost_of(each)) is not None]
+    tokens = [usage.total for each in results if (usage := tokens_of(each)) is not None]
+    times = [ms for each in of_judged if (ms := duration_of(each)) is not None]
+    statuses = list(map(status_of, judged))
     return RunFigures(
-        cases=len(outcomes),
-        errors=len(outcomes) - len(judged),
-        passed=None if any(each.status is None for each in judged) else sum(each.status == "pass" for each in judged),
-        mean=statistics.fmean(each.score for each in judged) if judged else None,
+        cases=len(cases),
+        errors=len(cases) - len(judged),
+        passed=None if None in statuses else statuses.count("pass"),
+        mean=statistics.fmean(each.score for each in of_judged) if judged else None,
         cost_usd=sum(costs) if costs else None,
-        tokens=sum(tokens) if tokens else None,
+        tokens=whole(sum(tokens)) if tokens else None,
         median_ms=statistics.median(times) if times else None,
-        p95_ms=times[max(0, -(-95 * len(times) // 100) - 1)] if times else None,
-        cost_cases=sum(each.cost_usd is not None for each in judged),
-        token_cases=sum(each.tokens is not None for each in judged),
-        cached_cases=sum(each.cost_usd is not None and each.is_cached for each in outcomes),
+        p95_ms=percentile(times, 95) if times else None,
+        cost_cases=sum(cost_of(each) is not None for each in of_judged),
+        token_cases=sum(tokens_of(each) is not None for each in of_judged),
+        cached_cases=sum(bool(each.cached) and cost_of(each) is not None for each in results),
     )
 
 
@@ -563,13 +438,13 @@ def _competes(figures: RunFigures, key: str) -> bool:
     return key in _COUNTS or not (figures.errors or known < figures.judged)
 
 
-def disagreements(runs: Runs) -> dict[str, dict[str, CaseOutcome]]:
-    """Return the cases that ended differently, with the outcome of each run."""
-    cases: dict[str, dict[str, CaseOutcome]] = {}
-    for name, outcomes in runs.items():
-        for case, outcome in outcomes.items():
-            cases.setdefault(case, {})[name] = outcome
-    return {case: found for case, found in cases.items() if len({each.shown for each in found.values()}) > 1}
+def disagreements(runs: Runs) -> dict[str, dict[str, JudgedCase]]:
+    """Return the cases that ended differently, with what each run has of them."""
+    found: dict[str, dict[str, JudgedCase]] = {}
+    for name, cases in runs.items():
+        for label, case in cases.items():
+            found.setdefault(label, {})[name] = case
+    return {label: each for label, each in found.items() if len(set(map(_shown, each.values()))) > 1}
 
 
 def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
@@ -577,52 +452,18 @@ def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
 
     Yields nothing for a run with fewer than two combinations.
     """
-    groups: dict[str, dict[str, CaseOutcome]] = {}
+    groups: dict[str, dict[str, JudgedCase]] = {}
     for result in sorted(results, key=lambda each: (each.combination or "", each.node_id or "")):
         if result.combination is not None:
             case = without_combination(result.node_id or result.eval_id, result.combination)
             cases = groups.setdefault(result.combination, {})
             name = f"{case} ({result.eval_id})" if case in cases else case  # several in a Python test
-            usage = tokens_of(result)
-            cases[name] = CaseOutcome(
-                status=result.status,
-                score=result.score,
-                cost_usd=cost_of(result),
-                tokens=None if usage is None else usage.total,
-                duration_ms=duration_of(result),
-                is_cached=bool(result.cached),
-            )
+            cases[name] = case_of(result)
     if len(groups) > 1:
         yield from table_lines(groups)
 
 
-def without_combination(node_id: str, combination: str) -> str:
-    """Return a node id without its combination: `x`, and `x (2)` for the second case with the id `x`.
-
-    Items with equal names end in a number: `x@gpt-2`. It is not written as `x-2`, because a case may have that id.
-    """
-    base, at, end = node_id.rpartition(f"@{combination}")
-    if not at:
-        return node_id
-    number = end.removeprefix("-")
-    if not end:
-        return base
-    return f"{base} ({number})" if end != number and number.isdecimal() else node_id
-
-
-# Reads any number of results files as runs of the same cases: one for each target or combination of a file.
-
-_Outcomes: TypeAlias = dict[CaseKey, CaseOutcome]
-
-
-@dataclass(frozen=True, slots=True)
-class RunsFile(Record):
-    """The results of a file by target or combination. The last result of a case counts."""
-
-    path: Path
-    by_target: Mapping[str, Mapping[CaseKey, CaseOutcome]]
-    scores: Scores
-    """The scores of the file, and what could not be read."""
+# Any number of results files as runs of the same cases: one for each target or combination of a file.
 
 
 @dataclass(frozen=True, slots=True)
@@ -635,83 +476,36 @@ class AlignedRuns(Record):
     """The other cases, with the runs that lack them."""
 
 
-def read_runs(path: Path) -> RunsFile:
-    """Read the outcomes of a results file. Raises `FileError` if it cannot be opened."""
-    groups: dict[str, _Outcomes] = {}
-    counts: Counter[CaseKey] = Counter()
-    problems: list[Problem] = []
-    scores: dict[CaseKey, float | None] = {}
-    for value in iter_scored(path):
-        if isinstance(value, Problem):
-            problems.append(value)
-            continue
-        key, outcome = key_of(value), _outcome(value)
-        scores[key] = None if outcome.status == "error" else outcome.score
-        counts[key] += 1
-        combination = text_or_none(value.get("combination"))
-        groups.setdefault(combination or key.target or "", {})[_case_key(key, combination)] = outcome
-    return RunsFile(path, groups, Scores(scores, counts, tuple(problems)))
-
-
-def _case_key(key: CaseKey, combination: str | None) -> CaseKey:
-    """Return the names of a case without its target and combination, which name its run."""
-    eval_id, at, kind = key.eval_id.rpartition("@")
-    is_combined = combination is not None and at and (combination == kind or combination.endswith(f"-{kind}"))
-    node_id = without_combination(key.node_id, combination) if key.node_id and combination else key.node_id
-    return CaseKey(eval_id if is_combined else key.eval_id, key.eval_file, None, node_id)
-
-
-def _outcome(value: JsonObject) -> CaseOutcome:
-    usage = _metric(value, "token_usage")
-    counts = [usage.get(key) or 0 for key in ("input", "output", "cached")] if isinstance(usage, dict) else []
-    return CaseOutcome(
-        status=_status(value),
-        score=float(value["score"]),
-        cost_usd=_amount(_metric(value, "cost_usd")),
-        tokens=sum(counts) if counts and all(map(is_amount, counts)) else None,
-        duration_ms=_amount(_metric(value, "duration_ms")),
-        is_cached=value.get("cached") is True,
-    )
-
-
-def _status(value: JsonObject) -> str | None:
-    """Return the status of a result. AgentV's own results have none, but may have an error."""
-    if is_error(value):
-        return "error"
-    if (status := text_or_none(value.get("status"))) is not None:
-        return status
-    threshold = value.get("threshold")
-    if not is_measure(threshold):
-        return None
-    return "pass" if value["score"] >= float(threshold) - _SLACK else "fail"
-
-
-def _metric(value: JsonObject, key: str) -> Json:
-    sources = (value.get("execution_metrics"), value.get("trace_summary"))
-    return next((each[key] for each in sources if isinstance(each, dict) and each.get(key) is not None), None)
-
-
-def _amount(value: Json) -> float | None:
-    return float(value) if is_amount(value) else None
-
-
-def align_runs(files: Sequence[RunsFile]) -> AlignedRuns:
+def align_runs(files: Mapping[str, RunView]) -> AlignedRuns:
     """Return the runs of several files under names of runs and cases that match across the files.
 
     A run has the name of its file, and of its target if the file has several.
     """
-    groups = {_run_name(file, target, files): outcomes for file in files for target, outcomes in file.by_target.items()}
-    shorten = shortening(groups.values(), ("node_id",))
-    runs = {run: {shorten(key).label: outcome for key, outcome in outcomes.items()} for run, outcomes in groups.items()}
-    cases = dict.fromkeys(case for outcomes in runs.values() for case in outcomes)
-    missing = {case: tuple(run for run, found in runs.items() if case not in found) for case in cases}
+    groups: dict[str, list[JudgedCase]] = {}
+    for file, view in files.items():
+        targets = {_variant(case): None for case in view.cases}
+        for case in view.cases:
+            name = f"{file} {_variant(case)}" if len(targets) > 1 and _variant(case) else file
+            groups.setdefault(name, []).append(_bare(case))
+    key = shared_key(*groups.values())
+    runs = {run: {key(case).label: case for case in cases} for run, cases in groups.items()}
+    labels = dict.fromkeys(label for found in runs.values() for label in found)
+    missing = {label: tuple(run for run, found in runs.items() if label not in found) for label in labels}
     return AlignedRuns(
-        runs={run: {case: found[case] for case in cases if not missing[case]} for run, found in runs.items()},
-        missing={case: without for case, without in missing.items() if without},
+        runs={run: {label: found[label] for label in labels if not missing[label]} for run, found in runs.items()},
+        missing={label: without for label, without in missing.items() if without},
     )
 
 
-def _run_name(file: RunsFile, target: str, files: Sequence[RunsFile]) -> str:
-    is_unique = sum(each.path.name == file.path.name for each in files) == 1
-    name = file.path.name if is_unique else str(file.path)
-    return f"{name} {target}" if len(file.by_target) > 1 and target else name
+def _variant(case: JudgedCase) -> str:
+    """Return the combination of a case, else its target: they name its run."""
+    return (case.result and case.result.combination) or case.target or ""
+
+
+def _bare(case: JudgedCase) -> JudgedCase:
+    """Return a case without its target and combination in its names."""
+    combination = case.result.combination if case.result is not None else None
+    eval_id, at, kind = case.eval_id.rpartition("@")
+    is_combined = combination is not None and at and (combination == kind or combination.endswith(f"-{kind}"))
+    node_id = without_combination(case.node_id, combination) if case.node_id and combination else case.node_id
+    return case.replace(eval_id=eval_id if is_combined else case.eval_id, target=None, node_id=node_id)

@@ -8,19 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final
 
 from pytest_agentv.model.base import (
     ABSENT,
     Json,
-    JsonObject,
     Record,
     compact_json,
     counted,
     format_fixed,
     format_number,
 )
-from pytest_agentv.model.messages import Message, incomplete_reason
+from pytest_agentv.model.messages import Costs, Message, incomplete_reason
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
     EvalResult,
@@ -31,7 +30,6 @@ from pytest_agentv.model.results import (
 )
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import (
-    answer_tokens_of,
     columns,
     cut,
     duration_of,
@@ -40,7 +38,7 @@ from pytest_agentv.reports.figures import (
     format_duration,
     format_score,
     format_tokens,
-    known_parts,
+    known_for,
     on_one_line,
     padded,
     place_of,
@@ -151,42 +149,6 @@ def scores_line(figures: RepeatFigures, shown: str) -> str:
     return f"Scores of the answers: {scores}. What follows is about {shown}."
 
 
-# Finds the results of finished runs that an `xfail` mark turns around.
-
-STRICT_PASSES: Final = "Failed because they passed (strict `xfail`)"
-
-
-def failed_as_expected(result: EvalResult | JsonObject) -> bool:
-    """Whether a low score was expected. An error never is."""
-    return _value(result, "status") == "fail" and isinstance(_value(result, "xfail"), str)
-
-
-def expected_failures(results: Iterable[EvalResult | JsonObject]) -> frozenset[str]:
-    """Return the node ids of the cases that failed as expected."""
-    return frozenset(filter(None, (_node_id(each) for each in results if failed_as_expected(each))))
-
-
-def unexpected_passes(results: Iterable[EvalResult | JsonObject]) -> frozenset[str]:
-    """Return the node ids of items that failed because they passed: their mark is strict.
-
-    A test may have several results. It failed as expected if one of them failed.
-    """
-    strict, others = set[str](), set[str]()
-    for each in results:
-        if _value(each, "xfail_strict") is True:
-            (strict if _value(each, "status") == "pass" else others).add(_node_id(each))
-    return frozenset(filter(None, strict - others))
-
-
-def _node_id(result: EvalResult | JsonObject) -> str:
-    node_id = _value(result, "node_id")
-    return node_id if isinstance(node_id, str) else ""
-
-
-def _value(result: EvalResult | JsonObject, name: str) -> Any:
-    return getattr(result, name) if isinstance(result, EvalResult) else result.get(name)
-
-
 TEXT_LIMIT: Final = 3_000
 """In bytes of the text as an ASCII JSON string, quotes included. VS Code reads results in messages of at most 4,096
 such bytes: a longer one breaks its stream of results.
@@ -251,7 +213,6 @@ class Look:
 def failure_text(
     result: EvalResult,
     *,
-    threshold_source: str | None,
     rerun_command: str | None,
     masker: Masker,
     question: str = "",
@@ -260,10 +221,10 @@ def failure_text(
 ) -> str:
     """Return why a case failed: the decision, question and answer, the evaluators' results, and the rerun command.
 
-    `threshold_source` is one of `EvalResult.threshold_source`. `limit` is in bytes; None: no limit.
+    `limit` is in bytes; None: no limit.
     """
     look = Look(masker, limit)
-    score_line = _score_line(result, threshold_source)
+    score_line = _score_line(result)
     cause = _cause(result, look)
     headline = _repeats(result) or cause or score_line
     assertion = result.assertion or ""
@@ -274,7 +235,7 @@ def failure_text(
         Section(cause if result.repeat else "", 15),
         Section(block("", assertion, look) if is_cut else "", 20),
         Section(score_line if cause and not result.repeat else "", 5),
-        Section(_threshold_hint(result, threshold_source), 5),
+        Section(_threshold_hint(result), 5),
         Section(_question(question, look), 8),
         Section(block("Expected outcome:", result.expected_outcome or "", look), 6),
         Section(_answer(result, look), 15),
@@ -325,25 +286,14 @@ def failure_headline(result: EvalResult, masker: Masker) -> str:
 
 
 def one_line(result: EvalResult, masker: Masker) -> str:
-    """Return the outcome of a case on a line of at most 200 characters: its score, and evaluators below 1."""
+    """Return the outcome of a case on a line of at most 200 characters, and why it did not pass."""
     look = Look(masker, TEXT_LIMIT)
-    name = look.name(result.eval_id, 60)
-    if result.status == "error":
-        return look.name(f"{name}: error: {masker.mask(result.error or 'unknown')}", _LINE)
-    if result.assertion is not None and result.repeat is None:
-        return look.name(f"{name}: {result.status}: {masker.mask(result.assertion)}", _LINE)
-    if result.status == "pass" or result.threshold is None:
-        return look.name(f"{name}: {result.status}, score {format_score(result.score)}", _LINE)
-    if cause := _repeats(result) or _cause(result, look):
-        return look.name(f"{name}: {cause}", _LINE)
-    parts = [f"{name}: score {format_score(result.score)} < {format_score(result.threshold)}"]
-    for evaluator in result.evaluator_results or ():
-        if evaluator.score < 1:
-            why = masker.mask(", ".join(evaluator.misses) or evaluator.reasoning or "")
-            parts.append(f"{evaluator.name} {format_score(evaluator.score)}" + (f": {why}" if why else ""))
-    if result.evaluator_results is None:
-        parts += [masker.mask(why)] if (why := ", ".join(result.misses) or result.reasoning or "") else []
-    return look.name("; ".join(parts), _LINE)
+    if result.status == "fail" and result.threshold is not None:
+        said = failure_headline(result, masker)
+    else:
+        why = result.error if result.status == "error" else result.assertion
+        said = f"{result.status}{f': {masker.mask(why)}' if why else f', score {format_score(result.score)}'}"
+    return look.name(f"{look.name(result.eval_id, 60)}: {said}", _LINE)
 
 
 def _repeats(result: EvalResult, shown: str | None = None) -> str:
@@ -370,7 +320,7 @@ def _first_line(text: str, look: Look) -> str:
     return cut(look.all_of(text).strip().partition("\n")[0], _LONG)
 
 
-def _score_line(result: EvalResult, threshold_source: str | None) -> str:
+def _score_line(result: EvalResult) -> str:
     if result.threshold is None:
         return f"Score {format_score(result.score)}"
     score, threshold = format_score(result.score), format_score(result.threshold)
@@ -378,14 +328,14 @@ def _score_line(result: EvalResult, threshold_source: str | None) -> str:
         score, threshold = format_number(result.score), format_number(result.threshold)
     is_below = result.status == "fail" and result.assertion is None and result.score < result.threshold
     relation = " is below the threshold" if is_below else ", threshold"
-    source = _THRESHOLD_SOURCES.get(threshold_source or "")
+    source = _THRESHOLD_SOURCES.get(result.threshold_source or "")
     return f"Score {score}{relation} {threshold}" + (f" ({source})" if source else "")
 
 
-def _threshold_hint(result: EvalResult, threshold_source: str | None) -> str:
+def _threshold_hint(result: EvalResult) -> str:
     """Return what to write where all rows say `pass`, the case too would, and only the default threshold fails it."""
     verdicts = {verdict_of(result.score), *(each.verdict for each in result.evaluator_results or ())}
-    if threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
+    if result.threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
         return ""
     return (
         "An evaluator says `pass` from 0.8 on, but a case needs 1.0 by default: if 0.8 is enough, "
@@ -574,24 +524,27 @@ def footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
 
 
 def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
-    parts = known_parts(result)
+    costs = spent_of(result).answer
     yield look.name(result.target, _SHORT)
+    if result.model is not None and result.model != result.target:
+        yield look.line(result.model, _SHORT)
     if result.attempts:
         yield counted(result.attempts, "attempt")
     if (duration := duration_of(result)) is not None:
         yield format_duration(duration)
-    if (cost := spent_of(result).answer.cost) is not None:
-        yield f"{format_cost(cost)}{_known_for(parts, 'cost')}"
-    if (usage := answer_tokens_of(result)) is not None:
-        yield f"tokens: {format_tokens(usage)}{_known_for(parts, 'tokens')}"
+    if costs.cost is not None:
+        yield f"{format_cost(costs.cost)}{_part(costs.cost_known, costs)}"
+    if (usage := costs.usage) is not None:
+        yield f"tokens: {format_tokens(usage)}{_part(costs.tokens_known, costs)}"
     if result.finish_reason:
         yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
     if result.cached:
         yield "answer from the cache"
 
 
-def _known_for(parts: Mapping[str, str], name: str) -> str:
-    return f" known for {parts[name]}" if name in parts else ""
+def _part(known: int, costs: Costs) -> str:
+    part = known_for(known, costs)
+    return f" known for {part}" if part else ""
 
 
 # Compares an answer with the reference word by word, for people to read.
@@ -601,38 +554,73 @@ _MOST_CELLS: Final = 250_000
 _LEAST_COMMON: Final = 0.3
 """Share of the shorter text's words that both have. With less in common, a diff is harder to read than two texts."""
 
-_Kind: TypeAlias = Literal["both", "removed", "added"]
-_Step: TypeAlias = tuple[_Kind, str]
 
-_MARKS: Final[dict[_Kind, tuple[str, str]]] = {"both": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
-"""The marks of `git diff --word-diff`."""
+_MARKS: Final = {"both": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
 
 
 def word_diff(reference: str, answer: str) -> str | None:
-    """Return both texts as one, `[-only in the reference-]` and `{+only in the answer+}`. Line breaks stay.
+    """Return both texts as one, `[-only in the reference-]` and `{+only in the answer+}`, as `git diff --word-diff`.
 
-    Indentation is shown, but not compared.
-
-    None: the texts are the same, too long, or have too little in common.
+    Line breaks stay. Indentation is shown, but not compared. None: the texts are the same, too long, or have too little
+    in common.
     """
-    old, new = _words(reference), _words(answer)
-    if old == new or not old or not new:
+    old, new = (re.findall(r"\n *|[^\s]+", text.strip()) for text in (reference, answer))
+    plain_old, plain_new = ([word.rstrip(" ") for word in words] for words in (old, new))
+    if plain_old == plain_new or not old or not new:
         return None
-    head = _common_head(old, new)
-    tail = _common_head(old[head:][::-1], new[head:][::-1])
-    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
-    if len(middle_old) * len(middle_new) > _MOST_CELLS:
+    head = _common_head(plain_old, plain_new)
+    tail = _common_head(plain_old[head:][::-1], plain_new[head:][::-1])
+    if (len(old) - head - tail) * (len(new) - head - tail) > _MOST_CELLS:
         return None
-    end = old[len(old) - tail :]
-    steps = [*_kept(old[:head]), *_steps(middle_old, middle_new), *_kept(end)]
-    common = sum(kind == "both" and word != "\n" for kind, word in steps)
+    middle = _steps(old[head : len(old) - tail], new[head : len(new) - tail])
+    steps = [*(("both", word) for word in new[:head]), *middle, *(("both", word) for word in new[len(new) - tail :])]
+    common = sum(kind == "both" and not word.startswith("\n") for kind, word in steps)
     if common < _LEAST_COMMON * min(len(old), len(new)):
         return None
     parts = []
-    for kind, group in groupby(_indented(steps, reference, answer), key=lambda step: step[0]):
+    for kind, group in groupby(steps, key=lambda step: step[0]):
         before, after = _MARKS[kind]
         parts.append(f"{before}{_joined(word for _, word in group)}{after}")
     return _joined(parts)
+
+
+def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the shortest way from one text to the other, by their longest common subsequence."""
+    lengths = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for i in range(len(old) - 1, -1, -1):
+        row, below = lengths[i], lengths[i + 1]
+        for j in range(len(new) - 1, -1, -1):
+            row[j] = below[j + 1] + 1 if _is_same(old[i], new[j]) else max(below[j], row[j + 1])
+    i = j = 0
+    while i < len(old) or j < len(new):
+        if i < len(old) and j < len(new) and _is_same(old[i], new[j]):
+            yield "both", new[j]
+            i, j = i + 1, j + 1
+        elif j == len(new) or (i < len(old) and lengths[i + 1][j] >= lengths[i][j + 1]):
+            yield "removed", old[i]
+            i += 1
+        else:
+            yield "added", new[j]
+            j += 1
+
+
+def _is_same(old: str, new: str) -> bool:
+    """Whether two words are the same, or two line breaks: indentation is not compared."""
+    return old == new or (old[0] == new[0] == "\n")
+
+
+def _common_head(old: Sequence[str], new: Sequence[str]) -> int:
+    pairs = zip(old, new, strict=False)
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Return words with blanks between them, except at the beginning of a line."""
+    text, begins_line = "", True
+    for word in words:
+        text += word if begins_line or word.startswith("\n") else f" {word}"
+        begins_line = "\n" in word and not word.rpartition("\n")[2].strip()
+    return text
 
 
 def alike(reference: str, answer: str) -> tuple[str, str]:
@@ -643,61 +631,6 @@ def alike(reference: str, answer: str) -> tuple[str, str]:
         return reference, answer
     laid_out = [json.dumps(value, indent=2, ensure_ascii=False) for value in values]
     return laid_out[0], laid_out[1]
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\n|[^\s]+", text.strip())
-
-
-def _common_head(old: Sequence[str], new: Sequence[str]) -> int:
-    pairs = zip(old, new, strict=False)
-    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
-
-
-def _kept(words: Sequence[str]) -> list[_Step]:
-    return [("both", word) for word in words]
-
-
-def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
-    """Yield the shortest way from one text to the other, by their longest common subsequence."""
-    lengths = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
-    for i in range(len(old) - 1, -1, -1):
-        row, below = lengths[i], lengths[i + 1]
-        for j in range(len(new) - 1, -1, -1):
-            row[j] = below[j + 1] + 1 if old[i] == new[j] else max(below[j], row[j + 1])
-    i = j = 0
-    while i < len(old) and j < len(new):
-        if old[i] == new[j]:
-            yield "both", old[i]
-            i, j = i + 1, j + 1
-        elif lengths[i + 1][j] >= lengths[i][j + 1]:
-            yield "removed", old[i]
-            i += 1
-        else:
-            yield "added", new[j]
-            j += 1
-    yield from (("removed", word) for word in old[i:])
-    yield from (("added", word) for word in new[j:])
-
-
-def _indented(steps: Sequence[_Step], reference: str, answer: str) -> Iterator[_Step]:
-    """Yield the steps with the indentation of the lines that they begin: the answer's if both texts have the line."""
-    old, new = (iter(re.findall(r"\n *", text.strip())) for text in (reference, answer))
-    for kind, word in steps:
-        if word != "\n":
-            yield kind, word
-            continue
-        lines = {"both": (old, new), "removed": (old,), "added": (new,)}[kind]
-        yield kind, [next(each, word) for each in lines][-1]
-
-
-def _joined(words: Iterable[str]) -> str:
-    """Return words with blanks between them, except at the beginning of a line."""
-    text, begins_line = "", True
-    for word in words:
-        text += word if begins_line or word.startswith("\n") else f" {word}"
-        begins_line = "\n" in word and not word.rpartition("\n")[2].strip()
-    return text
 
 
 # The command that runs a case again.

@@ -6,18 +6,22 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, TypeVar
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
-from pytest_agentv.model.base import JsonObject, Record, format_fixed, is_amount
+from pytest_agentv.model.base import Json, JsonObject, Record, format_fixed, is_amount, pretty_json
 from pytest_agentv.model.messages import Costs, TokenUsage, is_known
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.store.writers import image_of
 
 LineStyle: TypeAlias = Literal["title", "heading", "plain", "pass", "fail", "error", "warning"]
+
+
+NO_COSTS: Final = Costs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +30,6 @@ class SummaryLine(Record):
 
     text: str
     style: LineStyle = "plain"
-
-
-N = TypeVar("N", int, float)
 
 
 def format_score(score: float) -> str:
@@ -78,18 +79,6 @@ def spent_of(result: EvalResult) -> Spent:
     return Spent(Costs.of_call(tokens_of(result), cost_of(result)))  # a result of another tool
 
 
-def spent_in(value: JsonObject) -> Spent:
-    """Return the same of the plain data of a result."""
-    with suppress(ValueError, TypeError, AttributeError):
-        if "spent" in value:
-            return _amounts(Spent.from_plain(value["spent"]))
-        if value.get("cached") is not True and (value.get("error") is None or value.get("attempts")):
-            metrics = value.get("execution_metrics") or value.get("trace_summary") or {}
-            usage = metrics.get("token_usage")
-            return Spent(Costs.of_call(usage and TokenUsage.from_plain(usage), metrics.get("cost_usd")))
-    return Spent()
-
-
 def _amounts(spent: Spent) -> Spent:
     """Return what was paid without figures that are no amounts, as another program may write them."""
     answer, judge = (
@@ -102,39 +91,49 @@ def _amounts(spent: Spent) -> Spent:
     return Spent(answer or Costs(), judge)
 
 
-def answer_cost_of(result: EvalResult) -> float | None:
-    """Return what was paid for the answers of a case in US dollars; None: not reported. 0 if no call was made."""
-    costs = spent_of(result).answer
-    return 0.0 if result.cached and not costs.calls else costs.cost
-
-
-def answer_tokens_of(result: EvalResult) -> TokenUsage | None:
-    """Return the tokens of the calls for the answers of a case; None: not reported, or no call was made."""
-    return spent_of(result).answer.usage
-
-
 def total_cost_of(result: EvalResult) -> float:
     """Return what was paid for a case in US dollars, with its judges, as far as it is known."""
     spent = spent_of(result)
     return spent.answer.cost_usd + (0.0 if spent.judge is None else spent.judge.cost_usd)
 
 
-def known_parts(result: EvalResult) -> Mapping[str, str]:
-    """Return how many calls each partial figure covers: `{"cost": "2 of 4 calls"}`."""
-    spent = spent_of(result)
-    judge = spent.judge or Costs()
-    counts = {
-        "cost": (spent.answer.cost_known, spent.answer.calls),
-        "tokens": (spent.answer.tokens_known, spent.answer.calls),
-        "judge_cost": (judge.cost_known, judge.calls),
+_OF_REPEATS: Final = ("judged", "passes", "pass_rate", "pass_rate_low", "pass_rate_high", "stopped")
+_TOKENS: Final = ("input", "output", "cached", "reasoning")
+
+
+def figures_of(result: EvalResult) -> dict[str, str | float | None]:
+    """Return the figures of a case that are no fields: costs, tokens, time, answers. The keys are always the same.
+
+    None: not known. A figure that covers only some calls says for how many it is known.
+    """
+    spent, repeat = spent_of(result), result.repeat
+    costs, judge = spent.answer, spent.judge or NO_COSTS
+    usage = costs.usage
+    answers: dict[str, str | float | None] = dict.fromkeys(_OF_REPEATS)
+    if repeat is not None:
+        answers = {name: getattr(repeat, name) for name in _OF_REPEATS}
+        answers["stopped"] = repeat.stopped if repeat.asked < repeat.planned else None
+    return {
+        "repeat": None if repeat is None else repeat.planned,
+        **answers,
+        "cost_usd": 0.0 if result.cached and not costs.calls else costs.cost,
+        "judge_cost_usd": judge.cost,
+        "latency_ms": whole(duration_of(result)),
+        **{f"tokens_{kind}": None if usage is None else whole(getattr(usage, kind)) for kind in _TOKENS},
+        "cost_known_for": known_for(costs.cost_known, costs),
+        "tokens_known_for": known_for(costs.tokens_known, costs),
+        "judge_cost_known_for": known_for(judge.cost_known, judge),
     }
-    return {name: f"{known} of {calls} calls" for name, (known, calls) in counts.items() if 0 < known < calls}
 
 
-def judge_cost_of(result: EvalResult) -> float | None:
-    """Return what was paid for the models that judged in US dollars; None: not reported."""
-    judge = spent_of(result).judge
-    return None if judge is None else judge.cost
+def whole(value: float | None) -> float | None:
+    """Return a number, such as that of tokens, as a whole one if it is: AgentV writes 1, not 1.0."""
+    return int(value) if value is not None and float(value).is_integer() else value
+
+
+def known_for(known: int, costs: Costs) -> str | None:
+    """Return `2 of 4 calls` for a figure that only some calls report; None: all of them or none."""
+    return f"{known:,} of {costs.calls:,} calls" if 0 < known < costs.calls else None
 
 
 def tokens_of(result: EvalResult) -> TokenUsage | None:
@@ -151,6 +150,20 @@ def duration_of(result: EvalResult) -> float | None:
         if metrics is not None and is_amount(metrics.duration_ms):
             return metrics.duration_ms
     return None
+
+
+def percentile(values: Sequence[float], share: int) -> float:
+    """Return the value that so many percent of at least one value do not exceed."""
+    return sorted(values)[max(0, -(-share * len(values) // 100) - 1)]
+
+
+def ended_at(timestamp: str) -> datetime | None:
+    """Return when a case ended; None: the text of a result does not say so."""
+    try:
+        time = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
 def place_of(result: EvalResult) -> str:
@@ -170,9 +183,32 @@ def with_id(name: str, eval_file: str | None, eval_id: str) -> str:
     return f"{name} ({eval_id})" if is_python and not f"::{name}".endswith(f"::{eval_id}") else name
 
 
-def moment_of(result: EvalResult) -> tuple[str, float | None]:
-    """Return what tells an attempt from others of its case. A line that writes an attempt anew has the same."""
-    return result.timestamp, result.duration_ms
+def question_of(result: EvalResult) -> str:
+    """Return the last message of the user, else the question of the request."""
+    for request in (result.lm_provider_request, result.agent_provider_request):
+        messages = (request or {}).get("chat_prompt")
+        for message in reversed(messages if isinstance(messages, list | tuple) else ()):
+            if isinstance(message, Mapping) and message.get("role") == "user":
+                return content_text(message.get("content"))
+        if isinstance(text := (request or {}).get("question"), str) and text:
+            return text
+    return ""
+
+
+def content_text(content: Json) -> str:
+    """Return the text of a message, with the names of its images."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts = [text for part in content if isinstance(part, Mapping) and isinstance(text := _part_text(part), str)]
+        if texts and len(texts) == len(content):
+            return "\n".join(texts)
+    return "" if content is None else pretty_json(content)
+
+
+def _part_text(part: JsonObject) -> Json:
+    image = image_of(part)
+    return part.get("text") or part.get("value") if image is None else f"[{image.text}]"
 
 
 # Makes foreign text safe to show: it cannot move the cursor, colour the terminal or hide characters.

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import JsonObject, Record, counted, is_measure
 from pytest_agentv.model.options import Gate, parse_pass_rate
-from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.baseline import Baseline, has_other_judge
 from pytest_agentv.reports.columns import percent
 from pytest_agentv.reports.figures import LineStyle, SummaryLine, wrap
@@ -25,6 +24,7 @@ from pytest_agentv.reports.judged_cases import (
     values_of,
 )
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
+from pytest_agentv.reports.view import LEFT, REPLACING, UNENFORCED, GateOutcome, list_of
 from pytest_agentv.stats.comparing import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path
 
@@ -139,41 +139,11 @@ def rate_check(name: str, min_rate: float, cases: Iterable[JudgedCase], tier: Ti
 
 REGRESSION: Final = "regression"
 """The name of the gate on a baseline, behind the baseline's."""
-REPLACING: Final[frozenset[Gate]] = frozenset({"run", "strict"})
-"""The gates that judge a run in the place of its cases: `--agentv-gate`."""
-LEFT: Final = "judged_with_run"
-"""The key of a verdict for the node ids of the failed cases that its gates judged."""
-UNENFORCED: Final = "not_enforced"
-"""The key of a verdict that marks a gate: it found something, but does not fail the run."""
-
 _WIDTH: Final = 80
 _INDENT: Final = 6
 
 _RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors", "broken", "regressed"})
 _RED_IF_STRICT: Final = _RED | {"inconclusive"}
-
-
-@dataclass(frozen=True, slots=True)
-class GateOutcome(Record):
-    """The outcome of a gate, which becomes a report of its own."""
-
-    name: str
-    """`agentv.baseline.jsonl::regression`, `gate::booking`."""
-    is_red: bool
-    reason: str
-    is_told: bool = False
-    """Whether the report shows a finding, even one that does not fail the gate."""
-    is_plain: bool = False
-    """Whether the reason is shown without a status, because nothing was judged."""
-    details: tuple[str, ...] = ()
-
-    @property
-    def is_unenforced(self) -> bool:
-        return self.is_told and not self.is_red
-
-    @property
-    def headline(self) -> str:
-        return self.reason.partition("\n")[0]
 
 
 def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection[str]) -> JsonObject:
@@ -228,7 +198,7 @@ def _word(outcome: GateOutcome) -> tuple[str, LineStyle]:
     if outcome.is_told:
         return "not enforced", "warning"
     # A comparison that cannot tell must not look like a success.
-    return ("not failed", "warning") if outcome.reason.startswith("cannot tell") else ("passed", "pass")
+    return ("not failed", "warning") if outcome.reason.startswith(("cannot tell", "worse")) else ("passed", "pass")
 
 
 def suspects_of(
@@ -255,91 +225,7 @@ def suspects_of(
                 yield pair.new, answers
 
 
-# How a run ended beyond its results: the verdicts of its gates, and problems beside the cases.
-
-NO_VERDICT: Final = "no verdict"
-
-
-@dataclass(frozen=True, slots=True)
-class GateWord(Record):
-    """The verdict of one gate."""
-
-    name: str
-    """`agentv.baseline.jsonl::regression`, `gate::booking`."""
-    is_red: bool
-    reason: str
-    is_unenforced: bool = False
-    """Whether it found something and does not fail the run: advisory, or with `--agentv-gate=off`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending(Record):
-    """How a run ended. Without any of these facts, each case is judged by itself."""
-
-    red: tuple[str, ...] = ()
-    """The reasons of the gates that failed."""
-    replaces_cases: bool = False
-    """Whether the gates judged the run instead of its cases. Errors and required cases still count."""
-    left: frozenset[str] | None = None
-    """Node ids of the failed cases that the gates judged. None in files of older versions: all of them."""
-    gates: tuple[GateWord, ...] = ()
-    """The verdicts of all gates, failed or not."""
-    unjudged: str = ""
-    """Why there is no verdict on the whole run; empty: there is one, or none was requested."""
-    troubles: tuple[str, ...] = ()
-    """Failures beside the evaluations, without a capital: `the run broke off before its end`."""
-    expected: frozenset[str] = frozenset()
-    """Node ids of cases that were expected to fail."""
-    unexpected: frozenset[str] = frozenset()
-    """Node ids of cases that failed because they passed (strict `xfail`), if only their results tell it."""
-    skipped: frozenset[tuple[str, str | None]] = frozenset()
-    """Names and targets of cases of the baseline that the run skipped. They do not count as gone."""
-
-    def excuses(self, case: JudgedCase) -> bool:
-        """Whether a low score of a case does not fail the run."""
-        return case.node_id in self.expected or self.judges(case.node_id, required=case.required)
-
-    def judges(self, node_id: str | None, *, required: bool) -> bool:
-        """Whether the gates judged a low score of a case in its place: its item was shown as XFAIL."""
-        return self.replaces_cases and not required and (self.left is None or node_id in self.left)
-
-    def judged(self, result: EvalResult) -> bool:
-        """Whether the gates judged a case in its place, which failed."""
-        return result.status == "fail" and self.judges(result.node_id, required=bool(result.required))
-
-
-AS_JUDGED: Final = Ending()
-"""Each case is judged by itself."""
-
-
-def ending_of(contract: JsonObject | None) -> Ending:
-    """Return the ending from the JSON of a verdict; None: there is no verdict file."""
-    if contract is None:
-        return AS_JUDGED
-    words = [gate for gate in _list(contract.get("gates")) if isinstance(gate, dict)]
-    gates = tuple(
-        GateWord(
-            str(each.get("name")), each.get("failed") is True, str(each.get("reason")), each.get(UNENFORCED) is True
-        )
-        for each in words
-    )
-    red = tuple(gate.reason for gate in gates if gate.is_red)
-    if contract.get("verdict") == NO_VERDICT:
-        unjudged = "; ".join(map(str, _list(contract.get("reasons")))) or "it is not known why"
-        return Ending(red, unjudged=unjudged, gates=gates)
-    cases = [case for case in _list(contract.get("cases")) if isinstance(case, dict) and case.get("state") == "skipped"]
-    skipped = frozenset((str(case.get("case")), case.get("target")) for case in cases)
-    left = frozenset(map(str, _list(contract[LEFT]))) if LEFT in contract else None
-    return Ending(red, contract.get("gate") in REPLACING and bool(gates), left, gates, skipped=skipped)
-
-
-def mocked_part(results: Sequence[EvalResult | JsonObject]) -> str:
-    """Return that some of a file's results are of a dry run; nothing where all are, or none."""
-    flags = [each.dry_run if isinstance(each, EvalResult) else each.get("dry_run") for each in results]
-    count = sum(flag is True for flag in flags)
-    if not 0 < count < len(flags):
-        return ""
-    return f"{count:,} of {len(flags):,} cases are of a dry run: their scores mean nothing"
+# Finds the verdict beside a results file.
 
 
 def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject | None:
@@ -354,7 +240,7 @@ def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject
 def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
     """Whether a verdict has the figures of these cases. A later run may have written to the same file."""
     statistics = run_statistics(cases)
-    if not _names_cases(_list(contract.get("errors")), statistics.errors):
+    if not _names_cases(list_of(contract.get("errors")), statistics.errors):
         return False
     rate, mean = statistics.rate, contract.get("mean")
     if rate is None or mean is None:
@@ -371,7 +257,3 @@ def _names_cases(names: Sequence[object], cases: Sequence[JudgedCase]) -> bool:
         for target in ("", f" ({case.target})")
     }
     return len(names) == len(cases) and known.issuperset(map(str, names))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -1,15 +1,12 @@
-"""The cases of a run or of a baseline, read from results of any origin, and their pairs."""
+"""The cases of a run or of a baseline, as statistics need them, and their pairs."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from pytest_agentv.files.problems import Problem, describe_value
-from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_measure, text_or_none
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import BaselineFigures, EvalResult
 from pytest_agentv.reports.figures import with_id
 from pytest_agentv.stats.comparing import (
@@ -23,10 +20,12 @@ from pytest_agentv.stats.comparing import (
     fisher_less,
     variance_of,
 )
-from pytest_agentv.stats.intervals import Verdict, answer_variance, pass_rate, passing, spread, within_ranges
-from pytest_agentv.store.readers import iter_foreign, skipped
+from pytest_agentv.stats.intervals import Verdict, answer_variance, pass_rate, spread, within_ranges
 
 _SLACK: Final = 1e-9
+
+CaseStatus: TypeAlias = Literal["pass", "fail", "error", "scored"]
+"""`scored`: it has a score, and neither a threshold nor a verdict: nobody knows whether it passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class JudgedCase(Record):
     passes: int = 0
     threshold: float | None = None
     """None: unknown, so that scores are compared instead of passes."""
-    is_error: bool = False
+    status: CaseStatus = "pass"
     asked: int = 1
     """Planned answers. An early stop asks for fewer."""
     stopped: Verdict | None = None
@@ -75,8 +74,18 @@ class JudgedCase(Record):
     """Whether all answers were the same text; None: unknown."""
     tools: tuple[tuple[str, ...], ...] | None = None
     """The tools that each judged answer called; None: unknown."""
-    ended: datetime | None = None
-    """When it ended, as far as a results file says so."""
+    result: EvalResult | None = field(default=None, compare=False, repr=False)
+    """What it was read from; None: a baseline, which has none."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it could not be judged."""
+        return self.status == "error"
+
+    @property
+    def label(self) -> str:
+        """Its name with its target: identifies it in links, and is the same in the next run."""
+        return f"{self.name}@{self.target}" if self.target else self.name
 
     @property
     def key(self) -> tuple[str, str | None]:
@@ -211,186 +220,46 @@ def is_graded(cases: Sequence[JudgedCase]) -> bool:
     return any(case.threshold is None or case.judged > 1 for case in cases)
 
 
-def limit_of(value: object) -> str:
-    """Return how large a number may be, for the message about one that is too large; else nothing."""
-    is_large = isinstance(value, int | float) and LARGEST < abs(value) < math.inf
-    return f" of at most {LARGEST:g}" if is_large else ""
-
-
-# Reads cases from results of any origin. Values of other tools under our keys must not crash or mislead us.
-
 _STOPS: Final[Mapping[str, Verdict]] = {"certain pass": "pass", "certain fail": "fail"}
-_HASHES: Final = ("case_hash", "grading_hash", "target_hash")
-_NAMES: Final = ("target", "eval_file", "node_id", "judge")
-_FLAGS: Final = ("cached", "dry_run", "reruns")
-
-_READ: Final = (
-    *(*_NAMES, *_HASHES, "group", "conversation_id", "eval_id", "score", "status", "error", "threshold", "tags"),
-    *("required", "cached", "dry_run", "timestamp"),
-)
-
-
-class CaseName(NamedTuple):
-    """The names of a case and of its target. The last result of each name counts, for all who read a results file."""
-
-    node_id: str | None
-    eval_file: str | None
-    eval_id: str
-    target: str | None
-
-    @property
-    def label(self) -> str:
-        """The name to show."""
-        if self.node_id is not None:
-            return with_id(self.node_id, self.eval_file, self.eval_id)
-        return f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id
-
-
-def name_of(value: JsonObject) -> CaseName:
-    """Return the name of a result in which `result_fault` found none."""
-    node_id, eval_file, target = (text_or_none(value.get(key)) for key in ("node_id", "eval_file", "target"))
-    return CaseName(node_id, eval_file, value["eval_id"], target)
-
-
-def name_of_result(result: EvalResult) -> CaseName:
-    return CaseName(result.node_id, result.eval_file, result.eval_id, result.target)
 
 
 def cases_of_run(results: Iterable[EvalResult]) -> list[JudgedCase]:
     """Return the cases of a run. Cases of the same name get the names of their items."""
-    cases: list[JudgedCase] = []
-    for result in results:
-        value = {key: getattr(result, key) for key in _READ}  # without traces and texts, which are large
-        if result.repeat is not None:
-            value["repeat"] = result.repeat.to_plain()
-        cases.append(case_of(value))
-    return unique_names(cases)
+    return unique_names(list(map(case_of, results)))
 
 
-def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
-    """Read the cases of a results file, and what could not be read. The last line of a case counts.
-
-    Cases of the same name keep it, because other files of the run may have more of them.
-    Raises `FileError` if the file cannot be opened.
-    """
-    cases: dict[CaseName, JudgedCase] = {}
-    problems: list[Problem] = []
-    for entry in iter_foreign(path):
-        fault = None if isinstance(entry, Problem) else result_fault(entry.value)
-        if isinstance(entry, Problem):
-            problems.append(entry)
-        elif fault is not None:
-            problems.append(skipped(path, entry.line, fault))
-        else:
-            cases[name_of(entry.value)] = case_of(entry.value)
-    return list(cases.values()), problems
-
-
-def score_fault(value: JsonObject) -> str | None:
-    """Return why a line holds no score of a case; None if it does."""
-    eval_id, score = value.get("eval_id"), value.get("score")
-    if not isinstance(eval_id, str):
-        return f"the result has no eval_id: expected a text, got {describe_value(eval_id)}"
-    if not is_measure(score):
-        return (
-            f"the result of {eval_id!r} has no score: expected a number{limit_of(score)}, got {describe_value(score)}"
-        )
-    return None
-
-
-def result_fault(value: JsonObject) -> str | None:
-    """Return why a line holds no result; None if it does."""
-    if (fault := score_fault(value)) is not None:
-        return fault
-    eval_id, score = value["eval_id"], value["score"]
-    scores = _repeat(value).get("scores", [score])
-    if not isinstance(scores, list | tuple) or not all(map(is_measure, scores)):
-        return f"the result of {eval_id!r} has no repeat.scores: expected a list of numbers"
-    outside = [each for each in scores if not 0 <= each <= 1]
-    if outside and not is_measure(value.get("threshold")) and not is_error_of(value):
-        return f"the result of {eval_id!r} has the score {outside[0]:g} and no threshold: expected 0 to 1"
-    return None
-
-
-def case_of(value: JsonObject) -> JudgedCase:
-    """Return the case of a result in which `result_fault` found none."""
-    texts = {name: text_or_none(value.get(name)) for name in (*_NAMES, *_HASHES)}
-    repeat, is_error = _repeat(value), is_error_of(value)
-    threshold = value["threshold"] if is_measure(value.get("threshold")) else None
-    scores = () if is_error else tuple(float(score) for score in repeat.get("scores", [value["score"]]))
-    eval_id, eval_file = value["eval_id"], texts["eval_file"]
-    planned = (_count(repeat.get("planned")), _count(repeat.get("asked")), len(scores), 1)
-    # Other tools may number the groups: their cases are not independent either.
-    groups = (value.get("group"), value.get("conversation_id"))
-    tools = None
-    if isinstance(called := repeat.get("tools"), list | tuple):
-        tools = tuple(tuple(filter(text_or_none, _items(names))) for names in called)
+def case_of(result: EvalResult, *, has_status: bool = True) -> JudgedCase:
+    """Return the case of a result. `has_status`: whether its file says if it passed, or holds a threshold."""
+    repeat, name = result.repeat, f"{result.eval_file}::{result.eval_id}"
+    scores = () if result.status == "error" else (result.score,) if repeat is None else repeat.scores
+    confirm = None if repeat is None else repeat.confirm
+    flags = {"cached": result.cached or (repeat and repeat.cached), "dry_run": result.dry_run, "reruns": result.reruns}
     return JudgedCase(
-        name=f"{eval_file}::{eval_id}" if eval_file else texts["node_id"] or eval_id,
+        name=name if result.eval_file else result.node_id or result.eval_id,
         scores=scores,
-        passes=_passes(value, repeat, scores, threshold),
-        threshold=threshold,
-        is_error=is_error,
-        asked=next(count for count in planned if count),
-        stopped=_STOPS.get(text_or_none(repeat.get("stopped")) or ""),
-        errors=_count(repeat.get("errors")) or 0,
-        eval_id=eval_id,
-        group=next((str(each) for each in groups if each and (isinstance(each, str) or is_measure(each))), None),
-        tags=tuple(filter(text_or_none, _items(value.get("tags")))),
-        required=value.get("required") is True,
-        confirmation=_confirmation(repeat.get("confirm")),
-        flags=tuple(flag for flag in _FLAGS if value.get(flag) or repeat.get(flag)),
-        has_same_texts=same if isinstance(same := repeat.get("same_text"), bool) else None,
-        tools=tools,
-        ended=ended_at(value.get("timestamp")),
-        **texts,
+        passes=repeat.passes if repeat else int(result.status == "pass" and has_status),
+        threshold=result.threshold,
+        status=result.status if has_status or result.status == "error" else "scored",
+        asked=(repeat.planned or repeat.asked or len(scores) or 1) if repeat else 1,
+        stopped=_STOPS.get((repeat and repeat.stopped) or ""),
+        errors=repeat.errors if repeat else 0,
+        eval_id=result.eval_id,
+        eval_file=result.eval_file,
+        node_id=result.node_id,
+        target=result.target or None,
+        group=result.group or result.conversation_id or None,
+        tags=result.tags or (),
+        required=bool(result.required),
+        case_hash=result.case_hash,
+        grading_hash=result.grading_hash,
+        target_hash=result.target_hash,
+        judge=result.judge,
+        confirmation=None if confirm is None else Confirmation(confirm.asked, confirm.judged, confirm.passes),
+        flags=tuple(flag for flag, value in flags.items() if value),
+        has_same_texts=None if repeat is None else repeat.same_text,
+        tools=None if repeat is None else repeat.tools,
+        result=result,
     )
-
-
-def _passes(value: JsonObject, repeat: JsonObject, scores: Sequence[float], threshold: float | None) -> int:
-    """Return how many answers passed. The run's decisions (required rubrics, hooks) come before the scores."""
-    passes = _count(repeat.get("passes"))
-    if passes is not None:
-        return min(passes, len(scores))
-    if len(scores) == 1 and value.get("status") in ("pass", "fail"):
-        return int(value["status"] == "pass")
-    return 0 if threshold is None else passing(scores, threshold)
-
-
-def _confirmation(value: Json) -> Confirmation | None:
-    known = value if isinstance(value, Mapping) else {}
-    asked, judged, passes = (_count(known.get(key)) for key in ("asked", "judged", "passes"))
-    if asked is None or judged is None or passes is None or not passes <= judged <= asked:
-        return None
-    return Confirmation(asked, judged, passes)
-
-
-def _items(value: Json) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _count(value: Json) -> int | None:
-    return value if type(value) is int and value >= 0 else None
-
-
-def _repeat(value: JsonObject) -> JsonObject:
-    """Return the figures of several answers; empty where there are none, or only another tool's key of that name."""
-    repeat = value.get("repeat")
-    return repeat if isinstance(repeat, Mapping) else {}
-
-
-def is_error_of(value: JsonObject) -> bool:
-    """Whether a case could not be judged. AgentV's own results have no status, but may have an error."""
-    return value.get("error") is not None or value.get("status") == "error"
-
-
-def ended_at(timestamp: Json) -> datetime | None:
-    """Return when a case ended; None: the text of a result does not say so."""
-    try:
-        time = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else None
-    except ValueError:
-        return None
-    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 # Pairs the cases of a run with those of a baseline, and finds those that broke.
@@ -505,22 +374,54 @@ def exact_key(case: JudgedCase) -> tuple[str | None, ...]:
     return case.key
 
 
-def shared_key(first: Iterable[JudgedCase], second: Iterable[JudgedCase]) -> _Key:
-    """Return the key by which the cases of two results files match.
+class CaseKey(NamedTuple):
+    """The names that identify a case in several results files; None: a name that these files do not need."""
 
-    The eval file counts if both have it. The target counts only if a file has several for one case, so that runs of two
-    targets can be compared.
+    eval_id: str
+    eval_file: str | None = None
+    target: str | None = None
+    node_id: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name to show. A node id contains the file, and the id unless a Python test has several cases."""
+        name = f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id
+        if self.node_id is not None:
+            name = with_id(self.node_id, self.eval_file, self.eval_id)
+        return f"{name} (target {self.target})" if self.target else name
+
+
+def shared_key(*runs: Iterable[JudgedCase]) -> Callable[[JudgedCase], CaseKey]:
+    """Return the key by which the cases of results files match: eval file, id, target and item, as far as needed.
+
+    The file counts if all runs name files. Otherwise cases match by id; but cases of several files that share an id
+    keep their files, so that they match none of a run that does not say which of them it means. Target and item count
+    only where a run has several for one case, so that runs of two targets can be compared.
     """
-    sides = [list(first), list(second)]
+    sides = [list(cases) for cases in runs]
     by_file = all(any(case.eval_file for case in side) for side in sides)
-    by_item = all(case.node_id for side in sides for case in side)
+    files: dict[str, set[str | None]] = defaultdict(set)
+    for side in () if by_file else sides:
+        of_side: dict[str, set[str | None]] = defaultdict(set)
+        for case in side:
+            of_side[case.eval_id].add(case.eval_file)
+        for eval_id, found in of_side.items():
+            files[eval_id] |= found if len(found) > 1 else set()
+    names: list[str] = []
 
-    def name(case: JudgedCase) -> tuple[str | None, ...]:
-        return (case.key[0] if by_item else case.name,) if by_file else (case.eval_id,)
+    def key(case: JudgedCase) -> CaseKey:
+        file = case.eval_file if by_file or files[case.eval_id] else None
+        return CaseKey(case.eval_id, file, **{name: getattr(case, name) for name in names})
 
-    if any(max(Counter(map(name, side)).values(), default=0) > 1 for side in sides):
-        return lambda case: (*name(case), case.target)
-    return name
+    for name in ("target", "node_id"):
+        names += [name] if any(_tells_apart(side, key, name) for side in sides) else []
+    return key
+
+
+def _tells_apart(cases: Iterable[JudgedCase], key: _Key, name: str) -> bool:
+    """Whether two cases have the same key, but differ in `name`."""
+    found: dict[tuple[str | None, ...], str | None] = {}
+    return any(found.setdefault(key(case), getattr(case, name)) != getattr(case, name) for case in cases)
 
 
 def pair_cases(

@@ -1,28 +1,37 @@
-"""The figures of a case as properties, for JUnit files and for `user_properties` of items."""
+"""The fields and figures of a case as properties, for JUnit files and for `user_properties` of items."""
 
 import re
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from pytest_agentv.model.results import EvalResult
-from pytest_agentv.reports.figures import (
-    answer_cost_of,
-    answer_tokens_of,
-    judge_cost_of,
-    known_parts,
-    visible,
-)
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
+from pytest_agentv.reports.figures import figures_of, visible
 
 _Scalar: TypeAlias = str | int | float
 """A value of any other type would end an xdist session."""
 Property: TypeAlias = tuple[str, _Scalar]
 
-SCORE: Final = "agentv_score_"
+_SCORE: Final = "agentv_score_"
 """The beginning of the properties with the scores of evaluators."""
+_FIELDS: Final = tuple(name for name, field in RESULT_FIELDS.items() if field.is_property)
+_PLACE: Final = ("file", "line")
+_OWN: Final = frozenset(
+    f"agentv_{name}" for name in (*_PLACE, *_FIELDS, *figures_of(EvalResult("", "", "", 0.0, (), (), "", "")))
+)
 
 _LONGEST_NAME: Final = 100
 _UNFIT_FOR_NAMES: Final = re.compile(r"[^\w.-]+")
 """pytest does not escape names of properties: one control character would make the whole file unreadable."""
+
+
+def is_own(name: object) -> bool:
+    """Whether a property of this name is ours."""
+    return isinstance(name, str) and (name in _OWN or name.startswith(_SCORE))
+
+
+def is_own_property(given: object) -> bool:
+    """Whether a property of an item is ours. A plugin may put anything into the list."""
+    return isinstance(given, tuple) and len(given) == 2 and is_own(given[0])
 
 
 def place_properties(eval_file: str, line: int) -> list[Property]:
@@ -30,62 +39,30 @@ def place_properties(eval_file: str, line: int) -> list[Property]:
 
     The default JUnit family has no attributes for it.
     """
-    return [_shown("agentv_file", eval_file), ("agentv_line", line)]
+    return [_shared("agentv_file", eval_file), ("agentv_line", line)]
 
 
 def result_properties(result: EvalResult) -> list[Property]:
-    """Return the known figures of a result, and the scores of the evaluators that could judge."""
-    usage, cost, judge_cost = answer_tokens_of(result), answer_cost_of(result), judge_cost_of(result)
-    figures = [_shared("agentv_status", result.status)]
-    if result.status != "error":
-        figures.append(_shared("agentv_score", result.score))
-    if result.threshold is not None:
-        figures.append(_shared("agentv_threshold", result.threshold))
-    figures += _shown("agentv_target", result.target), _shared("agentv_attempts", result.attempts)
-    if result.duration_ms is not None:
-        figures.append(("agentv_duration_ms", result.duration_ms))
-    if cost is not None:
-        figures.append(("agentv_cost_usd", cost))
-    if result.cached:
-        figures.append(_shared("agentv_cached", "true"))
-    if judge_cost is not None:
-        figures.append(("agentv_judge_cost_usd", judge_cost))
-    for kind in ("input", "output", "cached", "reasoning") if usage is not None else ():
-        count = getattr(usage, kind)
-        if count is not None:
-            # tokens are floats here, but are shown as whole numbers
-            figures.append((f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count))
-    figures += ((f"agentv_{name}_known_for", part) for name, part in known_parts(result).items())
-    if result.repeat is not None:
-        repeat = {
-            "agentv_repeat": result.repeat.planned,
-            "agentv_judged": result.repeat.judged,
-            "agentv_passes": result.repeat.passes,
-            "agentv_pass_rate": result.repeat.pass_rate,
-            "agentv_pass_rate_low": result.repeat.pass_rate_low,
-            "agentv_pass_rate_high": result.repeat.pass_rate_high,
-            "agentv_stopped": result.repeat.stopped if result.repeat.asked < result.repeat.planned else None,
-        }
-        figures += ((name, value) for name, value in repeat.items() if value is not None)
+    """Return the known fields and figures of a result, and the scores of the evaluators that could judge."""
+    found: list[Property] = []
+    for name in _FIELDS:
+        value = getattr(result, name)
+        if value is not None and (name != "score" or result.status != "error"):
+            found.append(_shared(f"agentv_{name}", value))
+    # pytest keeps the properties of each case: a figure is that of few cases
+    found += [(f"agentv_{name}", value) for name, value in figures_of(result).items() if value is not None]
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
-    names = _score_names(tuple([evaluator.name for evaluator in evaluators]))
-    figures += [_shared(name, each.score) for name, each in zip(names, evaluators, strict=True)]
-    return figures
+    names = _score_names(tuple([each.name for each in evaluators]))
+    found += [_shared(name, each.score) for name, each in zip(names, evaluators, strict=True)]
+    return found
 
 
 @lru_cache(maxsize=1000, typed=True)
-def _shared(name: str, value: _Scalar) -> Property:
-    """Return a property that many cases share.
-
-    One object for all saves memory, because pytest keeps those of each case.
-    """
-    return name, value
-
-
-@lru_cache(maxsize=1000)
-def _shown(name: str, text: str) -> Property:
-    """Return a property with a text that many cases share, such as the name of their target."""
-    return name, visible(text)
+def _shared(name: str, value: _Scalar | bool) -> Property:
+    """Return a property that many cases share. One object for all saves memory, because pytest keeps those of each."""
+    if isinstance(value, str):
+        return name, visible(value)
+    return name, "true" if value is True else value
 
 
 @lru_cache(maxsize=100)
@@ -102,4 +79,4 @@ def _score_names(evaluators: tuple[str, ...]) -> tuple[str, ...]:
             copy += 1
             name = f"{base}-{copy}"
         seen[name] = None
-    return tuple(f"{SCORE}{name}" for name in seen)
+    return tuple(f"{_SCORE}{name}" for name in seen)

@@ -8,19 +8,16 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Final, TypeGuard
 
 from pytest_agentv.errors import locate
-from pytest_agentv.model.base import Record, counted
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import reason_of
 from pytest_agentv.reports.columns import percent
-from pytest_agentv.reports.compare import matching_key
-from pytest_agentv.reports.failure import STRICT_PASSES
 from pytest_agentv.reports.figures import (
     case_name,
     cost_of,
@@ -29,17 +26,13 @@ from pytest_agentv.reports.figures import (
     format_duration,
     format_score,
     on_one_line,
+    question_of,
     shown,
     visible,
 )
-from pytest_agentv.reports.gates import AS_JUDGED, Ending
-from pytest_agentv.reports.summary import (
-    judged_results,
-    lowest_results,
-    score_figures,
-    score_statistics,
-    total_figures,
-)
+from pytest_agentv.reports.judged_cases import is_same_subject, shared_key
+from pytest_agentv.reports.summary import extremes, score_figures, score_statistics, total_figures
+from pytest_agentv.reports.view import Outcome, RunView, Trouble
 
 MARKDOWN_LIMIT: Final = 65_536
 """In bytes. GitHub accepts one mebibyte per step, which other reports share."""
@@ -53,105 +46,114 @@ _LONGEST_TEXT: Final = 500
 _LONGEST_STATISTICS: Final = 16_384
 """In bytes: a quarter of the limit of a page."""
 _LAST_LINES: Final = 10
+_OUTCOMES: Final[tuple[Outcome, ...]] = ("pass", "fail", "expected", "error")
+_FOREIGN_FRAME: Final = re.compile(
+    r'^ *File "[^"\n]*(?:site-packages|/lib/python)[^"\n]*", line \d+, in .*\n(?: {4,}.*\n)*', re.MULTILINE
+)
+"""A part of a traceback that is of an installed package."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble(Record):
-    """A problem of the run that is not a score."""
-
-    text: str
-    """Our words."""
-    details: tuple[str, ...] = ()
-    """Foreign texts: names of cases, messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunVerdict(Record):
-    """How a run ended."""
-
-    results: tuple[EvalResult, ...]
-    expected_failures: frozenset[str] = frozenset()
-    """Node ids of cases whose low score was expected (`xfail`)."""
-    expected_words: str = "failed as expected"
-    troubles: tuple[Trouble, ...] = ()
-    results_path: Path | None = None
-    dry_run: bool = False
-    elapsed_ms: float | None = None
-    statistics: tuple[str, ...] = ()
-    """The section EVALUATION STATISTICS, whose first line is its title."""
-    unexpected_passes: frozenset[str] = frozenset()
-    """Node ids of cases that failed because they passed (strict `xfail`)."""
-    notes: tuple[str, ...] = ()
-    """Lines of Markdown below the figures, such as a comparison with another run."""
-    unjudged: str = ""
-    """Why there is no verdict on the whole run; empty: there is one, or none was requested."""
-
-
-def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LIMIT) -> Iterator[str]:
+def markdown_lines(
+    run: RunView,
+    masker: Masker,
+    limit: int = MARKDOWN_LIMIT,
+    *,
+    results_path: Path | None = None,
+    statistics: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Iterator[str]:
     """Yield the lines of the verdict. With newlines they take at most `limit` bytes of UTF-8.
 
     A table that is cut says so. Yields nothing if the limit is too small for the figures.
+
+    Args:
+        run: The run.
+        masker: Masks secrets.
+        limit: In bytes.
+        results_path: Where the results are, to be named.
+        statistics: The section EVALUATION STATISTICS, whose first line is its title.
+        notes: Lines of Markdown below the figures, such as a comparison with another run.
     """
-    errors = [result for result in verdict.results if result.status == "error"]
-    unexpected = (result for result in verdict.results if result.node_id not in verdict.expected_failures)
-    failures = sorted((result for result in unexpected if result.status == "fail"), key=lambda result: result.score)
-    head, tail = list(_head_lines(verdict, errors, failures, masker)), list[str]()
-    if verdict.results_path is not None:
-        tail.append(f"Results: {code_span(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}")
+    errors, failures = run.outcomes("error"), [each for each in run.outcomes("fail") if each.status == "fail"]
+    failures.sort(key=lambda result: result.score)
+    head, tail = list(_head_lines(run, statistics, notes, masker)), list[str]()
+    if results_path is not None:
+        tail.append(f"Results: {code_span(masker.mask(locate(results_path, None)), _LONGEST_TEXT)}")
     space = limit - _size(head) - _size(tail)
     if space < 0:
         return
     share = space // 2 if failures else space
     rows = _error_rows(errors, masker)
     error_table = _table(f"Errors ({len(errors):,})", _ERROR_COLUMNS, rows, len(errors), share)
-    scored = failures or lowest_results(verdict.results)
+    scored = failures or extremes(run.results)[1]
     title = f"Failed ({len(failures):,})" if failures else "Lowest scores"
-    score_table = _table(title, _SCORE_COLUMNS, _score_rows(scored), len(scored), space - _size(error_table))
-    yield from (*head, *error_table, *score_table, *tail)
+    space -= _size(error_table)
+    score_table = _table(title, _SCORE_COLUMNS, _score_rows(scored), len(scored), space)
+    answers = _answers(failures, masker, space - _size(score_table))
+    yield from (*head, *error_table, *score_table, *answers, *tail)
 
 
-def _head_lines(
-    verdict: RunVerdict, errors: Sequence[EvalResult], failures: Sequence[EvalResult], masker: Masker
-) -> Iterator[str]:
-    good = [result.node_id in verdict.unexpected_passes for result in verdict.results if result.status == "pass"]
-    expected = len(verdict.results) - len(good) - len(errors) - len(failures)
-    counts = {
-        "passed": good.count(False),
-        "failed": len(failures) + good.count(True),
-        verdict.expected_words: expected,
-        "error" if len(errors) == 1 else "errors": len(errors),
-    }
-    text = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no results"
-    sign = "❌" if errors or failures or verdict.troubles else "⚠️" if verdict.dry_run or verdict.unjudged else "✅"
-    yield f"## {sign} Evaluations: {text}"
+def _head_lines(run: RunView, section: Sequence[str], notes: Sequence[str], masker: Masker) -> Iterator[str]:
+    ending, counts = run.ending, {name: len(run.outcomes(name)) for name in _OUTCOMES}
+    words = {"pass": "passed", "fail": "failed", "expected": run.expected_words}
+    words["error"] = "error" if counts["error"] == 1 else "errors"
+    text = ", ".join(f"{count:,} {words[name]}" for name, count in counts.items() if count) or "no results"
+    troubles = [*(Trouble("The gate failed", (text,)) for text in ending.red), *ending.troubles]
+    if ending.unexpected:
+        troubles.append(Trouble("Failed because they passed (strict `xfail`)", tuple(sorted(ending.unexpected))))
+    is_red = any(result.status != "pass" for result in run.outcomes("fail", "error")) or troubles
+    yield f"## {'❌' if is_red else '⚠️' if run.is_mocked or ending.unjudged else '✅'} Evaluations: {text}"
     yield ""
-    if verdict.dry_run:
+    if run.is_mocked:
         yield from ("**Dry run**: answers and judgements were mocked, so the scores mean nothing.", "")
-    for trouble in verdict.troubles:
+    for trouble in troubles:
         details = _listed(
             (code_span(masker.mask(detail), _LONGEST_NAME) for detail in trouble.details), len(trouble.details)
         )
         yield f"- {trouble.text}{f': {details}' if details else '.'}"
-    if verdict.unjudged:
-        yield f"- No verdict on the run as a whole: {code_span(masker.mask(verdict.unjudged), _LONGEST_TEXT)}"
-    if verdict.troubles or verdict.unjudged:
+    if ending.unjudged:
+        yield f"- No verdict on the run as a whole: {code_span(masker.mask(ending.unjudged), _LONGEST_TEXT)}"
+    if troubles or ending.unjudged:
         yield ""
-    statistics = score_statistics([result.score for result in judged_results(verdict.results)])
-    figures = [
-        *(score_figures(statistics) if statistics else ()),
-        *total_figures(verdict.results, verdict.elapsed_ms),
-    ]
+    statistics = score_statistics(run.results)
+    mean = list(score_figures(statistics))[:1] if statistics else []
+    figures = [*mean, *total_figures(run.results, run.elapsed_ms)]
     if figures:
         yield table_row(figure.name for figure in figures)
         yield table_row("---:" for _ in figures)
         yield table_row(figure.value for figure in figures)
         yield ""
-    yield from verdict.notes
-    if lines := verdict.statistics:
-        # As on the terminal. No line can end the block.
-        fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
-        shown_lines = _without_middle([masker.mask(line) for line in lines[1:]])
-        yield from ("### Statistics", "", f"{fence}text", *shown_lines, fence, "")
+    yield from notes
+    if section:  # as on the terminal
+        lines = _without_middle([masker.mask(line) for line in section[1:]])
+        yield from ("### Statistics", "", *_fenced(lines, "text"), "")
+
+
+def _fenced(lines: Sequence[str], language: str) -> list[str]:
+    """Return lines as a block of code, which none of them can end."""
+    fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
+    return [f"{fence}{language}", *lines, fence]
+
+
+def _answers(failures: Sequence[EvalResult], masker: Masker, space: int) -> list[str]:
+    """Return the folded questions and answers of failed cases, as many as fit."""
+    lines = ["<details>", f"<summary>Questions and answers of failed cases ({len(failures):,})</summary>", ""]
+    end = ["</details>", ""]
+    used, blocks = _size([*lines, *end, f"{_more(len(failures))} cases", ""]), list[str]()
+    shown_cases = 0
+    told = [each for each in failures if question_of(each) or each.candidate_answer.strip()]
+    for result in told[:_MOST_DIFFS]:
+        block = [code_span(case_name(result), _LONGEST_NAME), ""]
+        for title, text in (("Question:", question_of(result)), ("Answer:", result.candidate_answer)):
+            if text.strip():
+                block += [title, "", *_fenced(shown(text, masker)[:_LONGEST_ANSWER].split("\n"), "text"), ""]
+        used += _size(block)
+        if used > space:
+            break
+        blocks += block
+        shown_cases += 1
+    hidden = len(told) - shown_cases
+    return [*lines, *blocks, *([f"{_more(hidden)} cases", ""] if hidden else []), *end] if shown_cases else []
 
 
 def _without_middle(lines: list[str]) -> list[str]:
@@ -190,7 +192,8 @@ def _error_rows(errors: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
     previous = None
     for result in errors:
         detail = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
-        text = code_span(f"{detail}{masker.mask(result.error or 'unknown error')}", _LONGEST_TEXT)
+        error = _FOREIGN_FRAME.sub("", f"{result.error or 'unknown error'}\n")
+        text = code_span(f"{detail}{masker.mask(error)}", _LONGEST_TEXT)
         yield table_row((*_place(result), "the same" if text == previous else text))
         previous = text
 
@@ -253,56 +256,34 @@ _Reader = Callable[[EvalResult], float | None]
 _Format = Callable[[float], str]
 
 
-def comment_lines(
-    results: Sequence[EvalResult],
-    base: Sequence[EvalResult] | None,
-    masker: Masker,
-    limit: int = COMMENT_LIMIT,
-    ending: Ending = AS_JUDGED,
-) -> Iterator[str]:
+def comment_lines(run: RunView, base: RunView | None, masker: Masker, limit: int = COMMENT_LIMIT) -> Iterator[str]:
     """Yield the lines of a comment. With newlines they take at most `limit` bytes of UTF-8.
 
-    `base` are the results to compare with; None: there are none.
-    Texts of others cannot become links, mentions or HTML.
+    `base` is the run to compare with; None: there is none. Texts of others cannot become links, mentions or HTML.
     """
-    notes = tuple(_comparison(results, base, masker)) if base is not None else ()
+    notes = list(_comparison(run, base, masker)) if base is not None else []
     space = limit - len(MARKER) - 1
-    verdict = _verdict(results, ending).replace(notes=notes)
-    lines = list(markdown_lines(verdict, masker, space))
+    lines = list(markdown_lines(run, masker, space, notes=notes))
     if not lines and notes:  # too long with the diffs
         end = notes.index("<details>") if "<details>" in notes else len(notes)
-        notes = (*notes[:end], "The changed answers are left out: they are too long.", "")
-        lines = list(markdown_lines(verdict.replace(notes=notes), masker, space))
+        notes = [*notes[:end], "The changed answers are left out: they are too long.", ""]
+        lines = list(markdown_lines(run, masker, space, notes=notes))
     yield MARKER
     yield from lines
 
 
-def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
-    excused = frozenset(filter(None, (each.node_id for each in results if ending.judged(each))))
-    troubles = [Trouble("The gate failed", (text,)) for text in ending.red]
-    if ending.unexpected:
-        troubles.append(Trouble(STRICT_PASSES, tuple(sorted(ending.unexpected))))
-    return RunVerdict(
-        tuple(results),
-        expected_failures=excused | ending.expected,
-        expected_words="judged with the run" if excused - ending.expected else "failed as expected",
-        unexpected_passes=ending.unexpected,
-        troubles=tuple(troubles),
-        unjudged=ending.unjudged,
-        dry_run=bool(results) and all(each.dry_run for each in results),
-    )
-
-
-def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], masker: Masker) -> Iterator[str]:
-    key = matching_key(base, results)
-    before = {key(result): result for result in base}
-    both = [(before[key(result)], result) for result in results if key(result) in before]
-    same = [(old, new) for old, new in both if _is_same_case(old, new)]
-    judged = [(old, new) for old, new in same if _is_judged(old) and _is_judged(new)]
+def _comparison(run: RunView, base: RunView, masker: Masker) -> Iterator[str]:
+    key = shared_key(base.cases, run.cases)
+    before = {key(case): case for case in base.cases}
+    pairs = [(before[key(case)], case) for case in run.cases if key(case) in before]
+    results = [((old.result, new.result), is_same_subject(old, new)) for old, new in pairs]
+    both = [pair for pair, _ in results if _is_whole(pair)]
+    same = [pair for pair, is_same in results if is_same and _is_whole(pair)]
+    judged = [pair for pair in same if all(each.status != "error" and not each.dry_run for each in pair)]
     others = {
         "without a score": len(same) - len(judged),
         "changed": len(both) - len(same),
-        "new": len(results) - len(both),
+        "new": len(run.cases) - len(both),
         "gone": len(before) - len(both),
     }
     rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
@@ -315,15 +296,9 @@ def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], maske
     yield from _changed_answers(both, masker)
 
 
-def _is_same_case(old: EvalResult, new: EvalResult) -> bool:
-    """Whether text, grading and threshold of a case are the same. Unknown values count as the same."""
-    names = ("case_hash", "grading_hash", "threshold")
-    values = ((getattr(old, name), getattr(new, name)) for name in names)
-    return all(before is None or now is None or before == now for before, now in values)
-
-
-def _is_judged(result: EvalResult) -> bool:
-    return result.status != "error" and not result.dry_run
+def _is_whole(pair: tuple[EvalResult | None, EvalResult | None]) -> TypeGuard[_Pair]:
+    """Whether both sides have results: those of a baseline have none."""
+    return None not in pair
 
 
 def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:
@@ -379,7 +354,7 @@ def _regressions(pairs: Sequence[_Pair], masker: Masker) -> Iterator[str]:
 def _is_worse(old: EvalResult, new: EvalResult) -> bool:
     if old.status == "error":
         return False
-    fell = bool(judged_results([new])) and new.score < old.score - _SLACK
+    fell = new.status != "error" and new.score < old.score - _SLACK
     return (old.status == "pass" and new.status != "pass") or fell
 
 
@@ -411,9 +386,8 @@ def _diff(old: EvalResult, new: EvalResult, masker: Masker) -> Iterator[str]:
     """Yield a folded diff of two answers. No text can end its fence."""
     before, after = (shown(each.candidate_answer, masker)[:_LONGEST_ANSWER].split("\n") for each in (old, new))
     lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
-    fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     yield code_span(case_name(new), _LONGEST_NAME)
     if lines:
-        yield from ("", f"{fence}diff", *lines, fence, "")
+        yield from ("", *_fenced(lines, "diff"), "")
     else:
         yield from ("", f"They are the same in what is shown: {_LONGEST_ANSWER:,} characters, without secrets.", "")

@@ -1,39 +1,44 @@
 """Chooses the last result of each case among several results files, and finds missing ones."""
 
-import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_agentv.errors import locate
 from pytest_agentv.files.problems import Hint, Problem
-from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, text_or_none
-from pytest_agentv.model.results import ShardFigures
-from pytest_agentv.reports.failure import failed_as_expected
-from pytest_agentv.reports.judged_cases import CaseName, ended_at, is_error_of, name_of, result_fault
+from pytest_agentv.model.base import Record
+from pytest_agentv.model.results import EvalResult, ShardFigures
+from pytest_agentv.reports.figures import ended_at
+from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase
+from pytest_agentv.reports.reading import FINDINGS, TEXTS, case_in, key_of, result_fault
+from pytest_agentv.reports.view import failed_as_expected
 from pytest_agentv.store.readers import iter_foreign
 
 
-class CaseResult(NamedTuple):
-    """The facts in one line of a results file about its case. The results themselves may be too large to keep."""
+class Line(NamedTuple):
+    """A line of a results file: the result of its case, without texts, which may be too large to keep."""
 
-    line: int
-    status: str
-    ended: datetime | None
-    """When the case ended; None: unknown."""
-    took: float | None
-    run_id: str | None
-    shard: ShardFigures | None
-    is_mocked: bool = False
-    """Whether it is of a dry run."""
-    target_hash: str | None = None
-    """The hash of the target's definition; None: unknown."""
+    number: int
+    case: JudgedCase
+    result: EvalResult
 
-    def is_of(self, other: "CaseResult") -> bool:
+    @property
+    def ended(self) -> datetime | None:
+        """When the case ended; None: unknown."""
+        return ended_at(self.result.timestamp)
+
+    @property
+    def status(self) -> str:
+        if failed_as_expected(self.result):
+            return "fail as expected"
+        return "judged" if self.case.status == "scored" else self.result.status
+
+    def is_of(self, other: "Line") -> bool:
         """Whether two lines are from one attempt: a resumed run rewrites some lines, and a merged file holds copies."""
-        return self.ended is not None and (self.ended, self.took) == (other.ended, other.took)
+        ours, theirs = ((each.ended, each.result.duration_ms) for each in (self, other))
+        return self.ended is not None and ours == theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,8 @@ class Part(Record):
     """A results file: the last result of each case, and those before."""
 
     path: Path
-    results: Mapping[CaseName, CaseResult]
-    replaced: Mapping[CaseName, CaseResult]
+    results: Mapping[CaseKey, Line]
+    replaced: Mapping[CaseKey, Line]
     """For cases with several results, the one before the last."""
     problems: tuple[Problem, ...] = ()
     hints: tuple[Hint, ...] = ()
@@ -51,17 +56,17 @@ class Part(Record):
     def suite(self) -> str | None:
         """The hash of the evals that the last run with shards collected; None: there is no such run."""
         newest_first = reversed(tuple(self.results.values()))
-        return next((result.shard.suite for result in newest_first if result.shard is not None), None)
+        return next((shard.suite for line in newest_first if (shard := line.result.shard) is not None), None)
 
     @property
     def is_mocked(self) -> bool:
-        return any(result.is_mocked for result in self.results.values())
+        return any(line.result.dry_run for line in self.results.values())
 
     @property
     def foreign_ids(self) -> list[str]:
         """The ids of results that name neither an eval file nor a run, like those of AgentV itself."""
         return [
-            name.eval_id for name, result in self.results.items() if name.eval_file is None and result.run_id is None
+            name.eval_id for name, line in self.results.items() if name.eval_file is None and line.result.run_id is None
         ]
 
     @property
@@ -71,11 +76,10 @@ class Part(Record):
 
 def read_part(path: Path) -> Part:
     """Read a results file. Raises `FileError` if it cannot be opened."""
-    results: dict[CaseName, CaseResult] = {}
-    replaced: dict[CaseName, CaseResult] = {}
+    results: dict[CaseKey, Line] = {}
+    replaced: dict[CaseKey, Line] = {}
     problems: list[Problem] = []
     hints: list[Hint] = []
-    shards: dict[object, ShardFigures] = {}
     for entry in iter_foreign(path):
         fault = None if isinstance(entry, Problem) else result_fault(entry.value)
         if isinstance(entry, Hint):
@@ -85,40 +89,14 @@ def read_part(path: Path) -> Part:
         elif fault is not None:
             problems.append(Problem(path, entry.line, "", f"{fault}; it was left out", level="warning"))
         else:
-            name, result = name_of(entry.value), _result(entry.line, entry.value, shards)
+            name, case = key_of(entry.value), case_in(entry.value, TEXTS | FINDINGS)
+            assert case.result is not None
+            result = Line(entry.line, case, case.result)
             before = results.pop(name, None)  # keeps cases in the order of their last results
             if before is not None and not result.is_of(before):
                 replaced[name] = before
             results[name] = result
     return Part(path, results, replaced, tuple(problems), tuple(hints))
-
-
-def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> CaseResult:
-    status = "error" if is_error_of(value) else text_or_none(value.get("status")) or "judged"
-    if status == "fail" and failed_as_expected(value):
-        status = "fail as expected"
-    took = value.get("duration_ms")
-    return CaseResult(
-        line,
-        status,
-        ended_at(value.get("timestamp")),
-        float(took) if is_measure(took) else None,
-        text_or_none(value.get("run_id")),
-        _figures(value.get("shard"), shards),
-        value.get("dry_run") is True,
-        None if (target := text_or_none(value.get("target_hash"))) is None else sys.intern(target),
-    )
-
-
-def _figures(value: Json, known: dict[object, ShardFigures]) -> ShardFigures | None:
-    """Return a shard's figures. Equal figures share one record. None for any other value."""
-    if not isinstance(value, dict):
-        return None
-    figures: dict[str, Any] = {field: value.get(field) for field in ("index", "count", "cases", "total", "suite")}
-    *numbers, suite = figures.values()
-    if not all(type(number) is int for number in numbers) or not isinstance(suite, str):
-        return None
-    return known.setdefault((*numbers, suite), ShardFigures(**figures))
 
 
 _SHOWN: Final = 3
@@ -128,38 +106,38 @@ class Place(NamedTuple):
     """A result, and the number of the file that it is in."""
 
     part: int
-    result: CaseResult
+    result: Line
 
 
 @dataclass(frozen=True, slots=True)
 class Merged(Record):
     """The last result of each case."""
 
-    chosen: Mapping[CaseName, Place]
-    replaced: Mapping[CaseName, Place]
+    chosen: Mapping[CaseKey, Place]
+    replaced: Mapping[CaseKey, Place]
     """For cases with several results, the last one that does not count."""
 
     @property
     def run_id(self) -> str | None:
         """The id of the newest run. All merged lines get it, because a resumed run can resume only one."""
-        newest: CaseResult | None = None
+        newest: Line | None = None
         for _, result in self.chosen.values():
-            if result.run_id is not None and (newest is None or _is_later(result, newest)):
+            if result.result.run_id is not None and (newest is None or _is_later(result, newest)):
                 newest = result
-        return None if newest is None else newest.run_id
+        return None if newest is None else newest.result.run_id
 
     def lines(self, parts: int) -> list[set[int]]:
         """Return the lines that count, for each of so many files."""
         lines: list[set[int]] = [set() for _ in range(parts)]
         for place in self.chosen.values():
-            lines[place.part].add(place.result.line)
+            lines[place.part].add(place.result.number)
         return lines
 
 
 def merge_parts(parts: Sequence[Part]) -> Merged:
     """Choose the last result of each case: the one that ended last or, if that is unknown, the later one in order."""
-    chosen: dict[CaseName, Place] = {}
-    replaced: dict[CaseName, Place] = {}
+    chosen: dict[CaseKey, Place] = {}
+    replaced: dict[CaseKey, Place] = {}
     for number, part in enumerate(parts):
         for name, result in part.results.items():
             if name in part.replaced:
@@ -177,7 +155,7 @@ def merge_parts(parts: Sequence[Part]) -> Merged:
     return Merged(chosen, replaced)
 
 
-def _is_later(result: CaseResult, before: CaseResult) -> bool:
+def _is_later(result: Line, before: Line) -> bool:
     """Whether a result that is read later is also the later result."""
     return result.ended is None or before.ended is None or result.ended >= before.ended
 
@@ -223,10 +201,10 @@ def changed_targets(parts: Sequence[Part], merged: Merged) -> Iterator[tuple[str
     their own for each case.
     """
     found: dict[tuple[str, str], dict[int, set[str]]] = {}
-    for name, (part, result) in merged.chosen.items():
+    for name, (part, line) in merged.chosen.items():
         file, target = name.eval_file, name.target
-        if file is not None and not file.endswith(".py") and target is not None and result.target_hash is not None:
-            found.setdefault((file, target), {}).setdefault(part, set()).add(result.target_hash)
+        if file is not None and not file.endswith(".py") and target is not None and line.result.target_hash is not None:
+            found.setdefault((file, target), {}).setdefault(part, set()).add(line.result.target_hash)
     told = set[tuple[str, int]]()
     for (_, target), hashes in found.items():
         first, *others = sorted(hashes)
@@ -251,31 +229,31 @@ def find_missing(merged: Merged) -> Missing | None:
 
     Tests that evaluate do not count, because only their run shows how many results they have.
     """
-    chosen = [(name, result) for name, (_, result) in merged.chosen.items()]
-    found = [(name, result) for name, result in chosen if not (name.eval_file or "").endswith(".py")]
-    newest: CaseResult | None = None
-    for _, result in found:
-        if result.shard is not None and (newest is None or _is_later(result, newest)):
-            newest = result
-    if newest is None or newest.shard is None:
+    chosen = [(name, line) for name, (_, line) in merged.chosen.items()]
+    found = [(name, line) for name, line in chosen if not (name.eval_file or "").endswith(".py")]
+    newest: Line | None = None
+    for _, line in found:
+        if line.result.shard is not None and (newest is None or _is_later(line, newest)):
+            newest = line
+    if newest is None or newest.result.shard is None:
         return None
-    suite = newest.shard.suite
-    own = [(name, result) for name, result in found if result.shard is not None and result.shard.suite == suite]
-    runs = {result.run_id for _, result in own}
-    shards = [(name.node_id, result.shard) for name, result in own if result.shard is not None]
+    suite = newest.result.shard.suite
+    own = [(name, line) for name, line in found if line.result.shard is not None and line.result.shard.suite == suite]
+    runs = {line.result.run_id for _, line in own}
+    shards = [(name.node_id, line.result.shard) for name, line in own if line.result.shard is not None]
     total = max(figures.total for _, figures in shards)
-    missing = max(0, total - len({name.node_id for name, result in found if _is_of_suite(result, suite, runs)}))
-    return Missing(missing, total, tuple(_lacking(newest.shard.count, shards)) if missing else ())
+    missing = max(0, total - len({name.node_id for name, line in found if _is_of_suite(line, suite, runs)}))
+    return Missing(missing, total, tuple(_lacking(newest.result.shard.count, shards)) if missing else ())
 
 
-def _is_of_suite(result: CaseResult, suite: str, runs: Container[str | None]) -> bool:
+def _is_of_suite(line: Line, suite: str, runs: Container[str | None]) -> bool:
     """Whether a result is from a case of the suite; `runs` are the runs of this suite.
 
     The result of a crashed worker's case does not name its shard, nor does one of a run that resumed merged shards.
     """
-    if result.shard is not None:
-        return result.shard.suite == suite
-    return result.status == "error" or (result.run_id is not None and result.run_id in runs)
+    if line.result.shard is not None:
+        return line.result.shard.suite == suite
+    return line.status == "error" or (line.result.run_id is not None and line.result.run_id in runs)
 
 
 def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> Iterator[str]:

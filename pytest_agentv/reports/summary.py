@@ -3,10 +3,10 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record, counted
@@ -16,15 +16,18 @@ from pytest_agentv.reports.figures import (
     LineStyle,
     SummaryLine,
     case_name,
+    ended_at,
     format_cost,
     format_duration,
     format_score,
     format_tokens,
+    known_for,
     place_of,
     spent_of,
     visible,
     wrap,
 )
+from pytest_agentv.reports.view import RunView
 
 # The figures of a whole run: totals, statistics over scores, and what replaced results cost.
 
@@ -46,40 +49,34 @@ class ScoreStatistics(Record):
     maximum: float
     standard_deviation: float | None
     """Of the sample (n - 1); None for a single score."""
-    bins: tuple[int, int, int, int, int]
+    bins: tuple[int, ...]
     """Scores in [0,0.2), [0.2,0.4), [0.4,0.6), [0.6,0.8), [0.8,1]."""
 
 
-def score_statistics(scores: Sequence[float]) -> ScoreStatistics | None:
-    """Return the statistics of some scores; None without scores.
+def score_statistics(results: Sequence[EvalResult]) -> ScoreStatistics | None:
+    """Return the statistics of the scores of judged results; None without any.
 
     Source: eval-cli-2026-01, "Statistics and distribution".
     """
+    scores = [result.score for result in results if result.status != "error"]
     if not scores:
         return None
-    bins = [min(4, max(0, int((score + _SLACK) * 5))) for score in scores]
+    bins = Counter(min(4, max(0, int((score + _SLACK) * 5))) for score in scores)
     return ScoreStatistics(
         mean=statistics.fmean(scores),
         median=statistics.median(scores),
         minimum=min(scores),
         maximum=max(scores),
         standard_deviation=statistics.stdev(scores) if len(scores) > 1 else None,
-        bins=(bins.count(0), bins.count(1), bins.count(2), bins.count(3), bins.count(4)),
+        bins=tuple(bins[number] for number in range(len(BIN_LABELS))),
     )
 
 
-def judged_results(results: Sequence[EvalResult]) -> list[EvalResult]:
-    return [result for result in results if result.status != "error"]
-
-
-def top_results(results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return the three judged results with the highest scores, best first."""
-    return sorted(judged_results(results), key=lambda result: -result.score)[:EXTREMES]
-
-
-def lowest_results(results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return the three judged results with the lowest scores, worst first."""
-    return sorted(judged_results(results), key=lambda result: result.score)[:EXTREMES]
+def extremes(results: Sequence[EvalResult]) -> tuple[list[EvalResult], list[EvalResult]]:
+    """Return the three judged results with the highest scores, best first, and those with the lowest, worst first."""
+    judged = [result for result in results if result.status != "error"]
+    best, worst = (sorted(judged, key=lambda result: sign * result.score)[:EXTREMES] for sign in (-1, 1))
+    return best, worst
 
 
 # The figures of a whole run, formatted for people. Each report chooses which ones to show.
@@ -144,7 +141,8 @@ def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> It
 
 
 def _known_for(known: int, costs: Costs) -> str:
-    return "" if known == costs.calls else f", known for {known:,} of {costs.calls:,} calls"
+    part = known_for(known, costs)
+    return f", known for {part}" if part else ""
 
 
 def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float) -> str | None:
@@ -167,8 +165,6 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
 
 def _at_once_ms(results: Sequence[EvalResult]) -> float:
     """Return by how much the times of cases overlap. A case was at work for `duration_ms` before its timestamp."""
-    from pytest_agentv.reports.judged_cases import ended_at  # noqa: PLC0415 - long runs need it
-
     overlap_ms, busy_until = 0.0, -math.inf
     ends = ((time.timestamp() * 1000, each) for each in results if (time := ended_at(each.timestamp)) is not None)
     for start, end in sorted((end - (each.duration_ms or 0), end) for end, each in ends):
@@ -181,80 +177,63 @@ def _at_once_ms(results: Sequence[EvalResult]) -> float:
 #
 # Source: eval-cli-2026-01, "Summary Reporting".
 
+FULL_SUMMARY: Final = "AGENTV_FULL_SUMMARY"
+"""The variable that `agentv eval` sets for the run: its summary has all statistics."""
+
 _WIDTH: Final = 80
 _BAR_WIDTH: Final = 40
 _ERROR_LINES: Final = 4
 _LONGEST_ERROR: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes(Record):
-    """How pytest reported items with an `xfail` mark, by node id."""
-
-    expected_failures: frozenset[str] = frozenset()
-    unexpected_passes: frozenset[str] = frozenset()
-    """Items with a strict mark, which failed because they passed."""
-    expected_words: str = "failed as expected"
-
-    def of(self, result: EvalResult) -> Literal["pass", "fail", "error", "expected"]:
-        """Return the outcome that a result counts as."""
-        if result.status == "pass":
-            return "fail" if result.node_id in self.unexpected_passes else "pass"
-        is_expected = result.status == "fail" and result.node_id in self.expected_failures
-        return "expected" if is_expected else result.status
-
-
-_AS_SCORED: Final = Outcomes()
-
-
 def summary_lines(
-    results: Sequence[EvalResult],
+    run: RunView,
     *,
     results_path: Path | None = None,
-    dry_run: bool = False,
-    elapsed_ms: float | None = None,
-    outcomes: Outcomes = _AS_SCORED,
     shown_errors: Collection[str] = (),
+    with_statistics: bool = False,
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
-    `shown_errors` are the node ids of cases whose errors pytest has shown in full. A run without failures gets at most
-    eight lines, and the table of its combinations.
+    Args:
+        run: The run.
+        results_path: Where its results are.
+        shown_errors: Node ids of the cases whose errors pytest has shown in full.
+        with_statistics: Whether to show the distribution of the scores, and the highest and lowest ones.
     """
+    results = run.results
     if not results:
         yield SummaryLine("No results to summarize")
         return
-    yield from _error_lines([result for result in results if result.status == "error"], shown_errors)
+    yield from _error_lines([each for each in run.outcomes("error") if each.node_id not in shown_errors])
     yield SummaryLine("EVALUATION SUMMARY", "title")
-    if dry_run:
+    if run.is_mocked:
         yield SummaryLine("Dry run: answers and judgements were mocked, so the scores mean nothing.", "warning")
-    counts = Counter(map(outcomes.of, results))
+    counts = Counter(map(run.ending.outcome, results))
     style: LineStyle = "error" if counts["error"] else "fail" if counts["fail"] else "pass"
-    expected = f"{counts['expected']:,} {outcomes.expected_words}, " if counts["expected"] else ""
+    expected = f"{counts['expected']:,} {run.expected_words}, " if counts["expected"] else ""
     text = f"{counts['pass']:,} passed, {counts['fail']:,} failed, {expected}{counted(counts['error'], 'error')}"
     yield SummaryLine(f"Total eval cases: {len(results):,} ({text})", style)
-    statistics = score_statistics([result.score for result in judged_results(results)])
+    statistics = score_statistics(results)
     scores = list(score_figures(statistics)) if statistics else []
-    totals = list(total_figures(results, elapsed_ms))
-    if all(outcomes.of(result) == "pass" for result in results):
-        yield from _figure_lines([*_joined(scores), *(figure for figure in totals if figure.name != "Time")])
-    else:
-        yield from _figure_lines([*scores, *totals])
-        if statistics and statistics.minimum < statistics.maximum:
-            yield from _distribution_lines(statistics)
-            if len(judged_results(results)) > EXTREMES:  # else the best cases are also the worst
-                yield from _extreme_lines("Top performing eval cases:", top_results(results))
-            yield from _extreme_lines("Lowest performing eval cases:", lowest_results(results))
+    is_green = counts["pass"] == len(results)
+    for figure in [*(scores if with_statistics else scores[:1]), *total_figures(results, run.elapsed_ms)]:
+        if figure.name != "Time" or not is_green or with_statistics:
+            yield SummaryLine(f"{figure.name + ':':<17} {figure.value}")
+    if statistics and with_statistics:
+        yield from _distribution_lines(statistics)
+        for title, listed in zip(("Top", "Lowest"), extremes(results), strict=True):
+            yield from _extreme_lines(f"{title} performing eval cases:", listed)
     if any(result.combination is not None for result in results):
         from pytest_agentv.reports.compare import combination_lines  # noqa: PLC0415 - only for runs with a matrix
 
-        for index, text in enumerate(combination_lines(results)):
-            yield SummaryLine(text, "plain" if index else "heading")
+        for index, line in enumerate(combination_lines(results)):
+            yield SummaryLine(line, "plain" if index else "heading")
     if results_path:
         yield SummaryLine(f"Results written to: {locate(results_path, None)}")
 
 
-def _error_lines(errors: Sequence[EvalResult], shown_errors: Collection[str]) -> Iterator[SummaryLine]:
+def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
     if errors:
         yield SummaryLine("ERRORS", "title")
     previous = None
@@ -268,29 +247,12 @@ def _error_lines(errors: Sequence[EvalResult], shown_errors: Collection[str]) ->
             if result.error_detail:
                 text = f"[{result.error_detail.stage}, {result.error_detail.kind}] {text}"
         lines = wrap(text, _WIDTH - 2)
-        is_shown_by_pytest = result.node_id in shown_errors
-        if is_shown_by_pytest:
-            lines = lines[:1] if len(lines) == 1 else [f"{wrap(lines[0], _WIDTH - 6)[0]} ..."]
-        elif len(lines) > _ERROR_LINES:
+        if len(lines) > _ERROR_LINES:
             lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
-        if result.eval_file and not is_shown_by_pytest:
+        if result.eval_file:
             yield SummaryLine(f"  {visible(place_of(result))}")
         previous = result.error
-
-
-def _joined(scores: Sequence[Figure]) -> Iterator[Figure]:
-    """Yield the figures of scores as one line; the mean alone if all scores are the same."""
-    if scores:
-        first, *others = scores
-        is_one = all(each.value == first.value for each in others if each.name in ("Min", "Max"))
-        rest = [] if is_one else [f"{each.name[0].lower()}{each.name[1:]} {each.value}" for each in others]
-        yield Figure(first.name, ", ".join([first.value, *rest]))
-
-
-def _figure_lines(figures: Iterable[Figure]) -> Iterator[SummaryLine]:
-    for figure in figures:
-        yield SummaryLine(f"{figure.name + ':':<17} {figure.value}")
 
 
 def _distribution_lines(statistics: ScoreStatistics) -> Iterator[SummaryLine]:

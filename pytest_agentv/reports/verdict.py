@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record, counted
@@ -14,7 +13,6 @@ from pytest_agentv.reports.columns import (
     INDENT,
     ShortNames,
     bounds,
-    interval_bar,
     percent,
     plain,
     points,
@@ -40,10 +38,9 @@ from pytest_agentv.reports.judged_cases import (
     values_of,
 )
 from pytest_agentv.stats.comparing import (
-    MOST_FALSE,
+    LEAST_DIFFERING,
     NO_DROP,
     Difference,
-    benjamini_hochberg,
     cases_to_see,
     compare_pairs,
     decide_change,
@@ -406,47 +403,21 @@ def _change(comparison: RunComparison) -> list[tuple[RunVerdict, str]]:
             return [("improved", f"improved: {points}; update the baseline (--agentv-update-baseline)")]
         case "not worse":
             return [("not worse", f"not worse by {comparison.margin * 100:g} points or more")]
-    return [("inconclusive", f"cannot tell: {comparison.resolution}")]
+    word, note = word_of(comparison)
+    return [("inconclusive", f"{word}: {points}; {note}" if word == "worse" else f"{word}: {note}")]
 
 
-# Compares the files and tags of a run with the baseline. These rows describe, and decide nothing.
+def word_of(comparison: RunComparison) -> tuple[str, str]:
+    """Return the word for the change of the whole run, and what it rests on; empty: the figures say it.
 
-
-@dataclass(frozen=True, slots=True)
-class Part(Record):
-    """The cases of a file, or with a tag."""
-
-    name: str
-    n: int
-    mean: float
-    delta: float
-    q: float
-    """Among all rows, of "not worse"."""
-
-    @property
-    def stands_out(self) -> bool:
-        return self.q <= MOST_FALSE and self.delta < 0
-
-
-def parts_of(pairs: Sequence[Pair]) -> list[Part]:
-    """Return a row for each file and each tag with several compared cases, files first."""
-    members: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        file = [] if pair.new.eval_file is None else [f"file {pair.new.eval_file}"]
-        for name in (*file, *(f"tag {tag}" for tag in pair.new.tags)):
-            members.setdefault(name, []).append(pair)
-    found = {name: group for name, group in sorted(members.items()) if len(group) >= 2}
-    if len(found) < 2:
-        return []  # a single row would repeat the figures of the run
-    differences = [
-        compare_pairs(deltas_of(group), groups_of([pair.new for pair in group]), graded=True)
-        for group in found.values()
-    ]
-    q_values = benjamini_hochberg([1.0 if each.p_exact is None else each.p_exact for each in differences])
-    return [
-        Part(name, len(group), fmean(values_of([pair.new for pair in group])), each.estimate.mean, q)
-        for (name, group), each, q in zip(found.items(), differences, q_values, strict=True)
-    ]
+    `worse`: the whole interval is below 0. Of few differing cases, that is no regression yet.
+    """
+    interval = None if comparison.difference is None else comparison.difference.estimate.interval
+    if interval is None or interval.high >= 0 or comparison.difference is None:
+        return comparison.change, comparison.resolution if comparison.change == "cannot tell" else ""
+    is_regression = comparison.difference.differing >= LEAST_DIFFERING
+    note = f"fewer than {LEAST_DIFFERING} cases differ, which is no regression of the whole run yet"
+    return "worse", "" if is_regression else note
 
 
 def tool_hint(case: JudgedCase) -> str | None:
@@ -469,6 +440,64 @@ def tool_hint(case: JudgedCase) -> str | None:
             verb, all_of = "call" if tool in failed[0] else "skip", f"{len(failed)} of {len(failed)}"
             return f"failing answers {verb} `{tool}` ({all_of}), passing ones never (0 of {len(passed)})"
     return None
+
+
+# The variants of a matrix: a pass rate for each, and how far it is from the first.
+
+
+@dataclass(frozen=True, slots=True)
+class Variant(Record):
+    """The cases of one combination of a matrix."""
+
+    name: str
+    rate: PassRate
+    difference: str
+    """To the first variant, over the cases that both have: `-35.0 to careful, 95 % CI: -55.0 to -15.0`; else empty."""
+
+
+def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
+    """Return the variants of a run in its order, without those that have no judged case; empty for fewer than two."""
+    members: dict[str, list[JudgedCase]] = {}
+    for case in cases:
+        members.setdefault((case.result and case.result.combination) or "", []).append(case)
+    if len(members) < 2 or "" in members:  # a run of other cases, too, has a rate of its own
+        return []
+    first, *_ = members
+    known = {_without_variant(case): case for case in members[first] if case.scores}
+    found: list[Variant] = []
+    for name, each in members.items():
+        rate = pass_rate_of(each)
+        pairs = [Pair(case, known[key]) for case in each if case.scores and (key := _without_variant(case)) in known]
+        if rate is None:
+            continue
+        if name == first or not pairs:
+            found.append(Variant(name, rate, ""))
+            continue
+        graded = is_graded([side for pair in pairs for side in (pair.new, pair.old)])
+        difference = compare_pairs(deltas_of(pairs), groups_of([pair.new for pair in pairs]), graded=graded)
+        interval = difference.estimate.interval
+        sure = "" if interval is None else f", 95 % CI: {points(interval.low)} to {points(interval.high)}"
+        found.append(Variant(name, rate, f"{points(difference.estimate.mean)} to {first}{sure}"))
+    return found
+
+
+def _without_variant(case: JudgedCase) -> str:
+    combination = (case.result and case.result.combination) or ""
+    return without_combination(case.node_id or case.eval_id, combination)
+
+
+def without_combination(node_id: str, combination: str) -> str:
+    """Return a node id without its combination: `x`, and `x (2)` for the second case with the id `x`.
+
+    Items with equal names end in a number: `x@gpt-2`. It is not written as `x-2`, because a case may have that id.
+    """
+    base, at, end = node_id.rpartition(f"@{combination}")
+    if not at:
+        return node_id
+    number = end.removeprefix("-")
+    if not end:
+        return base
+    return f"{base} ({number})" if end != number and number.isdecimal() else node_id
 
 
 # The section EVALUATION STATISTICS of a run, 80 columns wide.
@@ -514,12 +543,20 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
 
 def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[SummaryLine]:
     first = f"{measure_of(cases):<15}{percent(rate.mean)}"
-    if rate.low is None or rate.high is None:
+    if variants := variants_of(cases):
+        for number, variant in enumerate(variants):
+            label = measure_of(cases) if number == 0 else ""
+            low, high = variant.rate.low, variant.rate.high
+            interval = "" if low is None or high is None else f"   95 % CI: {bounds(low, high)}"
+            yield from wrapped(label, f"{visible(variant.name)} {percent(variant.rate.mean)}{interval}")
+            if variant.difference:
+                yield from wrapped("", f"   {visible(variant.difference)}")
+    elif rate.low is None or rate.high is None:
         yield from plain(f"{first}   one case, or one group of cases: no interval")
     else:
-        yield SummaryLine(f"{first:24}95 %: {bounds(rate.low, rate.high)}   other cases of this kind")
-    if rate.again_low is not None and rate.again_high is not None:
-        yield SummaryLine(f"{'':24}95 %: {bounds(rate.again_low, rate.again_high)}   these cases, asked again")
+        yield SummaryLine(f"{first:24}95 % CI: {bounds(rate.low, rate.high)}   other cases of this kind")
+    if rate.again_low is not None and rate.again_high is not None and not variants:
+        yield SummaryLine(f"{'':24}95 % CI: {bounds(rate.again_low, rate.again_high)}   these cases, asked again")
     elif any(case.stopped is not None for case in cases):
         yield SummaryLine(f"{'':24}these cases, asked again: needs --agentv-stop=never")
     if depends_on_number(cases):
@@ -564,6 +601,8 @@ def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: b
     yield from _difference_lines(comparison)
     for pair, case in comparison.broken_pairs:
         yield from wrapped("BROKEN", f"{names.of(pair.new)}   {_tally(pair)}    q {case.q:.2g}", "fail")
+    if comparison.broken_pairs:
+        yield from wrapped("", "q: the chance that a case called broken is a false alarm")
     yield from _chance_lines(comparison, names, verbose=verbose)
     if comparison.unconfirmed:
         fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
@@ -571,10 +610,6 @@ def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: b
         text = f"these could not be asked again{few}, so their answers of this run decide: "
         shown = [names.of(pair.new) for pair in comparison.unconfirmed]
         yield from wrapped("Not confirmed", text + short_list(shown, verbose=verbose), "warning")
-    for part in parts_of(comparison.pairing.pairs) if verbose else ():
-        text = f"{part.n:>4}  {percent(part.mean):>7}  {points(part.delta):>6}  q {part.q:.2f}  {visible(part.name)}"
-        # Red only if chance hardly explains it among so many rows.
-        yield SummaryLine(text, "fail" if part.stands_out else "plain")
 
 
 def _state_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
@@ -603,12 +638,14 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
     if interval is None:
         yield from plain(f"{mean:24}cannot tell: one case, or one group of cases")
         return
-    yield SummaryLine(f"{mean:24}95 %: {points(interval.low)} to {points(interval.high)}  {comparison.change}")
-    bar = interval_bar(interval, difference.estimate.mean)
+    word, note = word_of(comparison)
+    yield SummaryLine(f"{mean:24}95 % CI: {points(interval.low)} to {points(interval.high)}  {word}")
     differ = f"{counted(difference.differing, 'case')} {'differs' if difference.differing == 1 else 'differ'}"
     if difference.differing:
         differ += f" ({comparison.worse} worse, {comparison.better} better)"
-    yield SummaryLine(f"{'':{INDENT}}{bar}  {differ}")
+    yield SummaryLine(f"{'':{INDENT}}{differ}")
+    if word == "worse" and note:
+        yield from wrapped("", note, "warning")
     if comparison.least_drop is not None and comparison.cases_needed is not None:
         needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if comparison.has_groups else ''}"
         margin = f"{comparison.margin * 100:g} points: {needed}"

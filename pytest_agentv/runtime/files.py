@@ -18,11 +18,7 @@ from pytest_agentv.errors import FileError, locate
 with suppress(ImportError):
     import fcntl  # missing on Windows, where evals cannot run, but commands may still read and write files
 
-    class _Lock:
-        """The system's own lock, for the reason that `OpenFile` tells."""
-
-        flock = staticmethod(fcntl.flock)
-        take, free = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
+    _flock, _TAKE, _FREE = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
 
 
 _POLL_SECONDS: Final = 0.01
@@ -45,6 +41,8 @@ class OpenFile:
         self.raw = raw
         self.descriptor = raw.fileno()
         self._opened = self._fstat(self.descriptor)
+        self.is_regular = stat.S_ISREG(self._opened.st_mode)
+        """Whether it is neither a device nor a pipe."""
 
     @classmethod
     def make(cls, path: Path, mode: str) -> "OpenFile":
@@ -57,15 +55,10 @@ class OpenFile:
 
     def lock(self) -> None:
         """Lock the file for this process. Raises `BlockingIOError` if another one holds the lock."""
-        _Lock.flock(self.descriptor, _Lock.take)
+        _flock(self.descriptor, _TAKE)
 
     def unlock(self) -> None:
-        _Lock.flock(self.descriptor, _Lock.free)
-
-    @property
-    def is_regular(self) -> bool:
-        """Whether it is neither a device nor a pipe."""
-        return stat.S_ISREG(self._opened.st_mode)
+        _flock(self.descriptor, _FREE)
 
     def size_at(self, path: Path) -> int | None:
         """Return the size in bytes of this file at a path; None if the path is missing or is another file."""
@@ -127,11 +120,24 @@ class ProcessLock:
         return self._locked()
 
 
-class FolderLock:
-    """A folder that one holder at a time locks, within this process and across processes. Writes no file.
+def flocked(path: Path, *, is_shared: bool = False) -> int | None:
+    """Lock an existing file or folder, and return its descriptor; None: another holder has it. Raises `OSError`.
 
-    The operating system releases the lock when its holder dies.
+    Writes no file. The operating system releases the lock when its holder dies.
     """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_NB | (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX))
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return descriptor
+
+
+class FolderLock:
+    """A folder that one holder at a time locks, within this process and across processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -139,16 +145,8 @@ class FolderLock:
 
     def acquire(self) -> bool:
         """Lock the folder unless another holder has it. Return whether it is locked now. Raises `OSError`."""
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BaseException as error:
-            os.close(descriptor)
-            if isinstance(error, BlockingIOError):
-                return False
-            raise
-        self._descriptor = descriptor
-        return True
+        self._descriptor = flocked(self._folder)
+        return self._descriptor is not None
 
     def release(self) -> None:
         """Release the lock if this object holds it."""
@@ -158,10 +156,7 @@ class FolderLock:
 
 
 class InUse:
-    """Tells other processes that this one uses a file. Writes no file; several processes may use one.
-
-    The operating system forgets it when the process dies.
-    """
+    """Keeps other processes from locking a file that this one uses. Several processes may use one."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -169,25 +164,12 @@ class InUse:
     def begin(self, path: Path) -> None:
         """Tell it until `end`. Without effect where the system cannot."""
         with suppress(OSError):
-            self._descriptor = os.open(path, os.O_RDONLY)
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            self._descriptor = flocked(path, is_shared=True)
 
     def end(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-
-def is_in_use(path: Path) -> bool:
-    """Whether a process says that it uses a file, by `InUse`."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
 
 
 @asynccontextmanager
@@ -349,7 +331,15 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
         real = path.resolve() if path.is_symlink() else path
         temporary = real.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
         real.parent.mkdir(parents=True, exist_ok=True)
-        _write_new(temporary, pieces, mode=_mode(real))
+        mode: int | None = None
+        with suppress(FileNotFoundError):
+            mode = stat.S_IMODE(real.stat().st_mode)
+        # Nobody else can read the file until it has the mode of the old one.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
+            file.writelines(pieces)
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(real)
     except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise _write_error(path, error) from error
@@ -357,23 +347,6 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink()
-
-
-def _mode(path: Path) -> int | None:
-    """Return the permissions of a file; None if it does not exist."""
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        return None
-
-
-def _write_new(path: Path, pieces: Iterable[bytes], mode: int | None) -> None:
-    """Write a new file. With a `mode`, nobody else can read the file until it has that mode."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
-        file.writelines(pieces)
-    if mode is not None:
-        path.chmod(mode)
 
 
 def _write_error(path: Path, error: OSError | RuntimeError) -> FileError:

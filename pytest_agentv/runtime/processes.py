@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,15 +21,7 @@ from typing import IO, Final, Literal, TypeAlias
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.base import Record
 from pytest_agentv.runtime.files import utf8_fault
-from pytest_agentv.runtime.reaper import (
-    ProcessTree,
-    kill_marked,
-    program_mark,
-    send_group,
-    start_watcher,
-    watched_group,
-    watched_mark,
-)
+from pytest_agentv.runtime.reaper import PROGRAM_MARK, ProcessTree, kill_marked, send_group, start_watcher, watched
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Limit in bytes, for standard output and standard error each."""
@@ -124,13 +117,13 @@ async def run_process(
     Raises `ProcessStartError`.
     """
     start_watcher()
-    name, value = program_mark()
-    mark = f"{name}={value}"
+    value = uuid.uuid4().hex
+    mark = f"{PROGRAM_MARK}={value}"
     if leaves_nothing and sys.platform == "linux":
         argv = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *argv]
-    child = Child(argv, cwd, {**env, name: value}, output_limit, listener, has_stdin=stdin is not None)
+    child = Child(argv, cwd, {**env, PROGRAM_MARK: value}, output_limit, listener, has_stdin=stdin is not None)
     started = time.perf_counter()
-    with watched_mark(mark), watched_group(child.pid):
+    with watched(f"MARK {mark}"), watched(f"GROUP {child.pid}"):
         try:
             await child.connect(stdin)
             await asyncio.wait([child.settled], timeout=timeout_seconds)
@@ -351,40 +344,27 @@ async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeo
     instead of pipes, because an editor that inherits a pipe would fail once this run is over.
     """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        popen = _start(argv, cwd, env, (stdout, stderr))
         try:
-            async with asyncio.timeout(timeout_seconds):
-                while popen.poll() is None:  # noqa: ASYNC110 - the end of this process cannot be awaited
-                    await asyncio.sleep(_POLL_SECONDS)
-        except TimeoutError:
-            return Launched(None, _text(stdout), _text(stderr))
+            program = subprocess.Popen(  # noqa: ASYNC220, S603 - starts the user's program, which is awaited below
+                argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise LaunchError(f"cannot run {argv[0]!r}: {getattr(error, 'strerror', None) or error}") from error
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_seconds):
+                    while program.poll() is None:  # noqa: ASYNC110 - the end of this process cannot be awaited
+                        await asyncio.sleep(_POLL_SECONDS)
+            exit_code = program.poll()
         finally:
-            _end(popen)
-        return Launched(popen.returncode, _text(stdout), _text(stderr))
-
-
-def _start(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], output: tuple[IO[bytes], IO[bytes]]
-) -> "subprocess.Popen[bytes]":
-    stdout, stderr = output
-    try:
-        return subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
-            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
-        )
-    except (OSError, ValueError) as error:
-        raise LaunchError(f"cannot run {argv[0]!r}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _end(popen: "subprocess.Popen[bytes]") -> None:
-    """Terminate the program if it still runs. Blocks for at most a second if it ignores SIGTERM."""
-    if popen.poll() is not None:
-        return
-    popen.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        popen.wait(_LAUNCHER_SECONDS)
-        return
-    popen.kill()
-    popen.wait(_LAUNCHER_SECONDS)
+            if program.poll() is None:
+                program.terminate()
+                try:
+                    program.wait(_LAUNCHER_SECONDS)  # blocks, for a program that ignores SIGTERM
+                except subprocess.TimeoutExpired:
+                    program.kill()
+                    program.wait(_LAUNCHER_SECONDS)
+        return Launched(exit_code, _text(stdout), _text(stderr))
 
 
 def _text(file: IO[bytes]) -> str:

@@ -27,7 +27,8 @@ _GRACE_SECONDS: Final = 2.0
 """Nobody waits for the watcher, but a new run may need the port or lock of the old processes."""
 
 _MARK: Final = "AGENTV_CALL_ID"
-_PROGRAM_MARK: Final = "AGENTV_PROGRAM_ID"
+PROGRAM_MARK: Final = "AGENTV_PROGRAM_ID"
+"""The variable that distinguishes a program and what it starts from all others."""
 
 _PACKAGE_ROOT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = (
@@ -41,39 +42,28 @@ def start_watcher() -> None:
 
 
 @contextmanager
-def watched_group(group: int) -> Iterator[None]:
-    """Within the block, have the watcher end a process group if this process dies."""
-    _WATCHER.tell(f"+GROUP {group}")
+def watched(entry: str) -> Iterator[None]:
+    """Within the block, have the watcher clean up if this process dies.
+
+    `entry` is `GROUP` with a process group to end, `MARK` with a variable `NAME=value` whose processes are killed, or
+    `DIR` with a folder to remove.
+    """
+    _WATCHER.tell(f"+{entry}")
     try:
         yield
     finally:
-        _WATCHER.tell(f"-GROUP {group}")
+        _WATCHER.tell(f"-{entry}")
 
 
 @contextmanager
 def marked_processes() -> Iterator[dict[str, str]]:
     """Yield a variable for the environment of a program. At the end, kill all processes that inherited it."""
     value = uuid.uuid4().hex
-    with watched_mark(mark := f"{_MARK}={value}"):
+    with watched(f"MARK {_MARK}={value}"):
         try:
             yield {_MARK: value}
         finally:
-            kill_marked(mark)
-
-
-def program_mark() -> tuple[str, str]:
-    """Return the name and the value of a variable that distinguishes a program and what it starts from all others."""
-    return _PROGRAM_MARK, uuid.uuid4().hex
-
-
-@contextmanager
-def watched_mark(mark: str) -> Iterator[None]:
-    """Within the block, have the watcher kill the processes with a variable `NAME=value` if this process dies."""
-    _WATCHER.tell(f"+MARK {mark}")
-    try:
-        yield
-    finally:
-        _WATCHER.tell(f"-MARK {mark}")
+            kill_marked(f"{_MARK}={value}")
 
 
 @contextmanager
@@ -83,12 +73,11 @@ def temporary_folder(prefix: str, *, keep: bool = False) -> Iterator[Path]:
     if keep:
         yield folder
         return
-    _WATCHER.tell(f"+DIR {folder}")
-    try:
-        yield folder
-    finally:
-        _remove(folder)
-        _WATCHER.tell(f"-DIR {folder}")
+    with watched(f"DIR {folder}"):
+        try:
+            yield folder
+        finally:
+            _remove(folder)
 
 
 def remove_at_end(folder: Path) -> None:
@@ -170,36 +159,31 @@ def watch(lines: Iterable[bytes]) -> None:
     for line in lines:
         change = entries.add if line.startswith(b"+") else entries.discard
         change(line[1:].rstrip(b"\n"))
-    end_trees((int(entry[6:]) for entry in entries if entry.startswith(b"GROUP ")), _GRACE_SECONDS)
-    for entry in entries:
-        if entry.startswith(b"MARK "):
-            kill_marked(os.fsdecode(entry[5:]))
-    for entry in entries:
-        if entry.startswith(b"DIR "):
-            _remove(Path(os.fsdecode(entry[4:])))
-    for entry in entries:
-        if entry.startswith(b"SHARED "):
-            _remove_unused(Path(os.fsdecode(entry[7:])))
+    found = [os.fsdecode(entry).partition(" ")[::2] for entry in entries]
+    end_trees([int(group) for kind, group in found if kind == "GROUP"], _GRACE_SECONDS)
+    for kind, mark in found:
+        if kind == "MARK":
+            kill_marked(mark)
+    for kind, folder in found:
+        if kind == "DIR":
+            _remove(Path(folder))
+    for kind, folder in found:
+        if kind == "SHARED":
+            remove_unused(Path(folder), _GRACE_SECONDS)
 
 
-def _remove_unused(folder: Path) -> None:
-    """Remove a folder that no process uses. The process that has just ended may hold its lock a moment longer."""
+def remove_unused(folder: Path, seconds: float = 0) -> None:
+    """Remove a folder of `remove_with_last` if no process uses it. One that ends may hold its lock a moment longer."""
     import fcntl  # noqa: PLC0415 - missing on Windows
 
-    deadline = time.monotonic() + _GRACE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            descriptor = os.open(folder / "in-use", os.O_RDONLY)
-        except OSError:
+    deadline = time.monotonic() + seconds
+    while folder.exists():
+        with suppress(OSError), (folder / "in-use").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(folder)
+        if time.monotonic() > deadline:
             return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(folder)
-        except OSError:
-            time.sleep(_POLL_SECONDS)
-        finally:
-            os.close(descriptor)
+        time.sleep(_POLL_SECONDS)
 
 
 def _remove(folder: Path) -> None:

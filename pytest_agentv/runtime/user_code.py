@@ -2,18 +2,20 @@
 
 import asyncio
 import atexit
+import concurrent.futures
 import contextvars
 import importlib
 import logging
 import re
 import threading
+import time
 import traceback
 from asyncio import Future
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 from weakref import WeakSet
 
 from pytest_agentv.errors import locate
@@ -54,16 +56,8 @@ async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
 
     Raises only `CancelledError`, and only when the caller is cancelled.
     """
-    task = asyncio.ensure_future(capture(start))
-    caller = asyncio.current_task()
-    before = caller.cancelling() if caller else 0
-    try:
-        outcome = await task
-    except asyncio.CancelledError as error:  # a task can also cancel itself
-        outcome = Outcome(error=error)
-    if caller is not None and caller.cancelling() > before:
-        raise asyncio.CancelledError
-    return outcome
+    outcome = await attempt_here(lambda: asyncio.ensure_future(capture(start)))
+    return outcome.value or Outcome(error=outcome.error)  # a task can also cancel itself
 
 
 async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
@@ -92,8 +86,8 @@ async def capture(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
 
 # Blocking code, in threads beside the event loop.
 
-_LOCK_SECONDS: Final = 5.0
 
+_LOCK_SECONDS: Final = 5.0
 _abandoned: "WeakSet[threading.Thread]" = WeakSet()
 
 
@@ -207,15 +201,17 @@ class UserLoop:
         Raises `CallTimeoutError` after `limit` seconds, counted from the start of the call. Cancelling the caller
         cancels the call, and waits for its end unless the loop is blocked.
         """
-        call = await self._begin(start)
-        try:
-            async with asyncio.timeout(limit):
-                return await call.outcome()
-        except TimeoutError:
-            raise CallTimeoutError(is_blocked=call.is_blocked) from None
-        finally:
-            if call.is_blocked:
-                self._leave(call.loop)
+        outcome: Outcome[T] | None = None
+        while outcome is None:
+            call = _Call(start, self._running_loop())
+            try:
+                outcome = await call.run(limit, lambda loop=call.loop: loop is not self._loop)  # type: ignore[misc]
+            except TimeoutError:
+                raise CallTimeoutError(is_blocked=call.is_blocked) from None
+            finally:
+                if call.is_blocked:
+                    self._leave(call.loop)
+        return outcome
 
     def close(self) -> None:
         """Cancel all running calls and end the thread. A later call starts a new thread."""
@@ -225,13 +221,6 @@ class UserLoop:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(loop.stop)
             thread.join(_STOP_SECONDS)
-
-    async def _begin(self, start: Callable[[], Awaitable[T]]) -> "_Call[T]":
-        while True:
-            call = _Call(start, self._running_loop())
-            if await call.begin(lambda loop=call.loop: loop is not self._loop):  # type: ignore[misc]
-                return call
-            self._leave(call.loop)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -289,79 +278,73 @@ class _Call(Generic[T]):
     def __init__(self, start: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.is_blocked = False
+        """Whether the loop is closed, or was found blocked."""
         self._start = start
-        self._waiter = asyncio.get_running_loop()
-        self._begun: asyncio.Future[None] = self._waiter.create_future()
-        self._noticed: asyncio.Future[None] = self._waiter.create_future()
-        self._ended: asyncio.Future[Outcome[T]] = self._waiter.create_future()
-        self._task: asyncio.Task[Outcome[T]] | None = None
-        self._claim = threading.Lock()
-        """Taken once: by the loop that starts the call, or by the caller that gives up."""
+        self._task: asyncio.Task[None] | None = None
+        self._started: float | None = None
+        self._is_noticed = False
+        self._outcome: concurrent.futures.Future[Outcome[T]] = concurrent.futures.Future()
+        """Running when the loop has started the call; cancelled when the caller has given up before that."""
 
-    async def begin(self, is_left: Callable[[], bool]) -> bool:
-        """Start the call unless the loop is blocked or abandoned. Return whether it has started."""
+    async def run(self, limit: float | None, is_left: Callable[[], bool]) -> Outcome[T] | None:
+        """Return the outcome; None: the loop is blocked or abandoned, and the call has not started.
+
+        Raises `TimeoutError` after `limit` seconds, counted from the start.
+        """
+        ended = asyncio.wrap_future(self._outcome)
+        until = time.monotonic() + _BEGIN_SECONDS
         try:
             self.loop.call_soon_threadsafe(self._create_task, context=contextvars.copy_context())
-            patience = _BEGIN_SECONDS
-            while patience > 0 and not is_left():
-                if await _within(_LOOK_SECONDS, self._begun):
-                    return True
-                patience -= _LOOK_SECONDS
+            while not ended.done():
+                rest: float | None = None
+                if self._started is None:
+                    if (time.monotonic() >= until or is_left()) and self._outcome.cancel():
+                        self.is_blocked = True
+                        return None
+                    rest = _LOOK_SECONDS if limit is None else min(limit, _LOOK_SECONDS)
+                elif limit is not None:
+                    rest = self._started + limit - time.monotonic()
+                    if rest <= 0:
+                        raise TimeoutError
+                await asyncio.wait([ended], timeout=rest)
         except RuntimeError:  # the loop was just closed
-            return False
-        except asyncio.CancelledError:
-            if self._claim.acquire(blocking=False):
-                raise
-            await self._cancel()
+            self.is_blocked = True
+            return None
+        except BaseException:
+            await self._cancel(ended)
             raise
-        return not self._claim.acquire(blocking=False)
+        return ended.result()
 
-    async def outcome(self) -> Outcome[T]:
-        try:
-            return await asyncio.shield(self._ended)
-        except asyncio.CancelledError:
-            await self._cancel()
-            raise
-
-    async def _cancel(self) -> None:
+    async def _cancel(self, ended: "Future[Outcome[T]]") -> None:
         """Cancel the call, and let it clean up."""
+        if self._outcome.cancel():
+            return
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._notice)
-        self.is_blocked = not await _within(_ANSWER_SECONDS, self._ended, self._noticed)
+        await asyncio.wait([ended], timeout=_ANSWER_SECONDS)
+        self.is_blocked = not (ended.done() or self._is_noticed)
         if not self.is_blocked:
-            await _within(_CLEANUP_SECONDS, self._ended)
+            await asyncio.wait([ended], timeout=_CLEANUP_SECONDS)
+        ended.cancel()
 
     def _create_task(self) -> None:
         """Create the task. Runs on the user loop, like the methods below."""
         self._task = asyncio.ensure_future(self._work())
-        self._task.add_done_callback(self._deliver)
 
-    async def _work(self) -> Outcome[T]:
-        if not self._claim.acquire(blocking=False):
-            return Outcome()  # the caller has given up
-        self._tell(self._begun, None)
+    async def _work(self) -> None:
+        if not self._outcome.set_running_or_notify_cancel():  # the caller has given up
+            return
+        self._started = time.monotonic()
         outcome = await capture(self._start)
-        if self._task is not None and not self._task.cancelling():
-            self._tell(self._ended, outcome)  # now: another function may block the loop before the task is done
-        return outcome
+        if self._task is not None and self._task.cancelling():
+            last = await capture(lambda: asyncio.sleep(0))  # the function may have cancelled its task and returned
+            outcome = outcome if last.error is None else Outcome(error=last.error)
+        self._outcome.set_result(outcome)
 
     def _notice(self) -> None:
+        self._is_noticed = True
         if self._task is not None:
             self._task.cancel()
-        self._tell(self._noticed, None)
-
-    def _deliver(self, task: "asyncio.Task[Outcome[T]]") -> None:
-        self._tell(self._ended, Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result())
-
-    def _tell(self, future: "asyncio.Future[Any]", value: object) -> None:
-        with suppress(RuntimeError):  # the waiting loop is closed, so nobody waits
-            self._waiter.call_soon_threadsafe(lambda: None if future.done() else future.set_result(value))
-
-
-async def _within(seconds: float, *futures: "asyncio.Future[Any]") -> bool:
-    """Wait until one of the futures is done, for at most `seconds`. Return whether one is."""
-    done, _ = await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    return bool(done)
 
 
 # Errors of user code: type, text and the user's own lines, without frames of this package.

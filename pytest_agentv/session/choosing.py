@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,9 +78,6 @@ def _named_paths(config: pytest.Config) -> tuple[Path, ...]:
 
 # `--agentv-shard`: each of several machines runs a part of the evaluations, chosen by the hashes of their names.
 
-SHARDING: Final = "agentv-shard"
-"""The name of the plugin."""
-
 _OUTPUT: Final = "agentv_shard_left"
 """Key of a worker's output."""
 
@@ -97,10 +94,6 @@ class Sharding:
         self._left = 0
         """How many evaluations other shards run."""
         self._folders: dict[Path, Path] = {}
-
-    @classmethod
-    def register(cls, config: pytest.Config, shard: Shard) -> None:
-        config.pluginmanager.register(cls(config, shard), SHARDING)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
@@ -164,7 +157,12 @@ class Sharding:
 
     def _hash_suite(self, cases: Iterable[pytest.Item]) -> str:
         names = sorted(map(self._name, cases))
-        paths = {path for item in cases for path in _written_in(item)}
+        paths = set[Path]()
+        for item in cases:
+            paths.add(item.path)
+            row = item.entry.row if hasattr(item, "entry") else None
+            if row is not None and row.table.function is None:
+                paths.add(row.table.path)
         files = {self._file_name(path): path for path in paths}
         digest = hashlib.sha256("\n".join(names).encode("utf-8", "surrogatepass"))
         for name in sorted(files):
@@ -176,14 +174,6 @@ def shard_of(name: str, count: int) -> int:
     """Return the shard of an evaluation, from 1 to `count`. It depends on the name alone."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) % count + 1
-
-
-def _written_in(item: pytest.Item) -> Iterator[Path]:
-    """Yield the files that define a case: its eval file, and the table that holds its row."""
-    yield item.path
-    row = item.entry.row if hasattr(item, "entry") else None
-    if row is not None and row.table.function is None:
-        yield row.table.path
 
 
 def _has_result(item: pytest.Item) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from pytest_agentv.cases.discovery import is_eval_file, left_out
-from pytest_agentv.files.problems import Problem
 from pytest_agentv.session.options import eval_globs
 from pytest_agentv.session.outcomes import clean_name, obstacle
 
@@ -38,50 +37,33 @@ def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> p
         parent: The collector of its folder.
         is_claimed: Whether another plugin collects the file.
     """
-    is_named = parent.session.isinitpath(path)
-    globs, root = eval_globs(parent.config), parent.config.rootpath
-    if is_eval_file(path, root=root, is_named=is_named, globs=globs):
-        return _eval_file(path, parent)
-    if is_claimed or obstacle():
-        return None
-    if is_named:
-        return _named_file(path, parent)
-    warning = left_out(path, root=root, globs=globs)
-    return None if warning is None else _left_out_file(path, parent, warning)
+    config, is_named = parent.config, parent.session.isinitpath(path)
+    globs, root = eval_globs(config), config.rootpath
+    problem = None
+    if not is_eval_file(path, root=root, is_named=is_named, globs=globs):
+        if is_claimed or obstacle():
+            return None
+        if not is_named:
+            problem = left_out(path, root=root, globs=globs)
+            if problem is None:
+                return None
+        elif path.suffix == ".jsonl":  # each line would be a broken case: one error for the file is clearer
+            from pytest_agentv.cases.suites import dataset_fault  # noqa: PLC0415 - rarely needed
 
-
-def _named_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Return the collector of a named file that does not look like an eval file."""
-    if path.suffix != ".jsonl":
-        return _eval_file(path, parent)
-    # Each line of a JSONL file would be a broken case: one error for the file is clearer.
-    from pytest_agentv.cases.suites import dataset_fault  # noqa: PLC0415 - rarely needed
-
-    return _left_out_file(path, parent, dataset_fault(path))
-
-
-def _left_out_file(path: Path, parent: pytest.Collector, problem: Problem) -> pytest.Collector:
-    from pytest_agentv.session.eval_files import LeftOutFile  # noqa: PLC0415 - rarely needed
-
-    file: pytest.Collector = LeftOutFile.from_parent(parent, path=path, problem=problem)
-    return file
-
-
-def _eval_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+            problem = dataset_fault(path)
+    file: pytest.Collector
     if reason := obstacle():
-        return _first_only(path, parent, reason)
-    from pytest_agentv.session.eval_files import EvalFile  # noqa: PLC0415 - the engine, for runs that have evals
+        if config.stash.get(_IS_TOLD, False):
+            return None
+        config.stash[_IS_TOLD] = True  # one error is enough for all eval files
+        file = UnsupportedFile.from_parent(parent, path=path, reason=reason)
+        return file
+    from pytest_agentv.session.eval_files import EvalFile, LeftOutFile  # noqa: PLC0415 - for runs that have evals
 
-    file: pytest.Collector = EvalFile.from_parent(parent, path=path)
-    return file
-
-
-def _first_only(path: Path, parent: pytest.Collector, reason: str) -> pytest.Collector | None:
-    """Return the collector of the run's first eval file, because one error is enough for all of them."""
-    if parent.config.stash.setdefault(_IS_TOLD, False):
-        return None
-    parent.config.stash[_IS_TOLD] = True
-    file: pytest.Collector = UnsupportedFile.from_parent(parent, path=path, reason=reason)
+    if problem is not None:
+        file = LeftOutFile.from_parent(parent, path=path, problem=problem)
+    else:
+        file = EvalFile.from_parent(parent, path=path)
     return file
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import queue
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Final, TextIO
 
@@ -19,6 +19,23 @@ def items_of(terminal: TerminalReporter) -> Sequence[pytest.Item]:
     return getattr(getattr(terminal, "_session", None), "items", ())
 
 
+def title_errors(terminal: TerminalReporter, titles: Mapping[str, str]) -> None:
+    """Give errors of items titles of their own instead of `ERROR at setup of …`. `titles` are by node id."""
+    write_sep: Any = terminal.write_sep
+    with suppress(AttributeError):
+        reports = terminal.stats.get("error", ())
+        named = {
+            f"ERROR at {report.when} of {report.head_line}": f"ERROR: {titles[report.nodeid]}: {report.head_line}"
+            for report in reports
+            if report.when == "setup" and report.nodeid in titles
+        }
+
+        def write_titled(sep: str, title: str | None = None, *rest: Any, **markup: Any) -> None:
+            write_sep(sep, named.get(title or "", title), *rest, **markup)
+
+        vars(terminal)["write_sep"] = write_titled
+
+
 def is_watched(terminal: TerminalReporter) -> bool:
     """Whether pytest writes to a terminal. `isatty` is an attribute before pytest 8.4, and a method since then."""
     isatty: Any = getattr(terminal, "isatty", False)
@@ -27,7 +44,8 @@ def is_watched(terminal: TerminalReporter) -> bool:
 
 def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:
     """Return the items that xdist gave this worker and that have not started, in order; None: unknown."""
-    interactor = next((plugin for plugin in config.pluginmanager.get_plugins() if _is_interactor(plugin)), None)
+    plugins = config.pluginmanager.get_plugins()
+    interactor: Any = next((each for each in plugins if type(each).__name__ == "WorkerInteractor"), None)
     if interactor is None:
         return None
     with suppress(AttributeError, TypeError, IndexError):
@@ -71,19 +89,26 @@ def named_arguments(config: pytest.Config) -> Sequence[str]:
     return [str(word) for word in config.args] if is_given else []
 
 
+def _definitions(item: Any, name: str) -> Sequence[Any]:
+    """Return the definitions of a fixture for an item: the last one counts, and overrides those before it."""
+    known: dict[str, Sequence[Any]] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    return known.get(name, ())
+
+
+def _is_own(definition: Any) -> bool:
+    return bool(definition.func.__module__ == _OWN_FIXTURES)
+
+
 def fixture_functions(item: Any, name: str) -> tuple[Callable[..., Any], ...]:
     """Return the function of a fixture, of those that it overrides, and of those that it requests."""
     functions: dict[Callable[..., Any], None] = {}
-    with suppress(AttributeError):
-        definitions = item._fixtureinfo.name2fixturedefs
-        waiting, seen = [name], set[str]()
-        while waiting:
-            each = waiting.pop()
-            if each not in seen:
-                seen.add(each)
-                for definition in definitions.get(each, ()):
-                    functions[definition.func] = None
-                    waiting += definition.argnames
+    waiting, seen = [name], set[str]()
+    while waiting:
+        each = waiting.pop()
+        for definition in () if each in seen else _definitions(item, each):
+            functions[definition.func] = None
+            waiting += definition.argnames
+        seen.add(each)
     return tuple(functions)
 
 
@@ -130,56 +155,39 @@ def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
     return "\n".join((f"{lines[0]} ({hint})" if hint else lines[0], *asking, *lines[1:]))
 
 
-def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[str, ...]:
-    """Return those of our fixtures that a conftest or plugin overrides for an item."""
-    with suppress(AttributeError, KeyError):
-        definitions = item._fixtureinfo.name2fixturedefs
-        return tuple(name for name in names if definitions[name][-1].func.__module__ != _OWN_FIXTURES)
-    return ()
-
-
-def overrides_fixture(metafunc: pytest.Metafunc, name: str) -> bool:
-    """Whether a test class, a module, a conftest or a plugin overrides one of our fixtures for a test."""
-    with suppress(AttributeError, KeyError):
-        return bool(metafunc._arg2fixturedefs[name][-1].func.__module__ != _OWN_FIXTURES)
-    return False
+def overridden_fixtures(item: pytest.Item, names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of our fixtures that a test class, a module, a conftest or a plugin overrides for an item."""
+    found = {name: _definitions(item, name) for name in names}
+    return tuple(name for name, definitions in found.items() if definitions and not _is_own(definitions[-1]))
 
 
 def uses_own_fixture(item: Any, name: str) -> bool:
     """Whether an item uses our fixture of a name, also through fixtures that override and request it."""
-    with suppress(AttributeError, KeyError):
-        for definition in reversed(item._fixtureinfo.name2fixturedefs[name]):
-            if definition.func.__module__ == _OWN_FIXTURES:
-                return True
-            if name not in definition.argnames:
-                return False
+    for definition in reversed(_definitions(item, name)):
+        if _is_own(definition) or name not in definition.argnames:
+            return _is_own(definition)
     return False
 
 
 def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequence[str]) -> bool:
     """Whether two items share some session-scoped fixtures, and so the fixtures' values."""
-    with suppress(AttributeError, KeyError):
-        ours, theirs = item._fixtureinfo.name2fixturedefs, other._fixtureinfo.name2fixturedefs
-        return all(ours[name][-1] is theirs[name][-1] and ours[name][-1].scope == "session" for name in names)
-    return False
-
-
-def _is_interactor(plugin: object) -> bool:
-    return type(plugin).__name__ == "WorkerInteractor"
+    pairs = [(_definitions(item, name)[-1:], _definitions(other, name)[-1:]) for name in names]
+    return all(ours and ours == theirs and ours[0].scope == "session" for ours, theirs in pairs)
 
 
 def logging_handlers(config: pytest.Config) -> list[logging.Handler]:
     """Return the handlers with which pytest collects the records of the current item."""
-    plugin = config.pluginmanager.get_plugin("logging-plugin")
-    handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
-    return [handler for handler in handlers if isinstance(handler, logging.Handler)]
+    return _handlers(config, "caplog_handler", "report_handler")
 
 
 def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
     """Return the handlers with which pytest shows records at once: on the terminal and in its log file."""
+    return _handlers(config, "log_cli_handler", "log_file_handler")
+
+
+def _handlers(config: pytest.Config, *names: str) -> list[logging.Handler]:
     plugin = config.pluginmanager.get_plugin("logging-plugin")
-    handlers = (getattr(plugin, name, None) for name in ("log_cli_handler", "log_file_handler"))
-    return [handler for handler in handlers if isinstance(handler, logging.Handler)]
+    return [handler for name in names if isinstance(handler := getattr(plugin, name, None), logging.Handler)]
 
 
 def junit_case(config: pytest.Config, report: Any) -> Any:

@@ -1,8 +1,8 @@
 """Asks cases again after their items ended. Fresh answers tell whether a case is really broken."""
 
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ import pytest
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
-from pytest_agentv.engine.scheduler import Batch, BatchMember
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.row_makers import call_row_maker
@@ -52,39 +51,11 @@ def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: i
     suites: dict[str, SuiteSource | None] = {}
     whole = with_texts(evals.identity, results)
     found = [(result, _prepare(session, evals, result, suites)) for result in whole]
-    members = _members(evals, [prepared for _, prepared in found if prepared is not None], answers)
     begun = [
-        None if prepared is None else evals.flight.begin_again(prepared, result, answers, members.get(id(prepared), ()))
-        for result, prepared in found
+        None if prepared is None else evals.flight.begin_again(prepared, result, answers) for result, prepared in found
     ]
     pairs = zip(whole, begun, strict=True)
     return [result if each is None else evals.flight.wait(each) for result, each in pairs]
-
-
-def _members(evals: EvalSession, cases: Sequence[PreparedCase], answers: int) -> dict[int, Sequence[BatchMember]]:
-    """Return the places in batches of the cases whose targets take batches: one call for each answer of all cases.
-
-    Of cases with the same id, the second goes into the next batch.
-    """
-    groups: dict[tuple[Path, str, int], list[PreparedCase]] = {}
-    namesakes: Counter[tuple[Path, str, str]] = Counter()
-    for case in cases:
-        if isinstance(case.job, CaseJob) and case.pace is not None and case.pace.is_batched:
-            folder, target, eval_id = case.job.case.folder, case.job.identity.target, case.job.identity.eval_id
-            groups.setdefault((folder, target, namesakes[folder, target, eval_id]), []).append(case)
-            namesakes[folder, target, eval_id] += 1
-    members: dict[int, Sequence[BatchMember]] = {}
-    for group in groups.values():
-        batches = [Batch(len(group), evals.planner.limit(group[0])) for _ in range(answers)]
-        members |= {id(case): [BatchMember(batch, place) for batch in batches] for place, case in enumerate(group)}
-    return members
-
-
-class _Place:
-    """Finds the users' hooks for a case whose item has ended or was in another process."""
-
-    def __init__(self, ihook: Any) -> None:
-        self.ihook = ihook
 
 
 def _prepare(
@@ -93,12 +64,14 @@ def _prepare(
     """Load and sign a case again; None if it has changed since the result."""
     path = session.config.rootpath / (result.eval_file or "")
     if str(path) not in suites:
-        suites[str(path)] = _read(path, evals.options.chosen_targets)
+        suites[str(path)] = None
+        with suppress(AgentvError, OSError):
+            suites[str(path)] = read_suite(path, call_row_maker, evals.options.chosen_targets)
     suite = suites[str(path)]
     entry = None if suite is None else _find(suite, result)
     if suite is None or entry is None:
         return None
-    place: Any = _Place(session.gethookproxy(path))
+    place: Any = SimpleNamespace(ihook=session.gethookproxy(path))  # the item has ended, or was in another process
     hooks = evals.user_hooks
     prepared = evals.preparer.prepare(suite, entry, result.node_id or "", lambda case: hooks.adjust(place, case))
     signed = evals.planner.plan(prepared)
@@ -106,13 +79,6 @@ def _prepare(
         return None
     # Cases with fixtures were asked again before their fixtures were torn down.
     return signed.replace(hooks=hooks.of(place), bound_by=None)
-
-
-def _read(path: Path, targets: Sequence[str]) -> SuiteSource | None:
-    try:
-        return read_suite(path, call_row_maker, targets)
-    except (AgentvError, OSError):
-        return None
 
 
 def _find(suite: SuiteSource, result: EvalResult) -> CaseEntry | None:

@@ -1,8 +1,6 @@
 """Eval files: the collectors of eval items, with their marks and fixtures."""
 
 import functools
-import inspect
-import keyword
 import os
 import types
 import warnings
@@ -17,7 +15,6 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import SourceError
 from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
 from pytest_agentv.files.problems import Hint, Problem, join_problems
-from pytest_agentv.model.base import Json
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.reports.figures import shown, visible
@@ -41,7 +38,7 @@ class CaseMarks:
     """Tags: further words for `-k`."""
 
 
-NONE: Final = CaseMarks()
+_REASON: Final = "as the eval file says"
 
 
 def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMarks:
@@ -51,14 +48,14 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMa
     """
     header, own = suite.header_of(entry), entry.value if isinstance(entry.value, dict) else {}
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
-        return NONE
+        return CaseMarks()
     names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
     marks = [_mark(name, suite, entry, warned) for name in dict.fromkeys(names) if is_mark(name)]
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
     if is_reason(skip):
-        marks.append(pytest.mark.skip(reason=_reason(skip)))
+        marks.append(pytest.mark.skip(reason=skip if isinstance(skip, str) else _REASON))
     if is_reason(xfail):
-        marks.append(_xfail(reason=_reason(xfail)))
+        marks.append(_xfail(xfail if isinstance(xfail, str) else _REASON))
     return CaseMarks(
         tuple(marks),
         tuple(dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))),
@@ -82,10 +79,6 @@ def _mark(name: str, suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> 
         warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
         warned.add(name)
     return mark
-
-
-def _reason(value: Json) -> str:
-    return value if isinstance(value, str) else "as the eval file says"
 
 
 # Eval files: the collectors of eval items.
@@ -201,16 +194,13 @@ class LeftOutFile(_FileWithFaults):
 def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
     """Return a function that requests fixtures. Items of one file with the same fixtures share it.
 
-    Its signature names them. A mark requests those with names that no parameter can have, such as `my-shop`.
+    A mark names them, because a fixture may have a name that no parameter can have, such as `my-shop`.
 
     It is in this module, because pytest shows frames of the items' module in the traceback of a failing fixture.
     """
 
     def agentv_case(**_: object) -> None: ...
 
-    others = [name for name in names if not name.isidentifier() or keyword.iskeyword(name)]
-    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names if name not in others]
-    agentv_case.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    if others:
-        agentv_case.pytestmark = [pytest.mark.usefixtures(*others).mark]  # type: ignore[attr-defined]
+    if names:
+        agentv_case.pytestmark = [pytest.mark.usefixtures(*names).mark]  # type: ignore[attr-defined]
     return agentv_case

@@ -30,34 +30,16 @@ if TYPE_CHECKING:
 # Reads values of the ini file, which are texts or types of native TOML.
 
 
-def ini_option(config: pytest.Config, option: RunOption) -> object:
-    """Return the value of an option in the ini file; None: it is not set. Raises `pytest.UsageError`."""
-    name = f"agentv_{option.dest}"
-    written = ini_value(config, name) if option.ini else None
-    if written is None or (isinstance(written, str) and not written.strip()):
-        return None
-    try:
-        value = _parse(option, written)
-    except ValueError as error:
-        raise pytest.UsageError(f"{ini_name(config)}: {name}: {error}") from None
-    if isinstance(value, Path) and config.inipath is not None:
-        return config.inipath.parent / value  # must not depend on the folder where pytest is started
-    return value
-
-
 def _parse(option: RunOption, written: object) -> object:
     """Parse a value of the ini file: a text, or in pytest's native TOML a number or a boolean as well."""
-    if option.is_flag:
-        return written if isinstance(written, bool) else parse_bool(_as_text(written, "true or false"))
-    if option.parse in (str, Path) and not isinstance(written, str):
-        raise ValueError(f"expected a text, got {_shown(written)}")
-    return option.parse(_as_text(written, "a text or a number"))
-
-
-def _as_text(written: object, expected: str) -> str:
-    if isinstance(written, bool) or not isinstance(written, str | int | float):
+    if option.is_flag and isinstance(written, bool):
+        return written
+    is_text_only = not option.is_flag and option.parse in (str, Path)
+    types = str if is_text_only else str | int | float
+    if isinstance(written, bool) or not isinstance(written, types):
+        expected = "a text" if is_text_only else "true or false" if option.is_flag else "a text or a number"
         raise ValueError(f"expected {expected}, got {_shown(written)}")  # noqa: TRY004 - like all other wrong values
-    return str(written)
+    return parse_bool(str(written)) if option.is_flag else option.parse(str(written))
 
 
 def ini_names(config: pytest.Config, name: str) -> tuple[str, ...]:
@@ -82,9 +64,8 @@ def ini_name(config: pytest.Config) -> str:
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
-
 _KEEP_HELP = "Days for which answers are kept in .agentv/answers.sqlite for later runs (default: 30; 0: none are kept)."
-
+_TOOLS_HELP = "Names of tools that only look around, for the exploration ratio."
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
 """Options whose flags override cases and files. Their ini keys do not."""
 
@@ -93,16 +74,14 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare `--agentv-*` and the ini keys `agentv_*`."""
     group = parser.getgroup("agentv", "evaluations (pytest-agentv)")
     for option in RUN_OPTIONS:
-        group.addoption(*_flags(option), dest=f"{PREFIX}_{option.dest}", help=option.help, **_flag_arguments(option))
+        for flag in _flags(option):
+            is_hidden = option.is_hidden or flag != _flags(option)[0]
+            text = argparse.SUPPRESS if is_hidden else option.help
+            group.addoption(flag, dest=f"{PREFIX}_{option.dest}", help=text, **_flag_arguments(option))
         if option.ini:
             parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
     parser.addini("agentv_files", "Globs of eval files, in any folder.", "args", list(DEFAULT_EVAL_GLOBS))
-    parser.addini(
-        "agentv_exploration_tools",
-        "Names of tools that only look around, for the exploration ratio.",
-        "args",
-        list(DEFAULT_EXPLORATION_TOOLS),
-    )
+    parser.addini("agentv_exploration_tools", _TOOLS_HELP, "args", list(DEFAULT_EXPLORATION_TOOLS))
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
     parser.addini("agentv_keep_answers", _KEEP_HELP, default=str(DEFAULT_KEEP_ANSWERS))
 
@@ -133,7 +112,10 @@ def check_options(config: pytest.Config) -> None:
     if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
     _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
-    _check_delays(config.getoption("agentv_dry_run_delay_min"), config.getoption("agentv_dry_run_delay_max"))
+    shortest, longest = (config.getoption(f"agentv_dry_run_delay_{end}") for end in ("min", "max"))
+    if shortest is not None and longest is not None and shortest > longest:
+        flags = f"--agentv-dry-run-delay-min={shortest:g} is above --agentv-dry-run-delay-max={longest:g}"
+        raise pytest.UsageError(f"{flags}: expected the shorter delay first")
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
         if len(given) > 1:  # xdist passes this on to workers, which do not see the command line
@@ -178,7 +160,7 @@ def run_options(config: pytest.Config) -> "RunOptions":
         **{
             **values,
             "target": targets[0] if len(targets) == 1 else None,
-            "several_targets": _if_several(targets),
+            "several_targets": targets if len(targets) > 1 else (),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
             "keep_answers": _keep_answers(config),
@@ -199,28 +181,21 @@ def several_targets(config: pytest.Config) -> tuple[str, ...]:
     """Return the targets of the command line or ini file if these are several. A fixture reports a wrong value."""
     option = next(option for option in RUN_OPTIONS if option.dest == "target")
     try:
-        return _if_several(_names(_value(config, option)))
+        targets = _names(_value(config, option))
     except pytest.UsageError:
         return ()
+    return targets if len(targets) > 1 else ()
 
 
 def _names(written: str | None) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, (written or "").split(","))))
-
-
-def _if_several(targets: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(targets)) if len(targets) > 1 else ()
+    return tuple(dict.fromkeys(filter(None, map(str.strip, (written or "").split(",")))))
 
 
 def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
     """Whether an option or a hook may run cases elsewhere. The workers of xdist run their own cases."""
     if hasattr(config, "workerinput") or options.executor == "local" or options.rejudge is not None:
         return False
-    return options.executor is not None or _has_executor_hook(config)
-
-
-def _has_executor_hook(config: pytest.Config) -> bool:
-    return bool(config.hook.pytest_agentv_executor.get_hookimpls())
+    return options.executor is not None or bool(config.hook.pytest_agentv_executor.get_hookimpls())
 
 
 def _check_workers(config: pytest.Config, count: int | None, place: str) -> None:
@@ -229,20 +204,12 @@ def _check_workers(config: pytest.Config, count: int | None, place: str) -> None
         return
     option = next(option for option in RUN_OPTIONS if option.name == "executor")
     executor: str | None = _value(config, option)
-    if executor is None and _has_executor_hook(config):
+    if executor is None and config.hook.pytest_agentv_executor.get_hookimpls():
         return  # the number of its processes is known only later
     try:
         check_workers(str(count), executor)
     except ValueError as error:
         raise pytest.UsageError(f"{place}: {error}") from None
-
-
-def _check_delays(shortest: float | None, longest: float | None) -> None:
-    if shortest is not None and longest is not None and shortest > longest:
-        flag = f"--{PREFIX}-dry-run-delay"
-        raise pytest.UsageError(
-            f"{flag}-min={shortest:g} is above {flag}-max={longest:g}: expected the shorter delay first"
-        )
 
 
 def _flags(option: RunOption) -> list[str]:
@@ -253,7 +220,7 @@ def _flag_arguments(option: RunOption) -> dict[str, Any]:
     # The default is always None, because it must differ from every value that can be given.
     if option.is_flag:
         return {"action": "store_true", "default": None}
-    arguments: dict[str, Any] = {"default": None, "metavar": option.metavar, "type": _argparse_type(option.parse)}
+    arguments: dict[str, Any] = {"default": None, "metavar": option.metavar, "type": _argparse_type(option)}
     if option.repeatable:
         return arguments | {"action": "append"}
     if option.optional_value is not None:
@@ -262,20 +229,17 @@ def _flag_arguments(option: RunOption) -> dict[str, Any]:
     return arguments
 
 
-def _argparse_type(parse: Callable[[str], object]) -> Callable[[str], object]:
+def _argparse_type(option: RunOption) -> Callable[[str], object]:
     """Return a function that checks a value. Others than texts and numbers stay texts, until `_given` reads them.
 
     `--looponfail` of pytest-xdist sends the values of all options to another process, and can send no others.
     """
 
-    def parse_or_explain(text: str) -> object:
-        try:
-            value = parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+    def parse(text: str) -> object:
+        value = option.parse_flag(text)
         return value if isinstance(value, str | int | float) else str(value)
 
-    return parse_or_explain
+    return parse
 
 
 def _given(config: pytest.Config, option: RunOption) -> Any:
@@ -292,11 +256,19 @@ def _given(config: pytest.Config, option: RunOption) -> Any:
 def _value(config: pytest.Config, option: RunOption) -> Any:
     """Return the value of the command line, else of the ini file, else the default. Raises `pytest.UsageError`."""
     given = _given(config, option)
-    if given is None:
-        given = ini_option(config, option)
-    if given is None:
+    if given is not None:
+        return given
+    name = f"{PREFIX}_{option.dest}"
+    written = ini_value(config, name) if option.ini else None
+    if written is None or (isinstance(written, str) and not written.strip()):
         return False if option.is_flag else option.default
-    return given
+    try:
+        value = _parse(option, written)
+    except ValueError as error:
+        raise pytest.UsageError(f"{ini_name(config)}: {name}: {error}") from None
+    if isinstance(value, Path) and config.inipath is not None:
+        return config.inipath.parent / value  # must not depend on the folder where pytest is started
+    return value
 
 
 def _gates(config: pytest.Config) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Leaves out the items that the options do not let run, and decides which cases cost money."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,12 @@ def keep(config: pytest.Config, items: list[pytest.Item], selected: Collection[p
 def select_ids(config: pytest.Config, items: list[pytest.Item], wanted: Collection[str]) -> None:
     """Keep the cases of eval files that have one of the wanted ids, and no tests."""
     cases = {item: entry.ids for item in items if (entry := getattr(item, "entry", None)) is not None}
-    _warn_of_unknown_ids(wanted, {eval_id for ids in cases.values() for eval_id in ids if eval_id})
+    known = {eval_id for ids in cases.values() for eval_id in ids if eval_id}
+    for eval_id in wanted:
+        if eval_id not in known:
+            hint = did_you_mean(eval_id, known)
+            text = f"--agentv-eval-id={eval_id}: no collected case has this id{f' ({hint})' if hint else ''}"
+            warnings.warn(text, AgentvWarning, stacklevel=1)
     keep(config, items, {item for item, ids in cases.items() if any(each in wanted for each in ids)})
 
 
@@ -51,14 +56,6 @@ def select_retried(
         return (eval_file(item.suite), item.entry.eval_id) if hasattr(item, "entry") else None
 
     keep(config, items, {item for item in items if is_retried(item.nodeid, case_of(item))})
-
-
-def _warn_of_unknown_ids(wanted: Iterable[str], known: Collection[str]) -> None:
-    for eval_id in wanted:
-        if eval_id not in known:
-            hint = did_you_mean(eval_id, known)
-            text = f"--agentv-eval-id={eval_id}: no collected case has this id{f' ({hint})' if hint else ''}"
-            warnings.warn(text, AgentvWarning, stacklevel=1)
 
 
 # `--agentv-sample`: some of the selected cases, the same ones in each process and in each run.

@@ -3,7 +3,6 @@
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -56,7 +55,6 @@ class UserHooks:
             return case
         if not isinstance(changed, EvalCase):
             raise _odd_value(_CASE, changed, "an EvalCase (case.replace(...)) or None")
-
         if fault := changed_fault(case, changed):
             raise HookError(f"{_CASE} returned a case with {fault}")
         return changed
@@ -152,48 +150,48 @@ def _odd_value(name: str, value: object, expected: str) -> HookError:
 
 # Checks a case that a hook changed: files are checked when they are loaded, and code of users may write anything.
 
-_SHARES: Final = ("threshold", "min_pass_rate")
-_TEXTS: Final = ("dataset", "expected_outcome", "question", "reference_answer")
-_TEXTS_OR_NONE: Final = ("conversation_id", "target", "group")
+_RIGHT: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "a number from 0 to 1, or None": lambda value: value is None or (is_number(value) and 0 <= value <= 1),
+    f"a whole number from 1 to {MAX_REPEAT}, or None": lambda value: (
+        value is None or (type(value) is int and 1 <= value <= MAX_REPEAT)
+    ),
+    "True or False": lambda value: isinstance(value, bool),
+    "a text": lambda value: isinstance(value, str),
+    "a text, or None": lambda value: value is None or isinstance(value, str),
+}
+_EXPECTED: Final = {
+    **dict.fromkeys(("threshold", "min_pass_rate"), "a number from 0 to 1, or None"),
+    "repeat": f"a whole number from 1 to {MAX_REPEAT}, or None",
+    "required": "True or False",
+    **dict.fromkeys(("dataset", "expected_outcome", "question", "reference_answer"), "a text"),
+    **dict.fromkeys(("conversation_id", "target", "group"), "a text, or None"),
+}
 
 
 def changed_fault(before: EvalCase, case: EvalCase) -> str | None:
     """Return what a changed case must not have, such as `threshold=2: expected a number from 0 to 1`; None: nothing."""
-    return next(_faults(before, case), None)
-
-
-def _faults(before: EvalCase, case: EvalCase) -> Iterator[str]:
     if case.eval_id != before.eval_id:
-        yield f"eval_id={case.eval_id!r}: expected {before.eval_id!r}, since it names the case in the results"
-    for name in _SHARES:
-        share = getattr(case, name)
-        if share is not None and not (is_number(share) and 0 <= share <= 1):
-            yield f"{name}={share!r}: expected a number from 0 to 1, or None"
-    if case.repeat is not None and (type(case.repeat) is not int or not 1 <= case.repeat <= MAX_REPEAT):
-        yield f"repeat={case.repeat!r}: expected a whole number from 1 to {MAX_REPEAT}, or None"
-    if not isinstance(case.required, bool):
-        yield f"required={case.required!r}: expected True or False"
-    for name in (*_TEXTS, *_TEXTS_OR_NONE):
-        text = getattr(case, name)
-        if not isinstance(text, str) and (text is not None or name in _TEXTS):
-            yield f"{name}={text!r}: expected a text{'' if name in _TEXTS else ', or None'}"
-    if case.evaluators != before.evaluators:
-        yield from _evaluator_faults(case.evaluators)
+        return f"eval_id={case.eval_id!r}: expected {before.eval_id!r}, since it names the case in the results"
+    for name, expected in _EXPECTED.items():
+        value = getattr(case, name)
+        if not _RIGHT[expected](value):
+            return f"{name}={value!r}: expected {expected}"
+    if case.evaluators is None or case.evaluators == before.evaluators:
+        return None
+    return _evaluator_fault(case.evaluators)
 
 
-def _evaluator_faults(evaluators: object) -> Iterator[str]:
+def _evaluator_fault(evaluators: object) -> str | None:
     from pytest_agentv.evaluators.base import Evaluator  # noqa: PLC0415 - costs pydantic
 
-    if evaluators is None:
-        return
     if not isinstance(evaluators, tuple | list) or not evaluators:
-        yield f"evaluators={evaluators!r}: expected a tuple of at least one Evaluator, or None for the default judge"
-        return
+        return f"evaluators={evaluators!r}: expected a tuple of at least one Evaluator, or None for the default judge"
     for index, each in enumerate(evaluators):
         if not isinstance(each, Evaluator):
-            yield f"evaluators[{index}]={each!r}: expected an Evaluator"
-        elif not is_amount(each.weight):
-            yield f"the weight {each.weight!r} of evaluator {each.label!r}: expected a number of 0 or more"
+            return f"evaluators[{index}]={each!r}: expected an Evaluator"
+        if not is_amount(each.weight):
+            return f"the weight {each.weight!r} of evaluator {each.label!r}: expected a number of 0 or more"
+    return None
 
 
 # The kinds of providers and evaluators that plugins and conftest files add.
@@ -274,11 +272,8 @@ def is_free_to_run_ahead(item: pytest.Function) -> bool:
     Fixtures of plugins do not count. Fixtures of conftest files count, unless they have session scope and are set up
     already.
     """
-    try:
-        # A name without a definition is misspelt. Its item cannot be set up.
-        return all(each is not None and _is_harmless(each, item) for each in _fixtures(item))
-    except AttributeError:
-        return False
+    own = _fixtures_of_conftests(item)
+    return all(each is not None and each.scope == "session" and each.cached_result is not None for each in own)
 
 
 def hook_around(item: pytest.Item) -> str | None:
@@ -300,11 +295,8 @@ def held_by(item: pytest.Function) -> str | None:
     """
     if (hook := hook_around(item)) is not None:
         return hook
-    with suppress(AttributeError):
-        for each in _fixtures(item):
-            if each is not None and each.scope != "session" and _is_of_a_conftest(each, item):
-                return f"a conftest.py has the fixture {each.argname} of {each.scope} scope"
-    return None
+    own = (each for each in _fixtures_of_conftests(item) if each is not None and each.scope != "session")
+    return next((f"a conftest.py has the fixture {each.argname} of {each.scope} scope" for each in own), None)
 
 
 def bound_by(item: pytest.Item) -> str | None:
@@ -312,34 +304,26 @@ def bound_by(item: pytest.Item) -> str | None:
 
     Fixtures of a conftest bind it, also those of session scope, and so do hooks of a conftest around the item.
     """
-    if isinstance(item, pytest.Function) and _has_fixtures(item):
+    if isinstance(item, pytest.Function) and _fixtures_of_conftests(item):
         return FIXTURES
     return HOOKS if hook_around(item) is not None else None
 
 
 def fixtures_per_case(item: pytest.Function) -> list[str]:
     """Return the fixtures of conftest files that are set up anew for each item."""
-    with suppress(AttributeError):
-        own = [each for each in _fixtures(item) if each is not None and each.scope == "function"]
-        return [each.argname for each in own if _is_of_a_conftest(each, item)]
-    return []
+    own = _fixtures_of_conftests(item)
+    return [each.argname for each in own if each is not None and each.scope == "function"]
 
 
-def _has_fixtures(item: pytest.Function) -> bool:
-    """Whether a fixture of a conftest file, of any scope, is set up for an item; True if unknown."""
-    with suppress(AttributeError):
-        return any(each is None or _is_of_a_conftest(each, item) for each in _fixtures(item))
-    return True
-
-
-def _fixtures(item: pytest.Function) -> list[Any]:
-    """Return the definitions of the fixtures that an item is set up with; None for a misspelt name.
-
-    Raises `AttributeError` where pytest does not tell.
-    """
-    definitions = item._fixtureinfo.name2fixturedefs
+def _fixtures_of_conftests(item: pytest.Function) -> list[Any]:
+    """Return the definitions of the fixtures of conftest files that an item is set up with; None for an unknown one."""
+    try:
+        definitions = item._fixtureinfo.name2fixturedefs
+    except AttributeError:
+        return [None]
     names = (name for name in item.fixturenames if name != "request")
-    return [definitions[name][-1] if name in definitions else None for name in names]
+    found = (definitions[name][-1] if name in definitions else None for name in names)
+    return [each for each in found if each is None or _is_of_a_conftest(each, item)]
 
 
 def _hooks_around(item: pytest.Item) -> Iterator[str]:
@@ -349,12 +333,6 @@ def _hooks_around(item: pytest.Item) -> Iterator[str]:
                 yield f"{locate(Path(implementation.plugin_name), None)} has the hook {name}"
             elif _is_written_in_a_conftest(implementation.function):
                 yield f"a conftest.py has the hook {name}"
-
-
-def _is_harmless(definition: Any, item: pytest.Item) -> bool:
-    if not _is_of_a_conftest(definition, item):
-        return True
-    return definition.scope == "session" and definition.cached_result is not None
 
 
 def _is_of_a_conftest(definition: Any, item: pytest.Item) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Container, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -17,6 +17,9 @@ from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity
+
+if TYPE_CHECKING:
+    from pytest_agentv.session.recording.case_files import CrashResults
 
 # Divides the cases in flight among the processes of a run.
 
@@ -157,7 +160,7 @@ class CrashWatch:
         self._collected: set[str] = set()
         self._reported: set[str] = set()
         self._crashed: dict[str, str] = {}
-        self._has_crashed = False
+        """The messages of the crashes, by the node ids of the items that ran."""
         self._has_died = False
         """Whether a worker died: while it ran an item, between two, or while it collected."""
         self._has_broken = False
@@ -171,7 +174,19 @@ class CrashWatch:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:
-        _tolerate_death(node)
+        """Ignore failures to send commands to a worker that died.
+
+        xdist may read the last reports of a worker after its death, and replies to each with more items. Sending fails,
+        which would end the whole run. Nothing is lost: the next event of the worker is its death, and xdist gives its
+        items to others.
+        """
+        send = node.sendcommand
+
+        def send_to_living(name: str, **arguments: object) -> None:
+            with suppress(OSError):
+                send(name, **arguments)
+
+        node.sendcommand = send_to_living
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, error: object | None) -> None:
@@ -207,13 +222,11 @@ class CrashWatch:
         with suppress(OSError):
             self._stop_mark.unlink()
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        is_crash = _is_crash(report)
-        self._has_crashed |= is_crash
-        if self._has_crashed and report.failed:
-            self._stop_if_enough_failed()
-        if is_crash:
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and report.when == "???":  # xdist created it for an item whose worker died
             self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
+        if self._crashed and report.failed:
+            self._stop_if_enough_failed()
         if may_be_eval(report.nodeid):
             self._reported.add(report.nodeid)
 
@@ -226,11 +239,9 @@ class CrashWatch:
     @property
     def has_crashed(self) -> bool:
         """Whether a worker died while it ran any item."""
-        return self._has_crashed
-
-    @property
-    def has_crashes(self) -> bool:
         return bool(self._crashed)
+
+    has_crashes = has_crashed
 
     def crash_results(self, recorded: Container[str], older: Sequence[EvalResult]) -> Iterator[EvalResult]:
         """Yield an error for each case that a worker died on before this run had recorded a result of it.
@@ -240,12 +251,10 @@ class CrashWatch:
             older: Results that it goes on with. They may be of older versions of their cases. Only they tell which
                 evaluations a test has.
         """
-        from pytest_agentv.session.recording.case_files import CrashResults, of_crash  # noqa: PLC0415 - imports the engine, only after a crash
-
-        results = CrashResults(self._config, self._identity, self._options)
+        results = self._crash_results()
         for node_id, message in self._crashed.items():
             if not may_be_eval(node_id):
-                yield from (of_crash(each, self._identity, message) for each in older if each.node_id == node_id)
+                yield from (results.of_test(each, message) for each in older if each.node_id == node_id)
             elif node_id not in recorded and (result := results.of(node_id, message)) is not None:
                 yield result
 
@@ -261,32 +270,14 @@ class CrashWatch:
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""
-        may_be_lost = (self._has_crashed or self._has_died) and not self._is_stopped
+        may_be_lost = (self._crashed or self._has_died) and not self._is_stopped
         missing = sorted(self._collected - self._reported - recorded) if may_be_lost else []
         if not missing:
             return []
-        from pytest_agentv.session.recording.case_files import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
-
-        results = CrashResults(self._config, self._identity, self._options)
+        results = self._crash_results()
         return [node_id for node_id in missing if results.is_case(node_id)]
 
+    def _crash_results(self) -> "CrashResults":
+        from pytest_agentv.session.recording.case_files import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
 
-def _tolerate_death(node: Any) -> None:
-    """Ignore failures to send commands to a worker that died.
-
-    xdist may read the last reports of a worker after its death, and replies to each with more items. Sending fails,
-    which would end the whole run. Nothing is lost: the next event of the worker is its death, and xdist gives its items
-    to others.
-    """
-    send = node.sendcommand
-
-    def send_to_living(name: str, **arguments: object) -> None:
-        with suppress(OSError):
-            send(name, **arguments)
-
-    node.sendcommand = send_to_living
-
-
-def _is_crash(report: Any) -> bool:
-    """Whether xdist created the report for an item whose worker died. Such a report has no phase."""
-    return bool(report.failed and report.when == "???")
+        return CrashResults(self._config, self._identity, self._options)

@@ -13,7 +13,7 @@ from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import ATOMS, Json, JsonObject, Record, compact_json
 from pytest_agentv.model.options import OutputFormat
-from pytest_agentv.model.results import ErrorDetail, EvalResult
+from pytest_agentv.model.results import RESULT_FIELDS, ErrorDetail, EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.runtime.files import LockedAppender
 from pytest_agentv.store.readers import input_fault, iter_entries, iter_texts
@@ -183,14 +183,8 @@ def _bounded(message: JsonObject, budget: _Budget) -> JsonObject:
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
-_IDENTITY: Final = frozenset(
-    {
-        *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row", "combination"),
-        *("case_hash", "timestamp", "status", "threshold_source", "error_detail", "group", "repeat", "tags", "judge"),
-        "shard",
-    }
-)
-"""Keys of a record whose values are names or fixed words. Masked values would no longer match anything."""
+_IDENTITY: Final = frozenset(name for name, field in RESULT_FIELDS.items() if not field.masked)
+"""Keys of a record whose values are names or fixed words."""
 
 _NO_TEXTS: Final = ATOMS - {str}
 

@@ -28,10 +28,6 @@ class TargetKinds:
         word = provider.lower() if isinstance(provider, str) else ""
         return word if word in self.table else self.other_spellings.get(word, word)
 
-    def is_known(self, kind: str) -> bool:
-        """Whether a kind is one of AgentV's, even if it cannot be used here."""
-        return kind in self.table or kind in self.unsupported
-
     def find(self, kind: str) -> type[Any] | None:
         """Return the class of a kind, importing it if needed; None for an unknown kind."""
         return self.table.get(kind)
@@ -115,6 +111,15 @@ class TargetsFile(Record):
     def names(self) -> tuple[str, ...]:
         return tuple(definition.name for definition in self.definitions)
 
+    def faults(self, definition: TargetDefinition) -> Iterator[tuple[str, str, str | None]]:
+        """Yield why a target cannot be used: a key, what is wrong with it, and what to write."""
+        if fault := self.kinds.fault(definition.provider):
+            yield "provider", fault, None
+        judge, names = definition.judge_target, self.names
+        if judge is not None and judge not in names:
+            near = did_you_mean(judge, names) or f"available: {', '.join(names)}"
+            yield "judge_target", f"there is no target {judge!r} to judge its answers", near
+
     def find(self, name: str) -> TargetDefinition:
         """Return the first target of a name. Raises `TargetError`."""
         found = next((definition for definition in self.definitions if definition.name == name), None)
@@ -126,15 +131,6 @@ class TargetsFile(Record):
         raise TargetError(
             f"{locate(self.path, None)}: no target {name!r}; {hint}available: {', '.join(names) or 'none'}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Folders(Record):
-    """The folders to which the paths of a target are relative, all absolute."""
-
-    eval_dir: Path
-    targets_dir: Path
-    cwd: Path
 
 
 # The variables of a run, and `${{ VAR }}` in texts.
@@ -151,18 +147,6 @@ class Environment(Record):
     """The variables of the process, plus those of the `.env` file that the process does not have."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables of the `.env` file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interpolation(Record):
-    """A text with its variables filled in."""
-
-    text: str | None = field(repr=False)
-    """None: a variable is missing."""
-    names: tuple[str, ...] = ()
-    """All variables of the text, in order."""
-    missing: tuple[str, ...] = ()
-    """The variables that are unset or blank."""
 
 
 def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Mapping[str, str]) -> Environment:
@@ -226,9 +210,11 @@ def has_reference(value: Json) -> bool:
     return isinstance(value, str) and bool(REFERENCE.search(value))
 
 
-def interpolate(text: str, variables: Mapping[str, str]) -> Interpolation:
+def missing_variables(text: str, variables: Mapping[str, str]) -> list[str]:
+    """Return the variables of a text that are unset or blank."""
+    return [name for name in dict.fromkeys(REFERENCE.findall(text)) if not variables.get(name, "").strip()]
+
+
+def interpolate(text: str, variables: Mapping[str, str]) -> str:
     """Fill in every `${{ VAR }}` of a text in one pass. Uses values unchanged, including white space."""
-    names = tuple(REFERENCE.findall(text))
-    missing = tuple(dict.fromkeys(name for name in names if not variables.get(name, "").strip()))
-    filled = None if missing else REFERENCE.sub(lambda match: variables[match[1]], text)
-    return Interpolation(filled, names, missing)
+    return REFERENCE.sub(lambda match: variables[match[1]], text)

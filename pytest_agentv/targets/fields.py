@@ -7,31 +7,27 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Strict, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticUseDefault
 
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json
+from pytest_agentv.model.kind import Text, expected
 from pytest_agentv.model.secrets import Secret
-from pytest_agentv.targets.definitions import Folders
-
-T = TypeVar("T")
+from pytest_agentv.targets.definitions import has_reference
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The validation context of a target with its variables filled in.
+    """The validation context of a target with its variables filled in. The folders are absolute."""
 
-    A target is checked twice: as written, where `${{ VAR }}` may stand for any value, and again with its variables
-    filled in. Variables always give text. So fields that require real numbers and booleans in the file accept texts the
-    second time.
-    """
-
-    folders: Folders
+    eval_dir: Path
+    targets_dir: Path
+    cwd: Path
     shield: Callable[[str], str | Secret]
     """Wraps a text that holds a secret."""
 
@@ -40,38 +36,35 @@ class FinalFault(ValueError):
     """A fault that no value of the text's variables can fix."""
 
 
-def text_of(value: object) -> str:
-    """Return a value that is a text. Raises `ValueError`."""
-    if not isinstance(value, str):
-        quoted = "; put it into quotes" if type(value) in (int, float) else ""
-        raise ValueError(f"expected a text, got {describe_value(value)}{quoted}")  # noqa: TRY004 - pydantic wants it
-    return value
+class AsWritten:
+    """The validation context of a target as written, where `${{ VAR }}` may stand for any value."""
+
+    @staticmethod
+    def may_pass(value: Json, cause: object) -> bool:
+        """Whether a fault may pass when variables are filled in."""
+        return has_reference(value) and not isinstance(cause, FinalFault)
 
 
-def filled_text(value: object) -> str:
-    """Return a value that is a non-blank text. Raises `ValueError`."""
-    text = text_of(value)
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return text
+AS_WRITTEN: Final = AsWritten()
 
 
 def optional_text(value: object) -> str:
     """Return a value that is a text. A blank text counts as absent."""
     if isinstance(value, str) and not value.strip():
         raise PydanticUseDefault
-    return text_of(value)
+    if not isinstance(value, str):
+        raise expected("a text")
+    return value
 
 
 def _text_or_none(value: object) -> str | None:
     return None if value is None else optional_text(value)
 
 
-def _url(value: object) -> str:
-    text = filled_text(value)
-    if not text.startswith(("http://", "https://")):
-        raise ValueError(f"expected a URL that starts with http:// or https://, got {describe_value(value)}")
-    return text
+def _url(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise expected("a URL that starts with http:// or https://")
+    return value
 
 
 def _server_url(value: object) -> str | None:
@@ -98,18 +91,9 @@ def _has_host(url: str) -> bool:
     return False
 
 
-def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lower() in _FLAGS:
-        return _FLAGS[value.strip().lower()]
-    raise ValueError(f"expected true or false, got {describe_value(value)}")
-
-
-def _real_flag(value: object, info: ValidationInfo) -> bool:
-    if isinstance(value, str) and info.context is None:
-        raise ValueError(f"expected true or false without quotes, got {describe_value(value)}")
-    return _flag(value)
+def _flag(value: object) -> object:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return _FLAGS.get(word, value)
 
 
 def _secret(value: object) -> Secret | None:
@@ -132,9 +116,20 @@ def _secret(value: object) -> Secret | None:
     return Secret(text)
 
 
-def _shielded(value: str | Secret, info: ValidationInfo) -> str | Secret:
-    is_text = isinstance(value, str) and isinstance(info.context, Resolution)
-    return info.context.shield(value) if is_text else value  # type: ignore[union-attr]
+def _text_or_secret(value: object) -> object:
+    if not isinstance(value, str | Secret):
+        raise expected("a text")
+    return value
+
+
+def _shield(value: Any, info: ValidationInfo) -> Any:
+    if not isinstance(info.context, Resolution):
+        return value
+    if isinstance(value, str):
+        return info.context.shield(value)
+    if isinstance(value, dict):
+        return {key: _shield(item, info) for key, item in value.items()}
+    return [_shield(item, info) for item in value] if isinstance(value, list) else value
 
 
 def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bool = False) -> Any:
@@ -143,7 +138,7 @@ def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bo
     def resolve(value: str | None, info: ValidationInfo) -> str | None:
         if not isinstance(info.context, Resolution) or (value is None and not is_default):
             return value
-        base: Path = getattr(info.context.folders, folder)
+        base: Path = getattr(info.context, folder)
         return os.path.normpath(base / (value or ""))
 
     return AfterValidator(resolve)
@@ -158,7 +153,7 @@ def program_in(folder: Literal["cwd"]) -> Any:
     def resolve(command: str, info: ValidationInfo) -> str:
         if not isinstance(info.context, Resolution) or "/" not in command:
             return command
-        base: Path = getattr(info.context.folders, folder)
+        base: Path = getattr(info.context, folder)
         if (base / command).is_file():
             return os.path.normpath(base / command)
         program, *words = command.split(maxsplit=1)
@@ -167,75 +162,53 @@ def program_in(folder: Literal["cwd"]) -> Any:
     return AfterValidator(resolve)
 
 
-def _as_number(value: object, *, accept_text: bool) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    if isinstance(value, str) and not accept_text:
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
 def _number(
-    expected: str,
-    *,
-    at_least: float = -math.inf,
-    above: float = -math.inf,
-    at_most: float = math.inf,
-    whole: bool = False,
-    real: bool = False,
+    what: str, *, at_least: float = -math.inf, above: float = -math.inf, at_most: float = math.inf, whole: bool = False
 ) -> BeforeValidator:
-    """Accept a number, or a text of a number. With `real`, accept texts only from variables."""
+    """Accept a number, or the text of one: variables give texts."""
 
-    def check(value: object, info: ValidationInfo) -> float:
-        number = _as_number(value, accept_text=not real or info.context is not None)
-        is_outside = number is None or not at_least <= number <= at_most or number <= above
-        if number is None or is_outside or (whole and not number.is_integer()):
-            raise ValueError(f"expected {expected}, got {describe_value(value)}")
+    def check(value: object) -> float:
+        number = math.nan
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            with contextlib.suppress(ValueError, OverflowError):
+                number = float(value)
+        is_fit = math.isfinite(number) and at_least <= number <= at_most and number > above
+        if not is_fit or (whole and not number.is_integer()):
+            raise expected(what)
         return int(number) if whole else number
 
     return BeforeValidator(check)
 
 
-Text: TypeAlias = Annotated[str, BeforeValidator(filled_text)]
-AnyText: TypeAlias = Annotated[str, BeforeValidator(text_of)]
+SHIELDED: Final = AfterValidator(_shield)
+"""For data of any shape: texts with a secret become `Secret`, so that they are in no record and in no cache key."""
+
 OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_text_or_none)]
 """Blank counts as absent."""
 DefaultText: TypeAlias = Annotated[str, BeforeValidator(optional_text)]
 """The same for a field with a default."""
 SecretText: TypeAlias = Annotated[Secret | None, BeforeValidator(_secret), WithJsonSchema({"type": "string"})]
 """Blank counts as absent."""
-ShieldedText: TypeAlias = Annotated[str | Secret, AfterValidator(_shielded), WithJsonSchema({"type": "string"})]
+ShieldedText: TypeAlias = Annotated[
+    str | Secret, BeforeValidator(_text_or_secret), SHIELDED, WithJsonSchema({"type": "string"})
+]
 """A text that becomes a `Secret` if one of its variables holds a secret."""
-Url: TypeAlias = Annotated[str, BeforeValidator(_url)]
+Url: TypeAlias = Annotated[Text, AfterValidator(_url)]
 ServerUrl: TypeAlias = Annotated[str | None, BeforeValidator(_server_url)]
 """Blank counts as absent."""
 Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
-RealFlag: TypeAlias = Annotated[bool, BeforeValidator(_real_flag)]
-Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]
-"""A list, kept as a tuple."""
 Number: TypeAlias = Annotated[float, _number("a number")]
 Share: TypeAlias = Annotated[float, _number("a number from 0 to 1", at_least=0, at_most=1)]
 Whole: TypeAlias = Annotated[int, _number("a whole number", whole=True)]
 Seconds: TypeAlias = Annotated[float, _number("a number of seconds above 0", above=0)]
-RealSeconds: TypeAlias = Annotated[float, _number("a number of seconds above 0, without quotes", above=0, real=True)]
 Milliseconds: TypeAlias = Annotated[float, _number("a number of milliseconds, 0 or more", at_least=0)]
 Factor: TypeAlias = Annotated[float, _number("a number above 0", above=0)]
 Count: TypeAlias = Annotated[int, _number("a whole number, 0 or more", at_least=0, whole=True)]
 PositiveCount: TypeAlias = Annotated[int, _number("a whole number, 1 or more", at_least=1, whole=True)]
-Workers: TypeAlias = Annotated[
-    int, _number("a whole number of workers, 1 or more, without quotes", at_least=1, whole=True, real=True)
-]
-StatusCode: TypeAlias = Annotated[
-    int, _number("an HTTP status code without quotes", at_least=100, whole=True, real=True)
-]
+StatusCode: TypeAlias = Annotated[int, _number("an HTTP status code", at_least=100, whole=True)]
 
 
-# Data that a target passes on: headers, and parts of request bodies. Texts with a secret become `Secret`, so that they
-# are in no record and in no cache key.
+# Data that a target passes on: headers, and parts of request bodies.
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NO_HEADER_TEXT: Final = re.compile(r"[\r\n\0]")
@@ -250,22 +223,6 @@ def reveal(value: Json) -> Json:
     return [reveal(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _shield(value: Json, info: ValidationInfo) -> Json:
-    if not isinstance(info.context, Resolution):
-        return value
-    if isinstance(value, str):
-        return info.context.shield(value)
-    if isinstance(value, dict):
-        return {key: _shield(item, info) for key, item in value.items()}
-    return [_shield(item, info) for item in value] if isinstance(value, list) else value
-
-
-def _mapping(value: object) -> object:
-    if not isinstance(value, dict):
-        raise ValueError(f"expected a mapping, got {describe_value(value)}")  # noqa: TRY004 - pydantic wants it
-    return value
-
-
 def _header_name(value: str) -> str:
     if not _HEADER_NAME.fullmatch(value):
         raise ValueError(f"{value!r} is no name of a header")
@@ -276,24 +233,16 @@ def _header_text(value: object) -> object:
     if isinstance(value, Secret):
         return value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"expected a text, got {describe_value(value)}")  # noqa: TRY004 - pydantic wants it
+        raise expected("a text")
     if _NO_HEADER_TEXT.search(str(value)):
         raise ValueError("a header must not hold the end of a line")
     return str(value)
 
 
-SHIELDED: Final = AfterValidator(_shield)
-"""For data of any shape."""
-
-FreeMapping: TypeAlias = Annotated[
-    dict[str, Any], BeforeValidator(_mapping), SHIELDED, WithJsonSchema({"type": "object"})
-]
+FreeMapping: TypeAlias = Annotated[dict[str, Any], SHIELDED, WithJsonSchema({"type": "object"})]
 """A mapping of any content."""
-Headers: TypeAlias = Annotated[
-    dict[
-        Annotated[str, AfterValidator(_header_name)],
-        Annotated[str | Secret, BeforeValidator(_header_text), SHIELDED, WithJsonSchema({"type": "string"})],
-    ],
-    BeforeValidator(_mapping),
+Headers: TypeAlias = dict[
+    Annotated[str, AfterValidator(_header_name)],
+    Annotated[str | Secret, BeforeValidator(_header_text), SHIELDED, WithJsonSchema({"type": "string"})],
 ]
 """Names and values of HTTP headers."""

@@ -1,4 +1,4 @@
-"""The batch scripts of docs/shards.md, run as SLURM runs them."""
+"""The jobs of examples/machines, run as SLURM and Kubernetes run them."""
 
 import json
 import os
@@ -6,8 +6,10 @@ import subprocess
 
 import pytest
 import yaml
-from docs_pages import ROOT, read_page
+from docs_pages import ROOT
 from warm_programs import warm_programs
+
+MACHINES = ROOT / "examples/machines"
 
 
 @pytest.fixture
@@ -22,9 +24,8 @@ def test_shards_of_a_cluster_are_one_run(project, suite, programs, kind, exit_co
     """A task of SLURM fails with its cases; a pod has done its work, and must not be started again."""
     project.write("evals/a.eval.yaml", suite(a="hello", b="hello", c="nothing", d="hello"))
     project.write("evals/targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    for block in read_page(ROOT / "docs/shards.md").blocks:
-        if block.language == "bash" and block.name:
-            project.write(block.name, block.text)
+    for path in MACHINES.glob("*.s*"):
+        project.write(path.name, path.read_text())
     shards, verdict = (slurm if kind == "slurm" else kubernetes)(project.path)
     assert [run(programs, project.path, *shard) for shard in shards] == exit_codes
     before = [path.read_text() for path in sorted((project.path / "results").glob("out-*"))]
@@ -47,13 +48,13 @@ def kubernetes(folder):
     """Return the commands of the pods of a job of two, and of the job after them."""
     (folder / "results").mkdir()
     scripts = {}
-    for block in read_page(ROOT / "docs/shards.md").blocks:
-        if block.name in ("kubernetes/evals.yaml", "kubernetes/verdict.yaml"):
-            container = yaml.safe_load(block.text)["spec"]["template"]["spec"]["containers"][0]
-            text = container["args"][0].replace("/results/", "results/").replace("$index/8", "$index/2")
-            scripts[block.name] = [*container["command"], text]
-    shards = [(scripts["kubernetes/evals.yaml"], {"JOB_COMPLETION_INDEX": str(number)}) for number in (0, 1)]
-    return shards, (scripts["kubernetes/verdict.yaml"], {})
+    for name in ("evals", "verdict"):
+        manifest = yaml.safe_load((MACHINES / "kubernetes" / f"{name}.yaml").read_text())
+        container = manifest["spec"]["template"]["spec"]["containers"][0]
+        text = container["args"][0].replace("/results/", "results/").replace("$index/8", "$index/2")
+        scripts[name] = [*container["command"], text]
+    shards = [(scripts["evals"], {"JOB_COMPLETION_INDEX": str(number)}) for number in (0, 1)]
+    return shards, (scripts["verdict"], {})
 
 
 def run(programs, folder, command, variables):

@@ -105,7 +105,7 @@ def test_workers_change_nothing_but_order_and_times(project, mode):
     assert (alone.statuses, calls(project)) == (expected_statuses(), expected_calls())
     assert alone.outcomes == {"passed": 9, "failed": 4, "errors": 1}
     texts, summary = accounts(alone)
-    assert sorted(texts) == ["ERROR at setup of broken", "one-2", "one-5", "two-2", "two-5"]
+    assert sorted(texts) == ["ERROR: the case could not be set up: broken", "one-2", "one-5", "two-2", "two-5"]
     assert texts["one-2"].startswith("Score 0.000 is below the threshold 1.000 (the default)\n")
     assert len(summary) == 5
     together = project.run("-n", "2")
@@ -118,7 +118,7 @@ def test_workers_change_nothing_but_order_and_times(project, mode):
 def figures(run):
     """The lines of the summary that hold no times."""
     start = next(index for index, line in enumerate(run.lines) if "EVALUATION SUMMARY" in line)
-    end = next(index for index, line in enumerate(run.lines) if line.startswith("Top performing"))
+    end = next(index for index, line in enumerate(run.lines) if line.startswith("Results written"))
     return [line for line in run.lines[start:end] if not line.startswith("Time:")]
 
 
@@ -126,6 +126,6 @@ def accounts(run):
     """The texts of failures by item, with their times taken out, and the lines of the short summary."""
     text = re.sub(r"\[gw\d\] [^\n]*\n", "", run.text)
     text = re.sub(r"attempt, [\d.]+ m?s", "attempt, # ms", text)
-    found = re.findall(r"\n_{5,} ((?:ERROR at setup of )?[\w-]+) _{5,}\n(.*?)(?=\n_{5,} |\n={5,} )", text, re.DOTALL)
+    found = re.findall(r"\n_{5,} ((?:ERROR: [\w ]+: )?[\w-]+) _{5,}\n(.*?)(?=\n_{5,} |\n={5,} )", text, re.DOTALL)
     summary = sorted(line for line in run.lines if line.startswith(("FAILED ", "ERROR ")))
     return dict(found), summary

@@ -357,7 +357,7 @@ def test_workers_of_xdist_and_an_executor_exclude_each_other(project):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("processes:2", "processes:N is gone: `-n N` runs cases in N processes"),
+        ("processes:2", "unknown executor 'processes:2': expected local or dask://HOST:PORT"),
         ("ray://x", "unknown executor 'ray://x': expected local or dask://HOST:PORT"),
         ("dask://", "'dask://' names no scheduler: expected dask://HOST:PORT, such as dask://localhost:8786"),
     ],

@@ -213,7 +213,7 @@ def test_properties_are_plain_scalars_and_each_report_has_them(project_in_all_mo
     )
     junit("evals/qa.eval.yaml::good", "-p", "no:cacheprovider")
     lines = (project_in_all_modes.path / "kinds.txt").read_text().splitlines()
-    assert set(lines) == {f"{when} 15 True" for when in ("setup", "call", "teardown")}
+    assert set(lines) == {f"{when} 16 True" for when in ("setup", "call", "teardown")}
 
 
 @IN_ONE_PROCESS

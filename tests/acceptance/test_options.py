@@ -1,5 +1,6 @@
 """The flags and ini keys of a run."""
 
+import re
 import sys
 
 import pytest
@@ -21,15 +22,19 @@ def hello(project, suite):
 
 
 @pytest.mark.scenario("Workers flag help text")
-def test_the_help_of_pytest_shows_every_flag_with_what_it_does_and_its_ini_key(tmp_path):
+def test_the_help_of_pytest_shows_what_people_need_with_a_sentence_each(tmp_path):
     printed = warm.run(
         [sys.executable, "-m", "pytest", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     text = " ".join(printed.stdout.split())  # as one line, whatever its width
     for option in RUN_OPTIONS:
-        for name in (option.name, *option.aliases):
-            assert f"--agentv-{name}" in text
-        assert " ".join(option.help.split()) in text
+        assert (" ".join(option.help.split()) in text) is not option.is_hidden or option.ini
+        first = option.help.partition(". ")[0]
+        assert option.is_hidden or len(first) < 56, f"{first} does not end on the first line"
+    flags = re.findall(r"^  (--agentv-[a-z-]+)", printed.stdout, re.MULTILINE)
+    assert flags == [f"--agentv-{option.name}" for option in RUN_OPTIONS if not option.is_hidden]
+    assert len(flags) <= 27
+    for option in RUN_OPTIONS:
         assert (f"agentv_{option.dest} (string):" in text) is option.ini
     assert "--agentv-workers=N" in text
     assert "else 1: one after another" in text

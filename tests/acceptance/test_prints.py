@@ -95,7 +95,7 @@ MODES = {
     "tee": ("--agentv-workers=8", "--capture=tee-sys"),
     "live": ("--agentv-workers=8", "-s"),
 }
-HEAD = re.compile(r"_+ (?:ERROR at \w+ of )?(?:c-|test_asks\[)(\d+)\]? _+")
+HEAD = re.compile(r"_+ (?:ERROR: [\w ]+: )?(?:c-|test_asks\[)(\d+)\]? _+")
 
 
 @pytest.mark.parametrize("mode", [pytest.param(name) if name in ("eight", "live") else varied(name) for name in MODES])

@@ -2,13 +2,9 @@
 
 import json
 import re
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import pytest
-
-from .conftest import OTHER_PLUGINS
 
 HEAD = """
 import pytest
@@ -261,35 +257,6 @@ def test_a_failed_health_check_ends_the_run(project):
     run = project.run()
     assert run.outcomes == {"errors": 1}
     assert "Interrupted: agentv: " in run.text
-
-
-NEXT = "=== the next run ===\n"
-BOTH_WAYS = f"""
-import sys
-import pytest
-
-flags = sys.argv[1:]
-pytest.main([*flags, "--assert=plain"])
-print({NEXT!r}, end="", flush=True)
-for name in ("test_evals", "test_without"):
-    del sys.modules[name]
-pytest.main([*flags, "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning", "test_evals.py"])
-"""
-
-
-def test_a_test_whose_assertions_python_leaves_out_is_an_error_and_asks_nothing(project):
-    """It was green, whatever the answer, and `assert agentv.run(…)` was not even asked."""
-    write_tests(project, "def test_it(agentv):\n    assert agentv.run('Say hello', evaluators=BYE)\n")
-    checked = "def test_checked(agentv):\n    agentv.run('Say hello', evaluators=BYE).assert_passed()\n"
-    project.write("test_without.py", HEAD + checked)
-    flags = [*OTHER_PLUGINS, "-p", "no:cacheprovider", "--agentv-out=out.jsonl"]
-    command = [sys.executable, "-O", "-c", BOTH_WAYS, *flags]
-    runs = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False).stdout.split(NEXT)
-    assert "1 failed, 1 warning, 1 error in" in runs[0]
-    assert "test_evals.py:7: Python leaves out each `assert` (-O or PYTHONOPTIMIZE, with --assert=plain)" in runs[0]
-    assert "1 failed, 1 warning in" in runs[1]
-    ids = [json.loads(line)["eval_id"] for line in (project.path / "out.jsonl").read_text().splitlines()]
-    assert ids == ["test_checked", "test_it"]
 
 
 SUBTESTS = """

@@ -97,7 +97,7 @@ def test_failures_and_errors_are_told_in_full_and_without_a_traceback(project, m
     monkeypatch.setenv("COLUMNS", "200")
     run = project.run(mode=mode)
     assert re.sub(r"attempt, [\d.]+ m?s", "attempt, # ms", block(run, "bad")) == FAILURE
-    assert block(run, "ERROR at setup of broken") == ERROR
+    assert block(run, "ERROR: target gave no answer: broken") == ERROR
     assert sorted(line for line in run.lines if line.startswith(("FAILED ", "ERROR "))) == [
         "ERROR evals/qa.eval.yaml::broken - out of order (exit code 3)",
         'FAILED evals/qa.eval.yaml::bad - words: missing "nothing" (0.50 < 1.00)',

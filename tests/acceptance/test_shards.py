@@ -59,7 +59,11 @@ def timeless(value):
 def summary(run):
     """Return what a run says from its summary on, without times, paths and pytest's own last line."""
     text = run.text[run.text.index("EVALUATION SUMMARY") :]
-    kept = [line for line in text.splitlines() if not line.startswith(("Time:", "Results written", "====", "Tokens/s"))]
+    kept = [
+        line
+        for line in text.splitlines()
+        if not line.startswith(("Time:", "Results written", "Report:", "====", "Tokens/s"))
+    ]
     return [re.sub(r"\d+(\.\d+)? ?(ms|s)\b", "<time>", line) for line in kept]
 
 

@@ -29,9 +29,9 @@ def summary(project_in_all_modes, suite, monkeypatch):
 VERDICT = """\
 ## ❌ Evaluations: 1 passed, 1 failed, 1 error
 
-| Mean score | Median | Min | Max | Std deviation | Time |
-| ---: | ---: | ---: | ---: | ---: | ---: |
-| 0.500 | 0.500 | 0.000 | 1.000 | 0.707 | # |
+| Mean score | Time |
+| ---: | ---: |
+| 0.500 | # |
 
 ### Errors (1)
 
@@ -44,6 +44,25 @@ VERDICT = """\
 | Case | Line | Score | Threshold | Evaluators |
 | --- | --- | --- | --- | --- |
 | `evals/qa.eval.yaml::bad` | 6 | 0.000 | 1.000 | `words` 0.000 |
+
+<details>
+<summary>Questions and answers of failed cases (1)</summary>
+
+`evals/qa.eval.yaml::bad`
+
+Question:
+
+```text
+Say nothing
+```
+
+Answer:
+
+```text
+hello world
+```
+
+</details>
 
 Results: `out-1.jsonl`
 """

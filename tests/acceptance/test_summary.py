@@ -35,10 +35,9 @@ def shop(project):
 
 
 def summary(run):
-    """Return the lines of the summary and of the errors before it."""
-    titles = [index for index, line in enumerate(run.lines) if re.fullmatch(r"=+ (ERRORS|EVALUATION SUMMARY) =+", line)]
+    """Return the lines of the summary."""
+    first = next(index for index, line in enumerate(run.lines) if re.fullmatch(r"=+ EVALUATION SUMMARY =+", line))
     last = next(index for index, line in enumerate(run.lines) if line.startswith("Results written to: "))
-    first = titles[-2] if len(titles) > 1 and "ERRORS" in run.lines[titles[-2]] else titles[-1]
     return run.lines[first : last + 1]
 
 

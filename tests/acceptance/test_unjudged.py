@@ -17,8 +17,8 @@ from thorough import varied
 
 from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
-from pytest_agentv.reports.ci import read_stored
-from pytest_agentv.reports.figures import answer_cost_of
+from pytest_agentv.reports.figures import figures_of
+from pytest_agentv.reports.reading import read_view
 from pytest_agentv.store.writers import ResultSink
 
 VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
@@ -531,7 +531,7 @@ def costs(project, run):
         float(told.split("$")[1].split(";")[0]),
         sum(each["spent"]["answer"]["cost_usd"] for each in record),
         sum(float(each.get("value")) for each in junit if each.get("name") == "agentv_cost_usd"),
-        sum(answer_cost_of(each) for each in read_stored(project.path / "own.jsonl").results),
+        sum(figures_of(each)["cost_usd"] for each in read_view(project.path / "own.jsonl").results),
     ]
 
 

@@ -1,126 +1,15 @@
-"""Workers of xdist that die before they have begun an item."""
+"""Workers of xdist that die within an item."""
 
 import json
-from collections import Counter
 
 import pytest
 from scripted_agent import numbered, read_calls, write_agent, write_cases
-from thorough import varied
-
-DIES_WHILE_IT_STARTS = """
-import os, time
-
-def pytest_xdist_newgateway(gateway):
-    if gateway.id in os.environ["DYING"].split(","):
-        gateway.remote_exec("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-        while gateway.hasreceiver():
-            time.sleep(0.01)
-"""
 
 
 @pytest.fixture
 def project(project):
     write_agent(project)
     return project
-
-
-@pytest.mark.parametrize("dist", ["load", varied("loadfile"), varied("worksteal"), "each"])
-def test_a_worker_that_dies_while_it_starts_is_replaced(project, monkeypatch, dist):
-    monkeypatch.setenv("DYING", "gw0,gw2")
-    project.write("conftest.py", DIES_WHILE_IT_STARTS)
-    write_cases(project, numbered(4))
-    run = project.run("-n2", f"--dist={dist}")
-    assert (run.exit_code, run.internals) == (pytest.ExitCode.OK, [])
-    assert f"{8 if dist == 'each' else 4} passed" in run.lines[-1]
-    for line in ("[gw0] node down: it died while it was started", "replacing crashed worker gw0"):
-        assert any(line in each for each in run.lines)
-
-
-def test_a_run_whose_replaced_worker_dies_while_it_starts_loses_nothing(project, monkeypatch):
-    monkeypatch.setenv("DYING", "gw2")
-    project.write("conftest.py", DIES_WHILE_IT_STARTS)
-    prompts = {**numbered(12, "sleep 0.1; say hello"), "case-0": "die_once mark"}
-    write_cases(project, prompts)
-    run = project.run("-n2", "--agentv-workers=4")
-    assert (run.exit_code, run.internals) == (pytest.ExitCode.TESTS_FAILED, [])
-    assert run.statuses == {eval_id: "error" if eval_id == "case-0" else "pass" for eval_id in prompts}
-    assert Counter(read_calls(project.path).ended).most_common(1)[0][1] == 1
-
-
-@pytest.mark.parametrize(
-    ("workers", "message"),
-    [
-        (["-n1"], "maximum crashed workers reached: 4"),
-        (["--tx=popen", "--dist=load"], "5 workers of pytest-xdist died while they were started"),
-    ],
-    ids=["n", "tx"],
-)
-def test_a_run_whose_workers_all_die_while_they_start_ends(project, monkeypatch, workers, message):
-    monkeypatch.setenv("DYING", ",".join(f"gw{number}" for number in range(20)))
-    project.write("conftest.py", DIES_WHILE_IT_STARTS)
-    write_cases(project, numbered(2))
-    run = project.run(*workers)
-    assert run.exit_code not in (pytest.ExitCode.OK, pytest.ExitCode.INTERNAL_ERROR)
-    assert run.internals == []
-    assert message in run.text
-    assert run.results == []
-
-
-DIES_WITH_ITEMS_THAT_IT_HAS_NOT_BEGUN = """
-import os, signal, time
-from pathlib import Path
-import pytest
-
-def is_dying(worker):
-    return worker in os.environ["DYING"].split(",")
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session):
-    worker = getattr(session.config, "workerinput", {}).get("workerid", "controller")
-    if is_dying(worker):
-        Path(f"{worker}.pid").write_text(str(os.getpid()))
-        time.sleep(60)
-
-def pytest_testnodeready(node):
-    send = node.sendcommand
-
-    def sendcommand(name, **kwargs):
-        send(name, **kwargs)
-        pid = Path(f"{node.gateway.id}.pid")
-        if is_dying(node.gateway.id):
-            while not (pid.exists() and pid.read_text()):
-                time.sleep(0.01)
-            os.kill(int(pid.read_text()), signal.SIGKILL)
-            while not node._down:
-                time.sleep(0.01)
-
-    node.sendcommand = sendcommand
-"""
-
-
-@pytest.mark.parametrize("dist", ["load", *map(varied, ("loadfile", "loadscope", "loadgroup", "worksteal"))])
-def test_a_case_that_a_dead_worker_had_not_begun_is_run_by_another(project, monkeypatch, dist):
-    monkeypatch.setenv("DYING", "gw0,gw2")
-    project.write("conftest.py", DIES_WITH_ITEMS_THAT_IT_HAS_NOT_BEGUN)
-    for word in ("one", "two", "three"):
-        write_cases(project, numbered(4, word=word), f"{word}.eval.yaml")
-    run = project.run("-n2", f"--dist={dist}")
-    assert (run.exit_code, run.internals) == (pytest.ExitCode.OK, [])
-    assert run.outcomes == {"passed": 12}
-    assert set(run.statuses.values()) == {"pass"}
-    assert len(read_calls(project.path).started) == 12
-
-
-@pytest.mark.parametrize("dist", ["load", varied("loadfile")])
-def test_workers_that_die_before_they_begin_anything_end_the_run(project, monkeypatch, dist):
-    monkeypatch.setenv("DYING", ",".join(f"gw{number}" for number in range(40)))
-    project.write("conftest.py", DIES_WITH_ITEMS_THAT_IT_HAS_NOT_BEGUN)
-    write_cases(project, numbered(3))
-    run = project.run("-n1", f"--dist={dist}")
-    assert (run.exit_code, run.internals) == (pytest.ExitCode.TESTS_FAILED, [])
-    assert "maximum crashed workers reached: 4" in run.text
-    assert "crashed while running" not in run.text
-    assert "3 cases were not run, because a worker crashed:" in run.lines
 
 
 DIES_AFTER_THE_CASE = """

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import report_runs
 
-from pytest_agentv.reports.html.cases import read_run
-from pytest_agentv.reports.html.page import ReportInput, write_report
+from pytest_agentv.reports.html.page import write_report
+from pytest_agentv.reports.reading import compared, read_view
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -72,8 +72,8 @@ def report_of_500(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = report_runs.write(folder / "run.jsonl", report_runs.broken(report_runs.results(250), 6))
     base = report_runs.write(folder / "base.jsonl", report_runs.results(252, seed=1))
     old = report_runs.write(folder / "old.jsonl", report_runs.results(60, seed=2))
-    given = ReportInput(read_run(run), read_run(base), (read_run(old),))
-    write_report(folder / "report.html", given)
+    view = compared(read_view(run), read_view(base))
+    write_report(folder / "report.html", view, (read_view(old),))
     return folder / "report.html"
 
 
@@ -96,5 +96,5 @@ def page(opened: Opened) -> Any:
 def report_from(folder: Path, records: list[dict[str, Any]]) -> Path:
     """Write the report of records that JSON may hold in no other way than with lone surrogates escaped."""
     (folder / "run.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
-    write_report(folder / "report.html", ReportInput(read_run(folder / "run.jsonl")))
+    write_report(folder / "report.html", compared(read_view(folder / "run.jsonl"), None))
     return folder / "report.html"

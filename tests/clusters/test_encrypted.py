@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl, which makes the certificates"),
 ]
 
-PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
+PAGE = Path(__file__).parents[2] / "docs" / "ci.md"
 
 
 def make_certificates(folder):

@@ -19,7 +19,7 @@ uvicorn = pytest.importorskip("uvicorn")
 
 pytestmark = pytest.mark.frameworks
 
-DOCS = Path(__file__, "../../../docs/your-agent.md").resolve().read_text("utf-8")
+DOCS = Path(__file__, "../../../docs/targets.md").resolve().read_text("utf-8")
 
 AGENTS = {
     "typed.py": """

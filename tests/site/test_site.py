@@ -89,8 +89,8 @@ def test_no_code_block_is_shown_as_its_marks(site: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "page"),
     [
-        ("agentv_gates", "running.html"),
-        ("min_pass_rate", "authoring.html"),
+        ("agentv_gates", "how-sure.html"),
+        ("min_pass_rate", "cases.html"),
         ("retrieved_context", "examples/rag_files/index.html"),
         ("Semantic Versioning", "changelog.html"),
     ],
@@ -102,7 +102,7 @@ def test_search_finds(site: Path, word: str, page: str) -> None:
 
 def test_the_pages_that_llms_txt_names_are_there(site: Path) -> None:
     names = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text("utf-8"))
-    assert len(names) >= 20
+    assert len(names) >= 15
     assert [name for name in names if not (site / name).is_file()] == []
 
 

@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_replaced_keeps_all_results(written, monkeypatch):
     def refuse(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pytest_agentv.runtime.files._write_new", refuse)
+    monkeypatch.setattr("pytest_agentv.runtime.files.os.replace", refuse)
     with pytest.raises(FileError, match="No space left on device"):
         amend_now("a")
     assert path.read_bytes() == before

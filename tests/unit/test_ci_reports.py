@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from thorough import varied
+from views import view_of_results
 
 from pytest_agentv.cases.tables import read_delimited
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
@@ -21,7 +22,11 @@ from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import annotation_lines, code_quality, junit_xml, results_csv
+from pytest_agentv.reports.compare import compare_scores, comparison_lines
+from pytest_agentv.reports.html.opened import cost_line
+from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.reports.markdown import MARKER, comment_lines
+from pytest_agentv.reports.view import Ending
 from pytest_agentv.store.writers import ResultSink
 
 
@@ -62,7 +67,7 @@ def stored(path: Path, *results: EvalResult) -> str:
 
 def test_a_comment_shows_no_empty_diff() -> None:
     old, new = result("a", candidate_answer="x" * 2_000), result("a", candidate_answer="x" * 2_001)
-    lines = list(comment_lines([new], [old], Masker()))
+    lines = list(comment_lines(view_of_results(new), view_of_results(old), Masker()))
     assert "They are the same in what is shown: 2,000 characters, without secrets." in lines
     assert "```diff" not in lines
 
@@ -80,14 +85,16 @@ def test_a_comment_compares_no_cost_of_some_answers_with_that_of_all() -> None:
     part = combine_answers(answers, RepeatPlan(2, 0.5, "file", stops_early=False), together=True)
     base = [part.replace(execution_metrics=paid(0.02, 20), repeat=None), result("b", execution_metrics=paid(0.02, 9))]
     now = [part, result("b", execution_metrics=paid(0.03, 9))]
-    assert "| Cost, known for 1 of 2 | $0.0200 | $0.0300 | +50% |" in list(comment_lines(now, base, Masker()))
+    assert "| Cost, known for 1 of 2 | $0.0200 | $0.0300 | +50% |" in list(
+        comment_lines(view_of_results(*now), view_of_results(*base), Masker())
+    )
 
 
 @pytest.mark.parametrize("limit", [3_000, 10_000, 65_000])
 def test_a_comment_stays_within_its_limit(limit: int) -> None:
     old = [result(f"c{n}", candidate_answer="a" * 5_000) for n in range(100)]
     new = [result(f"c{n}", 0.1, candidate_answer="b" * 5_000, misses=("m" * 500,)) for n in range(100)]
-    lines = list(comment_lines(new, old, Masker(), limit))
+    lines = list(comment_lines(view_of_results(*new), view_of_results(*old), Masker(), limit))
     assert sum(len(line.encode()) + 1 for line in lines) <= limit
     assert lines[0] == MARKER
 
@@ -197,13 +204,15 @@ def hostile(request: pytest.FixtureRequest) -> list[EvalResult]:
 
 
 def test_no_text_breaks_junit(hostile: list[EvalResult]) -> None:
-    root = ElementTree.fromstring(junit_xml(hostile, Masker()))
+    root = ElementTree.fromstring(junit_xml(view_of_results(*hostile), Masker()))
     assert len(list(root.iter("testcase"))) == len(HOSTILE)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_no_cell_is_a_formula_whatever_separates_cells(hostile: list[EvalResult], delimiter: str) -> None:
-    rows = list(csv.reader(io.StringIO(results_csv(hostile, Masker()), newline=""), delimiter=delimiter))
+    rows = list(
+        csv.reader(io.StringIO(results_csv(view_of_results(*hostile), Masker()), newline=""), delimiter=delimiter)
+    )
     cells = [cell for row in rows for cell in row]
     assert not [cell for cell in cells if re.match(r"\s*([=@\uff1d]|[+-]\S)", cell)]
     assert delimiter != "," or len(rows) == len(HOSTILE) + 1
@@ -212,38 +221,50 @@ def test_no_cell_is_a_formula_whatever_separates_cells(hostile: list[EvalResult]
 def test_a_comment_renders_to_tables_and_code_alone(hostile: list[EvalResult]) -> None:
     markdown = pytest.importorskip("markdown_it", reason="rich brings it along")
     base = [each.replace(candidate_answer="other", score=1.0, status="pass", error=None) for each in hostile]
-    text = "\n".join(comment_lines(hostile, base, Masker()))
+    text = "\n".join(comment_lines(view_of_results(*hostile), view_of_results(*base), Masker()))
     html = markdown.MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     html = html.replace(MARKER, "", 1)
     allowed = "code|p|pre|h2|h3|table|thead|tbody|tr|th|td|details|summary"
     assert re.findall(rf"<(?!/?(?:{allowed})\b)[^>]*>", html) == []
-    assert html.count("<details>") == html.count("</details>") <= 1
+    assert html.count("<details>") == html.count("</details>") <= 2
 
 
 def test_no_text_gives_github_a_command(hostile: list[EvalResult]) -> None:
-    for line in annotation_lines(hostile, (), Masker()):
+    for line in annotation_lines(view_of_results(*hostile), Masker()):
         assert line.startswith("::error ")
         assert line.count("::") == 2
         assert not set(line) & set("\r\n\x1b\0")
 
 
 def test_code_quality_is_json(hostile: list[EvalResult]) -> None:
-    entries = json.loads(json.dumps(code_quality(hostile, Masker())))
+    entries = json.loads(json.dumps(code_quality(view_of_results(*hostile), Masker())))
     assert len({entry["fingerprint"] for entry in entries}) == len(HOSTILE)
 
 
 def test_an_error_is_marked_on_github_where_a_failure_was_expected() -> None:
     broken = result("tent", 0.0, status="error", error="no key")
-    [line] = annotation_lines([broken], ["evals/a.yaml::tent"], Masker())
+    ending = Ending(expected=frozenset({"evals/a.yaml::tent"}))
+    [line] = annotation_lines(view_of_results(broken, ending=ending), Masker())
     assert line.endswith("::no key")
 
 
 def test_no_text_can_give_commands_to_github_or_hold_secrets() -> None:
     evil = "100%\r\n::add-mask::x\n::error::y s3cret-value ::stop-commands::z"
     told = result("x", 0.5, misses=(evil,), eval_file="a,b:c%\n.yaml", node_id=f"a::{evil}")
-    [line] = annotation_lines([told], (), Masker(["s3cret-value"]))
+    [line] = annotation_lines(view_of_results(told), Masker(["s3cret-value"]))
     assert not set(line) & {"\n", "\r"}
     assert "100%25" in line
     assert "file=a%2Cb%3Ac%25%0A.yaml,line=3,title=" in line
     assert line.count("::") == 2, "that of the command and that before its text"
     assert "s3cret-value" not in line.split("::")[2]
+
+
+def test_a_field_of_the_table_is_in_each_output() -> None:
+    """`model` has an entry in the table of fields, and no output names it."""
+    old, new = result("a", model="gpt-4.1-mini"), result("a", model="gpt-5-mini")
+    row = next(csv.DictReader(io.StringIO(results_csv(view_of_results(new), Masker()))))
+    assert row["model"] == "gpt-5-mini"
+    assert dict(result_properties(new))["agentv_model"] == "gpt-5-mini"
+    assert cost_line(new).startswith("gpt-5-mini")
+    both = [view_of_results(each).cases for each in (old, new)]
+    assert "Model: gpt-4.1-mini → gpt-5-mini" in list(comparison_lines(compare_scores(*both, 0.1), "old", "new"))

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.reports.compare import CaseKey, comparison_lines, read_scores
-from pytest_agentv.reports.compare import compare_scores as compare_by_key
+from pytest_agentv.reports.compare import compare_scores as compare_cases
+from pytest_agentv.reports.compare import comparison_lines
+from pytest_agentv.reports.reading import case_in, read_view
 
 MEASURE = (
     "import re, sys; from pytest_agentv.cli.main import main; code = main();"
@@ -31,13 +32,12 @@ def results(name: str, **scores: float) -> str:
     return name
 
 
-def test_on_a_terminal_the_table_is_on_standard_error_and_json_stays_what_it_is(agentv, monkeypatch):
+def test_a_terminal_shows_the_table_and_a_pipe_gets_json(agentv, monkeypatch):
     arguments = ("compare", results("a.jsonl", x=0.8), results("b.jsonl", x=0.9))
-    plain = agentv(*arguments)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    run = agentv(*arguments)
-    assert run.out == plain.out
-    assert run.err.splitlines()[-1] == "Summary: 1 win, 0 losses, 0 ties | Mean delta: +0.100 | better"
+    assert json.loads(agentv(*arguments).out)["summary"]["wins"] == 1
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert agentv(*arguments).out.splitlines()[-1] == ("Summary: 1 win, 0 losses, 0 ties | Mean delta: +0.100 | better")
+    assert json.loads(agentv(*arguments, "--json").out)["summary"]["wins"] == 1
 
 
 def test_what_is_odd_about_the_files_is_told_on_standard_error(agentv, golden):
@@ -75,12 +75,10 @@ scores = st.dictionaries(st.text(max_size=5), st.floats(0, 1), max_size=8)
 
 def compare_scores(first, second, threshold):
     """Compare scores by id."""
-    by_key = ({CaseKey(eval_id): score for eval_id, score in scores.items()} for scores in (first, second))
-    return compare_by_key(*by_key, threshold)
-
-
-def by_id(found):
-    return {key.eval_id: score for key, score in found.by_key.items()}
+    runs = (
+        [case_in({"eval_id": name, "score": score}) for name, score in scores.items()] for scores in (first, second)
+    )
+    return compare_cases(*runs, threshold)
 
 
 def compared(first: float, second: float, threshold: float = 0.1) -> tuple[float, str]:
@@ -142,13 +140,14 @@ def test_a_difference_too_small_to_be_seen_has_no_sign_of_a_loss():
 def test_a_result_without_id_or_score_is_skipped_and_told(tmp_path, line, message):
     path = tmp_path / "r.jsonl"
     path.write_text(f'{{"eval_id": "a", "score": 1}}\n{line}\n')
-    found = read_scores(path)
-    assert by_id(found) == {"a": 1}
-    assert [str(problem) for problem in found.problems] == [f"r.jsonl:2: {message}; it was skipped"]
+    found = read_view(path)
+    assert [(each.eval_id, each.score) for each in found.results] == [("a", 1)]
+    assert found.problems == (f"r.jsonl:2: {message}; it was skipped",)
 
 
 def test_a_number_of_any_size_is_no_crash(tmp_path):
     path = tmp_path / "r.jsonl"
-    path.write_text(f'{{"eval_id": "a", "score": {"9" * 400}}}\n{{"score": {"9" * 5000}}}\n')
-    found = read_scores(path)
-    assert (found.by_key, [problem.line for problem in found.problems]) == ({}, [1, 2])
+    lines = f'{{"eval_id": "a", "score": {"9" * 400}}}\n{{"score": {"9" * 5000}}}\n'
+    path.write_text(f'{lines}{{"eval_id": "b", "score": 1}}\n')
+    found = read_view(path)
+    assert ([each.eval_id for each in found.results], len(found.problems)) == (["b"], 2)

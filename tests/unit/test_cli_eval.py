@@ -83,7 +83,7 @@ def test_a_misspelt_flag_before_its_value_is_told(agentv):
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--workers=51", "argument --workers: 51 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+        ("--workers=0", "argument --workers: 0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
         ("--workers=many", "argument --workers: 'many' is not a number of workers: expected 1 to 50"),
         ("--output-format=xml", "argument --output-format: unknown output format 'xml': expected one of jsonl, yaml"),
     ],
@@ -124,16 +124,15 @@ def test_files_of_a_folder_that_their_names_leave_out_are_told(folder):
         build_pytest_call(["evals", "--strict"])
 
 
-def test_a_path_with_brackets_is_refused_with_a_way_to_run_it(folder):
+def test_paths_with_brackets_are_refused_with_a_way_to_run_them(folder):
     for name in ("app/[slug]/qa.eval.yaml", "app/[a]/evals/b [b]/x/deep.yaml", "app/one[1].eval.yaml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(SUITE)
     with pytest.raises(UsageError) as refused:
         call("app")
-    above = "or run `pytest` with a folder above it"
     assert str(refused.value).splitlines() == [
-        "pytest takes no path with brackets:",
-        f"  app/[a]/evals/b [b]/x/deep.yaml: cd 'app/[a]/evals/b [b]' && agentv eval x/deep.yaml, {above}",
-        f"  app/[slug]/qa.eval.yaml: cd 'app/[slug]' && agentv eval qa.eval.yaml, {above}",
-        "  app/one[1].eval.yaml: rename the file, or run `pytest` with a folder above it",
+        "pytest takes no path with brackets; run `pytest` with a folder above:",
+        "  app/[a]/evals/b [b]/x/deep.yaml",
+        "  app/[slug]/qa.eval.yaml",
+        "  app/one[1].eval.yaml",
     ]

@@ -195,7 +195,7 @@ def test_cases_on_which_people_are_split_have_no_label(agentv):
     )
     Path("labels.csv").write_text(labels)
     run("r.jsonl", [5, 5, 0])
-    done = agentv("agree", "labels.csv", "r.jsonl", "--min-kappa=0.9")
+    done = agentv("agree", "labels.csv", "r.jsonl", "--min-kappa=0.9", "--format=table")
     assert done.out.startswith("2 cases with a label and a verdict\n")
     assert "1 case on which people are split left out" in done.out
     assert "Krippendorff's alpha of 2 people: 0.4" in done.out, "it tells of these too"
@@ -208,7 +208,7 @@ def test_cases_on_which_people_are_split_have_no_label(agentv):
 def test_enough_labels_correct_the_pass_rate(agentv):
     results("a.jsonl", [{"eval_id": f"c{n}", "score": int(n % 5 > 0), "threshold": 1} for n in range(300)])
     pairs = [(f"c{n}", "pass" if n % 4 else "fail") for n in range(120)]
-    done = agentv("agree", labels(pairs=pairs), "a.jsonl")
+    done = agentv("agree", labels(pairs=pairs), "a.jsonl", "--format=table")
     assert "Pass rate corrected by the labels: 7" in done.out
     assert "(approximate)" in done.out
 
@@ -232,7 +232,7 @@ def test_labels_that_cannot_be_read(agentv, text, fault):
 
 def test_labels_as_spreadsheets_write_them(agentv):
     Path("l.csv").write_text(f"\ufeffeval_id;label;answer\nc0;pass;{'x' * 200_000}\n", encoding="utf-8")
-    assert "1 case with a label and a verdict" in agentv("agree", "l.csv", run("a.jsonl", [5])).out
+    assert "1 case with a label and a verdict" in agentv("agree", "l.csv", run("a.jsonl", [5]), "-ftable").out
     Path("l.csv").write_text('eval_id,label\nc0,"pass\n')
     done = agentv("agree", "l.csv", "a.jsonl")
     assert (done.exit_code, 'l.csv:2: is no valid CSV: a quote (") is opened and never closed' in done.err) == (2, True)

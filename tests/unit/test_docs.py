@@ -24,6 +24,7 @@ from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set
 
 from pytest_agentv import __version__
 from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.keys import Case, Suite, Table
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cases.tables import read_delimited
 from pytest_agentv.cases.written import LoadContext
@@ -32,13 +33,14 @@ from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.source import read_yaml
 from pytest_agentv.model.kind import spellings
-from pytest_agentv.model.options import RUN_OPTIONS, RunOption
+from pytest_agentv.model.options import RUN_OPTIONS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.targets.definitions import REFERENCE, Environment
-from pytest_agentv.targets.files import load_targets_file, resolve_target
-from pytest_agentv.targets.resolution import parts_of_target
+from pytest_agentv.targets.files import load_targets_file
+from pytest_agentv.targets.keys import CommonKeys
+from pytest_agentv.targets.resolution import resolve_target
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {
@@ -94,28 +96,57 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
             assert anchor in _anchors(path), f"{target}: there is no such heading"
 
 
-def test_the_table_of_options_is_that_of_the_code() -> None:
-    lines = (ROOT / "docs/running.md").read_text("utf-8").splitlines()
-    assert [line for line in lines if line.startswith("| `--agentv-")] == [_row(option) for option in RUN_OPTIONS]
-
-
-def test_the_tables_of_keys_are_those_of_the_classes() -> None:
-    assert runpy.run_path(str(ROOT / "scripts/kind_tables.py"))["main"]([]) is None
+@pytest.mark.parametrize("script", ["kind_tables.py", "checks_page.py"])
+def test_the_tables_of_options_and_keys_are_those_of_the_code(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    assert runpy.run_path(str(ROOT / "scripts" / script))["main"]([]) is None
 
 
 def test_each_spelling_of_a_key_and_each_provider_is_on_some_page() -> None:
+    """The pages say once that each key may be written in camelCase."""
     pages = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
-    parts = [*map(EVALUATORS.__getitem__, EVALUATORS), Proxy]
-    parts += [part for word in KINDS.table for part in parts_of_target(KINDS.table[word])]
-    keys = {key for part in parts for others in spellings(part).values() for key in others}
-    assert keys | {*KINDS.table, *KINDS.unsupported} <= set(re.findall(r"[\w-]+", pages))
-    for text in ("`type: code`", "`type: rubric`", "`agentv --version`", "`--path FOLDER`"):
+    parts = [*map(EVALUATORS.__getitem__, EVALUATORS), Proxy, Suite, Case, Table]
+    parts += [CommonKeys, *(KINDS.table[word] for word in KINDS.table)]
+    keys = {
+        key
+        for part in parts
+        for first, *others in spellings(part).values()
+        for key in (first, *others)
+        if key != re.sub(r"_(\w)", lambda found: found[1].upper(), first) or key == first
+    }
+    assert keys | {*KINDS.table, *KINDS.unsupported, *EVALUATORS} <= set(re.findall(r"[\w$-]+", pages))
+    for text in ("`type: code`", "`type: rubric`", "`agentv --version`", "`--path FOLDER`", "camelCase"):
         assert text in pages
 
 
-def test_the_page_of_checks_is_that_of_the_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    assert runpy.run_path(str(ROOT / "scripts/checks_page.py"))["main"]([]) is None
+def test_other_spellings_are_shown_on_one_page_only() -> None:
+    """The docs speak one dialect."""
+    foreign = re.compile(
+        r"^ *(?:- )?(?:evalcases|input_messages|expected_messages|execution|evaluators):", re.MULTILINE
+    )
+    shown = [block.where for block in BLOCKS if block.language == "yaml" and foreign.search(block.text)]
+    assert [where for where in shown if not where.startswith(("docs/coming-from.md", "examples/"))] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("LLM as a judge", "evaluators"),
+        ("hallucination", "rag"),
+        ("Faithfulness", "rag"),
+        ("groundedness", "rag"),
+        ("multi-turn", "cases"),
+        ("Quickstart", "start"),
+    ],
+)
+def test_what_people_search_is_on_its_page(words: str, page: str) -> None:
+    assert words in (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+
+
+def test_the_docs_stay_short() -> None:
+    lines = {page: len(page.read_text("utf-8").splitlines()) for page in PAGES}
+    assert sum(count for page, count in lines.items() if page.parent.name == "docs") <= 5000
+    assert lines[ROOT / "README.md"] <= 150
 
 
 def test_llms_txt_is_that_of_the_start_page() -> None:
@@ -131,7 +162,7 @@ def test_each_page_can_be_found(index: str) -> None:
 
 
 def test_the_keys_of_results_are_all_explained() -> None:
-    _, _, section = (ROOT / "docs/running.md").read_text("utf-8").partition("## The results file")
+    _, _, section = (ROOT / "docs/reference.md").read_text("utf-8").partition("## Fields of a result")
     explained = re.findall(r"`(\w+)`", section.partition("\n## ")[0])
     assert [key.name for key in fields(EvalResult) if key.name not in explained] == []
 
@@ -149,14 +180,6 @@ def test_modules_that_are_named_exist(name: str) -> None:
     named = re.findall(r"`([a-z_]+(?:/[\w.]+)+|[a-z_]+/|[a-z_]+\.py)`", text)
     assert named
     assert [path for path in named if not ((ROOT / path).exists() or (ROOT / "pytest_agentv" / path).exists())] == []
-
-
-def _row(option: RunOption) -> str:
-    value = f"={option.metavar}" if option.metavar else ""
-    flag = f"--agentv-{option.name}" + (f"[{value}]" if option.optional_value is not None else value)
-    aliases = "".join(f" (also `--agentv-{alias}`)" for alias in option.aliases)
-    ini = f"`agentv_{option.dest}`" if option.ini else ""
-    return f"| `{flag}`{aliases} | {ini} | {option.help} |"
 
 
 def _anchors(page: Path) -> set[str]:
@@ -234,10 +257,6 @@ def check_yaml(block: Block, folder: Path) -> None:
     if name.startswith(".github/") or name == ".gitlab-ci.yml":
         check_workflow(data)
         check_schema(path, "gitlab-ci" if name.endswith("-ci.yml") else "github-workflows")
-    elif name.startswith("kubernetes/"):
-        kubernetes = pytest.importorskip("kubernetes_validate")
-        for manifest in kubernetes_parts(data):
-            kubernetes.validate(manifest, KUBERNETES, strict=True)
     elif name.startswith("dask/"):
         assert set(data) == {"distributed"}  # tests/clusters/test_encrypted.py runs a cluster with it
     elif name in ("promptfooconfig.yaml", "agentv5.yaml"):  # of other tools
@@ -252,13 +271,17 @@ def check_yaml(block: Block, folder: Path) -> None:
         assert re.search(r"\.eval\.ya?ml$|^evals/.*\.ya?ml$", name), f"{name} is no eval file, targets or config file"
 
 
-def kubernetes_parts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return manifests of Kubernetes itself: those that an operator makes of its own kind."""
-    if data["kind"] != "DaskCluster":
-        return [dict(data)]
-    spec, meta = data["spec"], {"metadata": {"name": "x"}}
-    pods = [{"apiVersion": "v1", "kind": "Pod", **meta, "spec": spec[part]["spec"]} for part in ("worker", "scheduler")]
-    return [*pods, {"apiVersion": "v1", "kind": "Service", **meta, "spec": spec["scheduler"]["service"]}]
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples/machines/kubernetes").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_manifests_are_those_of_kubernetes(path: Path) -> None:
+    kubernetes = pytest.importorskip("kubernetes_validate")
+    kubernetes.validate(dict(read_yaml(path).value), KUBERNETES, strict=True)
+
+
+def test_scripts_of_machines_are_valid(tmp_path: Path) -> None:
+    for path in (ROOT / "examples/machines").glob("*.s*"):
+        check_bash(Block(path, 1, "bash", path.read_text("utf-8"), ""), tmp_path)
 
 
 def check_schema(path: Path, schema: str) -> None:
@@ -303,9 +326,9 @@ def check_targets(block: Block, folder: Path) -> None:
 def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
     """Load a fragment: cases, evaluators, or keys of one case. Prompts of judges and attachments stand in."""
     path, text = folder / "fragment.eval.yaml", block.text
-    if "evalcases" not in data:
-        case = "id: a\nexpected_outcome: b\ninput_messages: c\n"
-        text = "evalcases:\n  -\n" + _indent(
+    if "cases" not in data:
+        case = "id: a\ncriteria: b\ninput: c\n"
+        text = "cases:\n  -\n" + _indent(
             text + "".join(f"{line}\n" for line in case.splitlines() if line.partition(":")[0] not in data)
         )
     path.write_text(text, "utf-8")

@@ -6,20 +6,23 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from views import view_of_results
 
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import code_quality, junit_xml
-from pytest_agentv.reports.gates import AS_JUDGED, Ending, GateWord, ending_of, read_contract
-from pytest_agentv.reports.judged_cases import JudgedCase, case_of
+from pytest_agentv.reports.gates import read_contract
+from pytest_agentv.reports.judged_cases import JudgedCase
 from pytest_agentv.reports.markdown import comment_lines
+from pytest_agentv.reports.reading import case_in
 from pytest_agentv.reports.verdict import run_statistics
+from pytest_agentv.reports.view import AS_JUDGED, Ending, GateOutcome, ending_of
 
 GATE = {"name": "agentv.baseline.jsonl::regression", "failed": True, "reason": "12 cases are broken"}
 PASSED = GATE | {"failed": False}
-RED = GateWord("agentv.baseline.jsonl::regression", is_red=True, reason="12 cases are broken")
-GREEN = RED.replace(is_red=False)
-TOLD = GREEN.replace(is_unenforced=True)
+RED = GateOutcome("agentv.baseline.jsonl::regression", is_red=True, reason="12 cases are broken", is_told=True)
+TOLD = RED.replace(is_red=False)
+GREEN = TOLD.replace(is_told=False)
 FITTING = {"verdict": "broken", "n": 2, "mean": 0.5, "errors": ["c"]}
 
 
@@ -29,7 +32,7 @@ def cases() -> list[JudgedCase]:
         {"eval_id": "b", "score": 0, "threshold": 1},
         {"eval_id": "c", "score": 0, "error": "broke", "status": "error"},
     ]
-    return list(map(case_of, values))
+    return list(map(case_in, values))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,7 @@ def test_a_verdict_on_other_results_is_left_out(tmp_path: Path, text: str | None
 )
 def test_a_verdict_may_name_the_targets_of_errors(tmp_path: Path, errors: list[str], *, is_read: bool) -> None:
     down = {"eval_id": "a", "score": 0, "error": "broke", "status": "error"}
-    found = [case_of(down | {"target": target}) for target in ("gpt", "claude")]
+    found = [case_in(down | {"target": target}) for target in ("gpt", "claude")]
     (tmp_path / "run.verdict.json").write_text(json.dumps({"verdict": "errors", "errors": errors}), "utf-8")
     assert (read_contract(tmp_path / "run.jsonl", found) is not None) == is_read
     contract = run_statistics(found).contract()
@@ -101,17 +104,18 @@ def result(eval_id: str, score: float, **values: Any) -> EvalResult:
     ],
 )
 def test_the_comment_has_the_verdict_of_the_gates(ending: Ending, head: str) -> None:
-    lines = list(comment_lines([result("a", 1), result("b", 0)], None, Masker(), ending=ending))
+    lines = list(comment_lines(view_of_results(result("a", 1), result("b", 0), ending=ending), None, Masker()))
     assert lines[1] == head
     assert ("- The gate failed: `12 cases are broken`" in lines) == bool(ending.red)
 
 
 def test_junit_and_code_quality_have_the_verdict_of_the_gates() -> None:
-    results = [result("a", 1), result("b", 0), result("c", 0), result("d", 0, required=True)]
+    results = (result("a", 1), result("b", 0), result("c", 0), result("d", 0, required=True))
     ending = Ending(
         ("12 cases are broken",), replaces_cases=True, left=frozenset({"a::b", "a::d"}), gates=(TOLD, RED, GREEN)
     )
-    [suite] = ElementTree.fromstring(junit_xml(results, Masker(), ending))
+    run = view_of_results(*results, ending=ending)
+    [suite] = ElementTree.fromstring(junit_xml(run, Masker()))
     assert [suite.get(name) for name in ("tests", "failures", "skipped", "errors")] == ["7", "3", "2", "0"]
     kinds = {f"{case.get('classname')} {case.get('name')}": [child.tag for child in case][-1:] for case in suite}
     assert kinds["d b"] == ["skipped"]
@@ -119,5 +123,5 @@ def test_junit_and_code_quality_have_the_verdict_of_the_gates() -> None:
     assert [[each.tag for each in gate] for gate in suite[-3:]] == [["skipped"], ["failure"], []]
     assert (suite[-2].get("classname"), suite[-2].get("name")) == ("agentv.baseline.jsonl", "regression")
     assert suite[-2][0].get("message") == "12 cases are broken"
-    told = [each["description"] for each in code_quality(results, Masker(), ending)]
+    told = [each["description"] for each in code_quality(run, Masker())]
     assert told == ["a::c: the score is too low", "a::d: the score is too low"]

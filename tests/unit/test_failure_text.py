@@ -41,7 +41,7 @@ def result(**changes: Any) -> EvalResult:
 
 
 def failure(source: str | None = "case", **changes: Any) -> str:
-    return failure_text(result(**changes), threshold_source=source, rerun_command=RERUN, masker=Masker())
+    return failure_text(result(**changes).replace(threshold_source=source), rerun_command=RERUN, masker=Masker())
 
 
 def json_size(text: str) -> int:
@@ -68,7 +68,6 @@ def test_all_is_shown_where_nothing_limits_the_text() -> None:
     answer, reference, miss = "a" * 50_000, "r" * 50_000, "m" * 50_000
     text = failure_text(
         result(candidate_answer=answer, misses=(miss,)),
-        threshold_source=None,
         rerun_command=None,
         masker=Masker(),
         reference_answer=reference,
@@ -94,7 +93,7 @@ def test_secrets_are_masked_before_texts_are_cut() -> None:
         candidate_answer="a" * 2_950 + secret, misses=(secret,), reasoning=secret, log_file=secret, assertion=secret
     )
     assert "s3cret" not in one_line(leaky, Masker([secret]))
-    assert "s3cret" not in failure_text(leaky, threshold_source=None, rerun_command=None, masker=Masker([secret]))
+    assert "s3cret" not in failure_text(leaky, rerun_command=None, masker=Masker([secret]))
 
 
 ANY_TEXT = st.one_of(
@@ -126,9 +125,9 @@ def test_no_text_is_longer_than_clients_can_take(one: str, two: str, three: str,
     assert len(one_line(huge, Masker())) <= 200
     assert "\n" not in one_line(huge, Masker())
     for text in (
-        failure_text(huge, threshold_source=four, rerun_command=four, masker=Masker(), reference_answer=two),
+        failure_text(huge.replace(threshold_source=four), rerun_command=four, masker=Masker(), reference_answer=two),
         failure_text(
-            huge.replace(assertion=one, status="fail"), threshold_source=four, rerun_command=four, masker=Masker()
+            huge.replace(assertion=one, status="fail", threshold_source=four), rerun_command=four, masker=Masker()
         ),
         error_text(huge, rerun_command=four, masker=Masker()),
     ):

@@ -244,26 +244,15 @@ def test_the_cases_to_retry_are_those_that_broke_in_the_end_whatever_run_they_ar
     assert (found.run_id, found.last_line, found.eval_files, found.remarks) == ("another", 5, ("x.eval.yaml",), ())
 
 
-@pytest.mark.parametrize(
-    ("own", "broken", "foreign"),
-    [
-        ("default", {"a", "b"}, {("x.eval.yaml::a", "a", "other")}),
-        ("other", {"b"}, {("x.eval.yaml::a", "a", "default")}),
-        ("third", {"b"}, set()),
-        (None, {"b"}, set()),
-    ],
-)
-def test_the_cases_to_retry_are_those_that_broke_for_the_target_of_the_run_or_last(
-    tmp_path: Path, own: str | None, broken: set[str], foreign: set[tuple[str, str, str]]
-) -> None:
+def test_the_cases_to_retry_are_those_whose_last_result_with_any_target_is_an_error(tmp_path: Path) -> None:
     error, other = RESULT.replace(status="error"), RESULT.replace(target="other")
     named = {name: {"eval_id": name, "node_id": f"x.eval.yaml::{name}"} for name in "abc"}
     lines = [error.replace(**named["a"]), RESULT.replace(**named["b"]), RESULT.replace(**named["c"])]
     lines += [other.replace(**named["a"]), other.replace(**named["b"], status="error")]
     path = written(tmp_path / "r.jsonl", *lines)
-    found = find_last_run(path, "--agentv-retry-errors", own_target=None if own is None else lambda _: own)
-    assert {eval_id for _, eval_id in found.broken} == broken
-    assert set(found.foreign) == foreign
+    found = find_last_run(path, "--agentv-retry-errors")
+    assert [eval_id for _, eval_id in found.broken] == ["a", "b"]
+    assert found.hidden == (("x.eval.yaml::a", "a", "other"), ("x.eval.yaml::b", "b", "default"))
 
 
 def test_an_empty_run_id_does_not_name_the_run(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """The lock that processes share."""
 
+import os
 import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime.files import InUse, ProcessLock, is_in_use
+from pytest_agentv.runtime.files import InUse, ProcessLock, flocked
 
 
 def test_the_folder_and_the_file_are_made_by_the_first_holder(tmp_path: Path) -> None:
@@ -96,12 +97,14 @@ def test_a_place_where_there_can_be_no_file_is_an_os_error(tmp_path: Path) -> No
 
 def test_a_file_is_in_use_until_all_who_use_it_have_ended(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    assert not is_in_use(path)
     path.touch()
     first, second = InUse(), InUse()
     first.begin(path)
     second.begin(path)
     first.end()
-    assert is_in_use(path)
+    assert flocked(path) is None
     second.end()
-    assert not is_in_use(path)
+    descriptor = flocked(path)
+    assert descriptor is not None
+    assert flocked(path) is None
+    os.close(descriptor)

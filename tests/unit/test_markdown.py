@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, RunVerdict, Trouble, markdown_lines
+from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, markdown_lines
+from pytest_agentv.reports.view import Ending, RunView, Trouble
 
 FILE = "evals/qa.eval.yaml"
 
@@ -32,7 +33,8 @@ def judged(**scores: float) -> dict[str, Any]:
 
 
 def markdown(*results: EvalResult, masker: Masker | None = None, limit: int = MARKDOWN_LIMIT, **facts: Any) -> str:
-    lines = markdown_lines(RunVerdict(results, **facts), masker or Masker(), limit)
+    run = RunView(results, Ending(troubles=facts.pop("troubles", ())))
+    lines = markdown_lines(run, masker or Masker(), limit, **facts)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -113,4 +115,4 @@ def test_with_little_room_there_is_less_and_at_last_nothing(limit: int) -> None:
     text = markdown(*(broken(f"a-{number}", f"{number}") for number in range(100)), result("b", 0.5), limit=limit)
     assert len(text.encode()) <= limit
     assert bool(text) == (limit >= 200)
-    assert ("### Errors (100)" in text) == (limit >= 1_000)
+    assert ("### Errors (100)" in text) == (limit >= 400)

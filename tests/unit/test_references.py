@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.cases.references import References, load_guideline_patterns, matches_guideline
+from pytest_agentv.cases.references import References, matches_guideline
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.source import Source
 from pytest_agentv.runtime.files import read_regular_file
+from pytest_agentv.targets.config import load_guideline_patterns
 
 EVAL_FILE = Path("evals/deep/qa.eval.yaml")
 

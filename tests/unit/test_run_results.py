@@ -8,13 +8,10 @@ import pytest
 from pytest_agentv.model.base import compact_json
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.ci import read_stored
-from pytest_agentv.reports.compare import read_scores
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
-from pytest_agentv.reports.html.cases import read_run as read_report
-from pytest_agentv.reports.html.page import ReportInput, report_text
-from pytest_agentv.reports.judged_cases import read_cases
+from pytest_agentv.reports.html.page import report_text
 from pytest_agentv.reports.merging import read_part
+from pytest_agentv.reports.reading import compared, read_view
 from pytest_agentv.reports.summary import total_figures
 from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
@@ -115,10 +112,10 @@ def test_the_last_result_of_a_case_counts_and_tells_all_that_was_paid_for_it(ide
     first, last = line("a", 1, score=0.1, **paid[0]), line("a", 2, score=0.2, reruns=1, **paid[1])
     run = read(identity, first, last, line("b", 3, **paid[2]))
     assert ([each.score for each in run.results], run.replaced) == ([0.2, 1], 1)
-    for results in (run.results, read_stored(identity.results_path).results):
+    for results in (run.results, read_view(identity.results_path).results):
         figures = {each.name: each.value for each in total_figures(results, None)}
         assert figures == {"Cost": "$6.0000", "Reruns": "1"}
-    assert "$6.0000" in report_text(ReportInput(read_report(identity.results_path)))
+    assert "$6.0000" in report_text(compared(read_view(identity.results_path), None))
 
 
 def test_all_who_read_a_file_agree_on_what_is_one_case(tmp_path: Path) -> None:
@@ -127,8 +124,7 @@ def test_all_who_read_a_file_agree_on_what_is_one_case(tmp_path: Path) -> None:
     one = {**line("a"), "node_id": None}
     lines = (one, {**one, "eval_file": "b.eval.yaml"}, {**one, "target": "other"}, {**one, "score": 0.5})
     path.write_text("".join(f"{compact_json(each)}\n" for each in lines))
-    counts = [len(each.results) for each in (read_stored(path), read_report(path), read_part(path))]
-    assert [*counts, len(read_cases(path)[0]), len(read_scores(path).by_key)] == [3] * 5
+    assert [len(each.results) for each in (read_view(path), read_part(path))] == [3, 3]
 
 
 def summary(**known: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The rule of docs/secrets.md: which names and which values are those of secrets."""
+"""The rule of docs/reference.md: which names and which values are those of secrets."""
 
 import json
 import string

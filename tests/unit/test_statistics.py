@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.summary import (
     ScoreStatistics,
-    judged_results,
-    lowest_results,
+    extremes,
     score_statistics,
-    top_results,
 )
 
 
@@ -21,7 +19,7 @@ def result(eval_id: str, score: float, **changes: Any) -> EvalResult:
 
 
 def figures(*scores: float) -> ScoreStatistics:
-    statistics = score_statistics(scores)
+    statistics = score_statistics([result("a", score) for score in scores])
     assert statistics is not None
     return statistics
 
@@ -71,7 +69,7 @@ def test_a_score_on_an_edge_belongs_to_the_upper_bin(score: float, index: int) -
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=30), st.randoms())
 def test_the_order_in_which_cases_end_changes_no_figure(scores: list[float], random: Any) -> None:
     shuffled = random.sample(scores, len(scores))
-    assert score_statistics(shuffled) == score_statistics(scores)
+    assert figures(*shuffled) == figures(*scores)
     assert sum(figures(*scores).bins) == len(scores)
 
 
@@ -83,6 +81,9 @@ def test_cases_that_could_not_be_judged_stay_out_of_scores_and_extremes() -> Non
         result("c", 0.5),
         result("d", 0.25),
     ]
-    assert [each.eval_id for each in judged_results(results)] == ["a", "b", "c", "d"]
-    assert [each.eval_id for each in top_results(results)] == ["b", "a", "c"]
-    assert [each.eval_id for each in lowest_results(results)] == ["d", "a", "c"]
+    statistics = score_statistics(results)
+    assert statistics is not None
+    assert sum(statistics.bins) == 4
+    best, worst = extremes(results)
+    assert [each.eval_id for each in best] == ["b", "a", "c"]
+    assert [each.eval_id for each in worst] == ["d", "a", "c"]

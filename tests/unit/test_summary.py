@@ -8,6 +8,7 @@ import pytest
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import ErrorDetail, EvalResult, Spent
 from pytest_agentv.reports.summary import summary_lines, waiting_hint
+from pytest_agentv.reports.view import RunView
 
 
 def result(eval_id: str, score: float = 1.0, **changes: Any) -> EvalResult:
@@ -22,7 +23,7 @@ def broken(eval_id: str, error: str, **changes: Any) -> EvalResult:
 
 
 def summary(*results: EvalResult, **options: Any) -> list[str]:
-    return [line.text for line in summary_lines(results, **options)]
+    return [line.text for line in summary_lines(RunView(results), **options)]
 
 
 def test_counts_of_thousands_have_a_separator_throughout_the_line() -> None:
@@ -49,7 +50,7 @@ def test_errors_and_names_cannot_paint_on_the_terminal() -> None:
 
 def test_long_names_keep_their_end_within_80_columns() -> None:
     failed = result("a", 0.5, status="fail", node_id="evals/" + "deep/" * 30 + "qa.eval.yaml::a")
-    name = summary(failed, result("b"))[-2]
+    name = summary(failed, result("b"), with_statistics=True)[-2]
     assert len(name) == 80
     assert name.startswith("  1. 0.500  ...")
     assert name.endswith("/deep/qa.eval.yaml::a")

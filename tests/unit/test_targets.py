@@ -37,9 +37,11 @@ from pytest_agentv.targets.definitions import (
     folders_upward,
     interpolate,
     load_environment,
+    missing_variables,
     search_folders,
 )
-from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.targets.files import find_targets_file, load_targets_file
+from pytest_agentv.targets.resolution import resolve_target
 
 KEY = "sk-0123456789"
 
@@ -99,7 +101,8 @@ def test_a_folder_that_was_named_is_searched_for_a_targets_file(project: Project
 def test_kinds_of_a_project_get_their_keys_with_variables_filled_in(project: Project) -> None:
     body = (
         "myAgent\n    workers: 2\n    judge_target: ${{ HOST }}\n    url: http://${{ HOST }}\n    token: plain-77\n"
-        "    settings: {x: 1}\n    left_out: ${{ NONE }}\n    nothing:\n    deep: {list: [1, '${{ HOST }}']}"
+        "    settings: {x: 1}\n    left_out: ${{ NONE }}\n    nothing:\n    deep: {list: [1, '${{ HOST }}']}\n"
+        "  - {name: h, provider: mock}"
     )
     target = project(body, "MyAgent", HOST="h")
     assert (target.kind, target.workers, target.judge_target) == ("myagent", 2, "h")
@@ -205,7 +208,7 @@ def test_any_text_of_a_variable_arrives_unchanged(project: Project, text: str) -
 
 
 def test_pydantic_is_not_imported_before_a_file_is_loaded() -> None:
-    code = "import sys, pytest_agentv.targets.files, pytest_agentv.cases.references; print('pydantic' in sys.modules)"
+    code = "import sys, pytest_agentv.targets.files, pytest_agentv.targets.config; print('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 
 
@@ -323,12 +326,11 @@ def test_a_dotenv_file_that_is_no_text_is_an_error_with_its_path(repo: Path, mon
     ],
 )
 def test_variables_are_filled_in_anywhere(text: str, expected: str) -> None:
-    assert interpolate(text, {"V": "value", "low_case1": " x "}).text == expected
-    missing = interpolate("${{ A }}${{ B }}${{ C }}${{ B }}", {"A": "a", "B": " "})
-    assert (missing.text, missing.missing, missing.names) == (None, ("B", "C"), ("A", "B", "C", "B"))
+    assert interpolate(text, {"V": "value", "low_case1": " x "}) == expected
+    assert missing_variables("${{ A }}${{ B }}${{ C }}${{ B }}", {"A": "a", "B": " "}) == ["B", "C"]
 
 
 @given(st.text(), st.text(), st.text().filter(str.strip))
 def test_any_value_is_filled_in_as_it_is(before: str, after: str, value: str) -> None:
     if "${{" not in before + after and not before.endswith(("$", "${")):
-        assert interpolate(f"{before}${{{{ V }}}}{after}", {"V": value}).text == before + value + after
+        assert interpolate(f"{before}${{{{ V }}}}{after}", {"V": value}) == before + value + after

@@ -1,6 +1,8 @@
 """A job in a worker: secrets, another folder, cancellations."""
 
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,14 @@ from pytest_agentv.model.run_options import RunOptions
 SECRET = "s3cr3t-of-the-worker"
 HOME = Path("/nowhere/shop")
 """The folder of the project on the machine of the run. This machine does not have it."""
+
+
+@pytest.fixture(autouse=True)
+def root_handlers() -> Iterator[None]:
+    """Remove what workers add for the life of their process, which is this one."""
+    before = logging.getLogger().handlers[:]
+    yield
+    logging.getLogger().handlers[:] = before
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,8 @@ from pydantic import BeforeValidator, Field
 
 from pytest_agentv.cases.prompts import PromptMode, build_preread
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, mapping, text_or_none
-from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.kind import Items, expected, filled, spelled
 from pytest_agentv.model.messages import Message, TokenUsage
 from pytest_agentv.model.options import LOGS_FOLDER
 from pytest_agentv.model.secrets import Secret, masked
@@ -32,11 +31,9 @@ from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, ru
 from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
 from pytest_agentv.targets.fields import (
     DefaultText,
-    Items,
     OptionalText,
     Seconds,
     ShieldedText,
-    filled_text,
     path_in,
     program_in,
     reveal,
@@ -350,11 +347,11 @@ WORKSPACE_PROMPT: Final = (
 def _log_format(value: object) -> str:
     if isinstance(value, str) and value.strip().lower() in ("summary", "json"):
         return value.strip().lower()
-    raise ValueError(f"expected summary or json, got {describe_value(value)}")
+    raise expected("summary or json")
 
 
 ShieldedWord: TypeAlias = Annotated[
-    ShieldedText, BeforeValidator(lambda word: word if isinstance(word, Secret) else filled_text(word))
+    ShieldedText, BeforeValidator(lambda word: word if isinstance(word, Secret) else filled(word))
 ]
 
 

@@ -7,9 +7,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, fie
 
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import JsonObject
-from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.kind import Items, Text, expected, spelled
 from pytest_agentv.providers.api.base import ApiRequest, Embeddings, ModelReply, merged
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
 from pytest_agentv.providers.kind import RetryKeys
@@ -17,17 +16,14 @@ from pytest_agentv.targets.fields import (
     SHIELDED,
     FreeMapping,
     Headers,
-    Items,
     Number,
     OptionalText,
     PositiveCount,
     SecretText,
     ServerUrl,
     Share,
-    Text,
     Whole,
     reveal,
-    text_of,
 )
 
 SEED: Final[Any] = Field(default=None, description="asks the model to give the same answer each time")
@@ -39,13 +35,13 @@ REASONING: Final[Any] = Field(default=None, description="whether it is a reasoni
 def _tool(value: object) -> object:
     """Return a tool in the shape of OpenAI. The API's own tools stay unchanged."""
     if not isinstance(value, dict):
-        raise ValueError(f"expected a mapping with name, description and parameters, got {describe_value(value)}")  # noqa: TRY004 - pydantic wants it
+        raise expected("a mapping with name, description and parameters")
     return {"type": "function", "function": value} if "name" in value and "type" not in value else value
 
 
 Stops: TypeAlias = Annotated[
-    tuple[str, ...],
-    BeforeValidator(lambda value: tuple(map(text_of, value if isinstance(value, list | tuple) else [value]))),
+    Items[str],
+    BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value]),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 Tool: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_tool), SHIELDED, WithJsonSchema({"type": "object"})]

@@ -3,33 +3,18 @@
 import base64
 import binascii
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from pytest_agentv.model.base import Json, JsonObject, counted, is_amount, pretty_json
-from pytest_agentv.model.messages import Costs
-from pytest_agentv.model.results import Spent
+from pytest_agentv.model.base import Json, JsonObject, counted, is_amount
+from pytest_agentv.model.messages import Costs, Message
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.failure import Start, command_of
-from pytest_agentv.reports.figures import spent_in
-from pytest_agentv.reports.html.cases import (
-    SCORED,
-    Case,
-    Judgement,
-    Past,
-    dollars,
-    duration,
-    is_cached,
-    judgements_of,
-    list_of,
-    mapping_of,
-    mappings_of,
-    number_of,
-    status_of_answer,
-    text_of,
-    texts_of,
-)
-from pytest_agentv.store.writers import Image, image_of, named_in, without_images
+from pytest_agentv.reports.figures import content_text, duration_of, known_for, place_of, question_of, spent_of
+from pytest_agentv.reports.html.cases import Case, Judgement, dollars, duration, judgements_of
+from pytest_agentv.reports.judged_cases import JudgedCase
+from pytest_agentv.store.writers import Image, named_in, without_images
 
 # The commands that run the cases of a report again.
 
@@ -85,7 +70,7 @@ def _name_without_target(case: Case) -> str | None:
         test, bracket, parameters = node_id.partition("[")
         around = f"-{parameters.removesuffix(']')}-".partition(f"-{target}-")
         return f"{test}{bracket}{around[0]}-{around[2]}" if around[1] else None
-    combination = text_of(case.result.value, "combination")
+    combination = case.result.combination
     return f"{file}::{case.id}" if combination and not case.id.endswith(f"@{combination}") else None
 
 
@@ -177,176 +162,171 @@ _KINDS: Final[tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...]]
 LONGEST_TEXT: Final = 20_000
 """Characters; longer texts are cut, so that no single answer makes the file large."""
 
-_REQUESTS: Final = ("lm_provider_request", "agent_provider_request")
 
-
-def detail_of(case: Case, history: Sequence[Past], gallery: Gallery, commands: Commands) -> JsonObject:
+def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, commands: Commands) -> JsonObject:
     """Return the plain data of a case, with long texts cut and the bytes of images replaced."""
-    value = case.result.value
-    text, images = gallery.take_out_of_text(_answer_text(value))
+    result = case.result
+    text, images = gallery.take_out_of_text(_answer_text(result))
     keeps_answers = case.status != "pass" or case.is_flaky  # if all of them pass, the first one is enough
-    answers = [_answer(answer, gallery) for answer in mappings_of(value, "answers")] if keeps_answers else []
-    guidelines = [path for key in _REQUESTS for path in texts_of(mapping_of(value, key), "guideline_paths")]
-    log_file = text_of(value, "log_file")
-    raw = {key: item for key, item in value.items() if key != "answers" or keeps_answers}
+    answers = [_answer(answer, gallery) for answer in case.answers] if keeps_answers else []
+    raw = (result if keeps_answers else result.replace(answers=None)).to_plain()
     detail: dict[str, Json] = {
-        "question": gallery.take_out_of_text(question_of(value))[0],
-        "expected": text_of(value, "expected_outcome"),
-        "reference": text_of(value, "reference_answer"),
+        "question": gallery.take_out_of_text(question_of(result))[0],
+        "expected": result.expected_outcome,
+        "reference": result.reference_answer,
         "text": text,
         "images": images,
         "answers": answers,
         "shown": next((n for n, answer in enumerate(answers) if answer["status"] != "pass"), 0),
-        "evaluators": [_judgement(each) for each in case.judgements],
+        "evaluators": list(map(_judgement, case.judgements)),
         "why": _why(case),
-        "place": _place(case),
-        "files": [
-            *dict.fromkeys(guidelines),
-            *filter(None, (log_file, text_of(mapping_of(value, "workspace"), "kept"))),
-        ],
-        "prompt": _prompt(value),
-        "messages": [_message(message, gallery) for message in mappings_of(value, "output_messages")],
-        "context": texts_of(value, "retrieved_context"),
-        "changes": text_of(value, "file_changes"),
+        "place": place_of(result) if result.eval_file else case.file,
+        "files": list(_files(result)),
+        "prompt": list(_prompt(result)),
+        "messages": [_message(message, gallery) for message in result.output_messages or ()],
+        "context": result.retrieved_context,
+        "changes": result.file_changes,
         "time": parts_of(case),
         "lanes": lanes_of(case),
-        "cost": cost_line(case),
-        "attempts": _attempts(value),
+        "cost": cost_line(result),
+        "attempts": _attempts(result),
         "rerun": (command := commands.of(case)),
         "rerun_in": commands.where if command else "",
         "baseline": _baseline(case),
-        "history": [past.to_plain() for past in history],
+        "history": history,
         "raw": without_images(raw, _unseen),
     }
     bounded: JsonObject = _bounded({key: item for key, item in detail.items() if item not in (None, "", [])})
     return bounded
 
 
-def question_of(value: JsonObject) -> str:
-    """Return the last message of the user, else the question of the request."""
-    for key in _REQUESTS:
-        request = mapping_of(value, key)
-        asked = [m for m in mappings_of(request, "chat_prompt") if m.get("role") == "user"]
-        if asked:
-            return _text(asked[-1].get("content"))
-        if text_of(request, "question"):
-            return text_of(request, "question")
-    return ""
+def _answer_text(result: EvalResult) -> str:
+    return "" if result.status == "error" and not result.finish_reason else result.candidate_answer
 
 
-def _answer_text(value: JsonObject) -> str:
-    return (
-        "" if value.get("status") == "error" and not value.get("finish_reason") else text_of(value, "candidate_answer")
-    )
-
-
-def _answer(answer: JsonObject, gallery: Gallery) -> JsonObject:
-    text, images = gallery.take_out_of_text(text_of(answer, "candidate_answer"))
+def _answer(answer: JudgedCase, gallery: Gallery) -> JsonObject:
+    result = _result_of(answer)
+    text, images = gallery.take_out_of_text(result.candidate_answer)
     return {
         "text": text,
         **({"images": images} if images else {}),
-        "score": number_of(answer, "score") or 0.0,
-        "status": status_of_answer(answer),
-        "evaluators": [_judgement(each) for each in judgements_of(answer)],
-        "messages": [_message(message, gallery) for message in mappings_of(answer, "output_messages")],
+        "score": result.score,
+        "status": answer.status,
+        "evaluators": list(map(_judgement, judgements_of(result))),
+        "messages": [_message(message, gallery) for message in result.output_messages or ()],
     }
 
 
+def _result_of(answer: JudgedCase) -> EvalResult:
+    assert answer.result is not None
+    return answer.result
+
+
 def _judgement(judgement: Judgement) -> JsonObject:
-    plain = judgement.to_plain()
-    return {key: item for key, item in plain.items() if item not in ("", [], 0) or key == "score"}
+    result = judgement.result
+    known = {
+        "weight": result.weight,
+        "hits": result.hits,
+        "misses": result.misses,
+        "reasoning": result.reasoning,
+        "model": result.judge_model,
+        "error": result.error,
+        "duration_ms": result.duration_ms,
+        "depth": judgement.depth,
+    }
+    named = {"name": result.name, "type": result.type, "score": judgement.score}
+    return named | {key: item for key, item in known.items() if item not in (None, "", (), 0)}
 
 
 def _why(case: Case) -> str:
-    value = case.result.value
-    repeat = mapping_of(value, "repeat")
+    result, judged = case.result, case.judged
+    answers = counted(judged.judged, "answer")
     parts = []
-    if case.status == SCORED:
-        of = f" of {counted(case.judged.judged, 'answer')}" if repeat else ""
-        parts.append(f"score {case.score:.2f}{of}, no threshold is known")
-    elif repeat and case.status != "error":
-        needed = number_of(repeat, "needed") or 0
-        parts.append(f"{case.judged.passes} of {counted(case.judged.judged, 'answer')} pass, {needed:g} needed")
-    elif case.status != "error" and case.judged.threshold is not None:
-        parts.append(f"score {case.score:.2f}, threshold {case.judged.threshold:g}")
-    detail = mapping_of(value, "error_detail")
-    where = f" ({text_of(detail, 'stage')}, {text_of(detail, 'kind')})" if detail else ""
+    if case.status == "scored":
+        parts.append(f"score {case.score:.2f}{f' of {answers}' if result.repeat else ''}, no threshold is known")
+    elif result.repeat is not None and case.status != "error":
+        parts.append(f"{judged.passes} of {answers} pass, {result.repeat.needed} needed")
+    elif case.status != "error" and judged.threshold is not None:
+        parts.append(f"score {case.score:.2f}, threshold {judged.threshold:g}")
+    detail = result.error_detail
     if case.status == "error":
-        parts.append(f"{text_of(value, 'error') or 'it could not be judged'}{where}")
+        where = f" ({detail.stage}, {detail.kind})" if detail else ""
+        parts.append(f"{result.error or 'it could not be judged'}{where}")
     elif case.why:
         parts.append(case.why)
     return ". ".join(parts)
 
 
-def _place(case: Case) -> str:
-    value = case.result.value
-    line, row = number_of(value, "line"), text_of(value, "row")
-    place = f"{case.file}:{line:.0f}" if line else case.file
-    return f"{place}, row {row}" if row else place
+def _files(result: EvalResult) -> Iterator[str]:
+    """Yield the guidelines of the request, the log of the call, and the folder that it left."""
+    requests = (result.lm_provider_request, result.agent_provider_request)
+    paths = [path for request in requests for path in _list(request, "guideline_paths") if isinstance(path, str)]
+    yield from dict.fromkeys(paths)
+    if result.log_file:
+        yield result.log_file
+    if kept := (result.workspace or {}).get("kept"):
+        yield str(kept)
 
 
-def _prompt(value: JsonObject) -> list[JsonObject]:
-    """Return the messages before the question."""
-    request = mapping_of(value, "lm_provider_request")
-    messages: list[JsonObject] = [
-        {"role": text_of(m, "role"), "content": _text(m.get("content"))} for m in mappings_of(request, "chat_prompt")
-    ]
+def _prompt(result: EvalResult) -> Iterator[JsonObject]:
+    """Yield the messages before the question."""
+    request = result.lm_provider_request
+    messages = [message for message in _list(request, "chat_prompt") if isinstance(message, Mapping)]
     if messages:
-        return messages[:-1] if messages[-1]["role"] == "user" else messages
-    guidelines = text_of(request, "guidelines")
-    return [{"role": "guidelines", "content": guidelines}] if guidelines else []
+        end = -1 if messages[-1].get("role") == "user" else None
+        for message in messages[:end]:
+            yield {"role": str(message.get("role") or ""), "content": content_text(message.get("content"))}
+    elif isinstance(guidelines := (request or {}).get("guidelines"), str) and guidelines:
+        yield {"role": "guidelines", "content": guidelines}
 
 
-def _message(message: JsonObject, gallery: Gallery) -> JsonObject:
-    content, images = gallery.take_out(message.get("content"))
+def _list(value: JsonObject | None, key: str) -> Sequence[Json]:
+    found = (value or {}).get(key)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def _message(message: Message, gallery: Gallery) -> JsonObject:
+    plain = message.to_plain()
+    content, images = gallery.take_out(plain.get("content"))
     calls: list[JsonObject] = []
-    for call in mappings_of(message, "tool_calls"):
+    for call in plain.get("tool_calls") or ():
         output, outputs = gallery.take_out(call.get("output"))
-        said = {"tool": text_of(call, "tool"), "input": call.get("input"), "output": output}
-        said["ms"] = number_of(call, "duration_ms")
+        said = {"tool": call["tool"], "input": call.get("input"), "output": output, "ms": call.get("duration_ms")}
         calls.append(said | ({"images": outputs} if outputs else {}))
-    shown = {"role": text_of(message, "role"), "content": _text(content), "calls": calls}
+    shown = {"role": message.role, "content": content_text(content), "calls": calls}
     return shown | ({"images": images} if images else {})
 
 
-def _attempts(value: JsonObject) -> str:
-    parts = []
-    if (number_of(value, "attempts") or 0) > 1:
-        parts.append(f"{number_of(value, 'attempts'):.0f} calls of the target")
-    if requests := number_of(value, "request_attempts"):
-        parts.append(counted(int(requests), "request"))
-    if waited := number_of(value, "waited_ms"):
-        parts.append(f"waited {duration(waited)}")
-    if error := text_of(value, "last_error"):
-        parts.append(f"last error: {error}")
-    if retries := number_of(value, "judge_retries"):
-        parts.append(f"judges asked again {counted(int(retries), 'time')}")
+def _attempts(result: EvalResult) -> str:
+    parts = [f"{result.attempts} calls of the target"] if result.attempts > 1 else []
+    if result.request_attempts:
+        parts.append(counted(result.request_attempts, "request"))
+    if result.waited_ms:
+        parts.append(f"waited {duration(result.waited_ms)}")
+    if result.last_error:
+        parts.append(f"last error: {result.last_error}")
+    if result.judge_retries:
+        parts.append(f"judges asked again {counted(result.judge_retries, 'time')}")
     return ", ".join(parts)
+
+
+_TITLES: Final = {
+    "broken": "Broken",
+    "worse": "Worse",
+    "better": "Better",
+    "same": "As before",
+    "new": "New case",
+    "changed": "Case changed",
+    "error": "Not compared",
+}
 
 
 def _baseline(case: Case) -> JsonObject | None:
     change = case.change
     if change is None:
         return None
-    text = named_in(_answer_text(change.before.value), _unseen) if change.before is not None else ""
-    return {"word": change.word, "title": change.title, "say": change.text, "text": text}
-
-
-def _text(content: Json) -> str:
-    """Return the text of a message, with the names of its images."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        parts = [_part_text(part) for part in content if isinstance(part, Mapping)]
-        texts = [part for part in parts if isinstance(part, str)]
-        if texts and len(texts) == len(content):
-            return "\n".join(texts)
-    return "" if content is None else pretty_json(content)
-
-
-def _part_text(part: JsonObject) -> Json:
-    image = image_of(part)
-    return part.get("text") or part.get("value") if image is None else f"[{image.text}]"
+    text = named_in(_answer_text(change.before), _unseen) if change.before is not None else ""
+    return {"word": change.word, "title": _TITLES[change.word], "say": change.text, "text": text}
 
 
 def _unseen(_: Image) -> None:
@@ -366,39 +346,37 @@ def _bounded(value: Json) -> Json:
     return value
 
 
-def cost_line(case: Case) -> str:
-    """Return the figures of a case. A figure that covers only some answers or calls says how many."""
-    value = case.result.value
-    cached = "answer from the cache" if is_cached(value) else ""
-    spent = spent_in(value)
-    costs = spent.answer
-    tokens = _tokens(costs)
-    return " · ".join(filter(None, (duration(case.duration_ms), _price(value, costs), tokens, cached, _judges(spent))))
+def cost_line(result: EvalResult) -> str:
+    """Return the model and the figures of a case. A figure that covers only some answers or calls says how many."""
+    spent = spent_of(result)
+    costs, judge = spent.answer, spent.judge or Costs()
+    source = {"target": " as the target reported it", None: ""}.get(result.cost_source)
+    price = f" by the price table {result.cost_source}" if source is None else source
+    judges = ", ".join(filter(None, (_dollars(judge), _tokens(judge))))
+    parts = (
+        result.model,
+        duration(duration_of(result)),
+        _dollars(costs, price),
+        _tokens(costs),
+        "answer from the cache" if result.cached else "",
+        f"judges: {judges}" if judges else "",
+    )
+    return " · ".join(filter(None, parts))
 
 
-def _price(value: JsonObject, costs: Costs) -> str:
-    if not costs.cost_known:
-        return ""
-    source = text_of(value, "cost_source")
-    said = {"target": "as the target reported it", "": ""}.get(source, f"by the price table {source}")
-    return f"{dollars(costs.cost_usd)} {said}".strip() + _known(costs.cost_known, costs)
-
-
-def _judges(spent: Spent) -> str:
-    costs = spent.judge or Costs()
-    cost = f"{dollars(costs.cost_usd)}{_known(costs.cost_known, costs)}" if costs.cost_known else ""
-    figures = ", ".join(filter(None, (cost, _tokens(costs))))
-    return f"judges: {figures}" if figures else ""
-
-
-def _known(known: int, costs: Costs) -> str:
-    return f", known for {known:,} of {costs.calls:,} calls" if known < costs.calls else ""
+def _dollars(costs: Costs, source: str = "") -> str:
+    return f"{dollars(costs.cost_usd)}{source}{_part(costs.cost_known, costs)}" if costs.cost_known else ""
 
 
 def _tokens(costs: Costs) -> str:
     if not costs.tokens_known:
         return ""
-    return f"{costs.input:,.0f} tokens in, {costs.output:,.0f} out{_known(costs.tokens_known, costs)}"
+    return f"{costs.input:,.0f} tokens in, {costs.output:,.0f} out{_part(costs.tokens_known, costs)}"
+
+
+def _part(known: int, costs: Costs) -> str:
+    part = known_for(known, costs)
+    return f", known for {part}" if part else ""
 
 
 # Splits the time of a case into parts, and puts the answers of a repeated case on a common time axis.
@@ -416,13 +394,11 @@ _Part = list[Json]
 
 def parts_of(case: Case) -> list[_Part]:
     """Return the parts of a case's time. For a repeated case, return sums over its answers."""
-    answers = mappings_of(case.result.value, "answers")
-    if not answers:
+    if not case.answers:
         # The judgements are of one answer. The time for the other answers counts as rest.
-        is_repeated = len(case.marks) > 1
-        return _parts_of_time(case.result.value, () if is_repeated else case.judgements)
+        return _parts_of_time(case.result, () if len(case.marks) > 1 else case.judgements)
     sums = [0.0] * len(PARTS)
-    for answer in answers:
+    for answer in map(_result_of, case.answers):
         for part, milliseconds in _parts_of_time(answer, judgements_of(answer)):
             sums[part] += milliseconds
     return [[part, round(total, 1)] for part, total in enumerate(sums) if total]
@@ -433,41 +409,39 @@ def lanes_of(case: Case) -> list[JsonObject]:
 
     Empty for a single answer, or if the results do not hold the answers. Starts are left out if one is unknown.
     """
-    answers = mappings_of(case.result.value, "answers")
-    if len(answers) < 2:
+    if len(case.answers) < 2:
         return []
-    starts = [_start(answer) for answer in answers]
+    results = list(map(_result_of, case.answers))
+    starts = list(map(_start, results))
     known = [start for start in starts if start is not None]
-    first = min(known) if len(known) == len(answers) else None
+    first = min(known) if len(known) == len(starts) else None
     lanes: list[JsonObject] = []
-    for answer, start in zip(answers, starts, strict=True):
-        parts = _parts_of_time(answer, judgements_of(answer))
+    for answer, result, start in zip(case.answers, results, starts, strict=True):
         at = {} if start is None or first is None else {"at": round((start - first).total_seconds() * 1000, 1)}
-        lanes.append({"status": status_of_answer(answer), "parts": parts, **at})
+        lanes.append({"status": answer.status, "parts": _parts_of_time(result, judgements_of(result)), **at})
     return lanes
 
 
-def _start(answer: JsonObject) -> datetime | None:
+def _start(answer: EvalResult) -> datetime | None:
     """Return when an answer started. Its timestamp says when it ended."""
-    duration = number_of(answer, "duration_ms")
-    if duration is None:
+    if not is_amount(answer.duration_ms):
         return None
     try:
-        end = datetime.fromisoformat(text_of(answer, "timestamp"))
-        return end.replace(tzinfo=None) - timedelta(milliseconds=duration)
+        end = datetime.fromisoformat(answer.timestamp)
+        return end.replace(tzinfo=None) - timedelta(milliseconds=answer.duration_ms)
     except (ValueError, OverflowError):
         return None
 
 
-def _parts_of_time(value: JsonObject, judgements: Sequence[Judgement]) -> list[_Part]:
-    metrics = mapping_of(value, "execution_metrics")
-    times = mapping_of(metrics, "tool_durations")
-    tools = sum(ms for name in times for ms in list_of(times, name) if is_amount(ms))
-    measured = number_of(metrics, "duration_ms")
+def _parts_of_time(result: EvalResult, judgements: Sequence[Judgement]) -> list[_Part]:
+    metrics = result.execution_metrics
+    times = metrics.tool_durations if metrics and metrics.tool_durations else {}
+    tools = sum(ms for calls in times.values() for ms in calls if is_amount(ms))
+    measured = metrics.duration_ms if metrics and is_amount(metrics.duration_ms) else None
     target = max(0.0, (measured or 0.0) - tools)
-    waited = number_of(value, "waited_ms") or 0.0
-    judges = sum(each.duration_ms or 0.0 for each in judgements if each.depth == 0)
-    whole = number_of(value, "duration_ms") or 0.0
+    waited = result.waited_ms if is_amount(result.waited_ms) else 0.0
+    judges = sum(ms for each in judgements if each.depth == 0 and is_amount(ms := each.result.duration_ms))
+    whole = result.duration_ms if is_amount(result.duration_ms) else 0.0
     if whole:
         judges = min(judges, max(0.0, whole - target - tools - waited))  # several may judge at once
     other = max(0.0, whole - target - tools - waited - judges)

@@ -7,51 +7,49 @@ import html
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_agentv.model.base import Json, JsonObject, Record, counted
-from pytest_agentv.model.options import DEFAULT_MARGIN
+from pytest_agentv.model.base import Json, JsonObject, counted
 from pytest_agentv.reports.columns import bounds, percent
 from pytest_agentv.reports.failure import Start
-from pytest_agentv.reports.gates import AS_JUDGED, Ending
+from pytest_agentv.reports.figures import case_name, format_score, known_for
 from pytest_agentv.reports.html import headline as overview
 from pytest_agentv.reports.html.cases import (
-    SCORED,
     STATUSES,
     Case,
-    Compared,
-    Past,
     PastRun,
-    Run,
     cases_of,
-    compare,
     dollars,
     duration,
     filter_link,
     in_order,
     judgements_of,
-    mappings_of,
     past_of_cases,
     past_runs,
     spelled,
     when_of,
 )
-from pytest_agentv.reports.html.headline import figures, headline, names_of_targets, reasons, reasons_of
+from pytest_agentv.reports.html.headline import figures, headline, reasons, reasons_of
 from pytest_agentv.reports.html.opened import Commands, Gallery, detail_of
 from pytest_agentv.reports.judged_cases import groups_of, is_graded, measure_of, values_of
+from pytest_agentv.reports.summary import BIN_LABELS, extremes, score_figures, score_statistics
 from pytest_agentv.reports.verdict import PassRate, pass_rate_of
+from pytest_agentv.reports.view import RunView
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.stats.intervals import mean_interval
 
 # The plots of a report.
+
+Plot: TypeAlias = dict[str, Any]
+"""What a template needs to draw a plot, or a part of it. Lengths are in percent of an axis or of the height."""
 
 # The axes of plots: map values to positions, and choose ticks.
 
@@ -89,93 +87,62 @@ def log_ticks(low: float, high: float, say: Callable[[float], str]) -> tuple[tup
 MOST_ROWS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class RateRow(Record):
-    """A pass rate with its interval, in percent of the axis."""
-
-    name: str
-    link: str
-    at: float
-    low: float | None
-    high: float | None
-    before: float | None
-    """The rate of the baseline."""
-    text: str
-    count: str
-    interval: str
-    """In percent; empty if unknown."""
-    was: str
-    """The pass rate of the baseline; empty without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class RatePlot(Record):
-    """Pass rates in rows, on an axis of percent."""
-
-    rows: tuple[RateRow, ...]
-    ticks: tuple[tuple[float, str], ...]
-    overall: float
-    left_out: int
-
-
-def tag_plot(cases: Sequence[Case], compared: Compared) -> RatePlot | None:
+def tag_plot(cases: Sequence[Case], run: RunView) -> Plot | None:
     """Return the pass rates by tag, lowest first; None if no case has a tag."""
     members: dict[str, list[Case]] = {}
     for case in cases:
         for tag in dict.fromkeys(case.judged.tags) if case.judged.scores else ():
             members.setdefault(tag, []).append(case)
-    return _rate_plot(members, compared, lambda tag: filter_link(tag=tag))
+    return _rate_plot(members, run, lambda tag: filter_link(tag=tag))
 
 
-def file_plot(cases: Sequence[Case], compared: Compared) -> RatePlot | None:
+def file_plot(cases: Sequence[Case], run: RunView) -> Plot | None:
     """Return the pass rates by file, lowest first; None if there is only one file."""
     members: dict[str, list[Case]] = {}
     for case in cases:
         if case.judged.scores:
             members.setdefault(case.file, []).append(case)
-    return _rate_plot(members, compared, lambda file: filter_link(file=file)) if len(members) > 1 else None
+    return _rate_plot(members, run, lambda file: filter_link(file=file)) if len(members) > 1 else None
 
 
-def _rate_plot(
-    members: Mapping[str, Sequence[Case]], compared: Compared, link: Callable[[str], str]
-) -> RatePlot | None:
-    overall = compared.statistics.rate
+def _rate_plot(members: Mapping[str, Sequence[Case]], run: RunView, link: Callable[[str], str]) -> Plot | None:
+    overall = run.statistics.rate if run.statistics else None
     if not members or overall is None:
         return None
     rates = {name: rate for name, group in members.items() if (rate := pass_rate_of([c.judged for c in group]))}
     worst = sorted(rates, key=lambda name: (rates[name].mean, name))[:MOST_ROWS]
-    before = {name: _before(members[name], compared) for name in worst}
+    before = {name: _before(members[name], run) for name in worst}
     shown = [rates[name] for name in worst]
     lowest = [rate.mean if rate.low is None else rate.low for rate in shown]
     axis = Axis.percents(min([*lowest, overall.mean, *(value for value in before.values() if value is not None)]))
     rows = tuple(_row(name, link(name), rates[name], before[name], axis) for name in worst)
-    return RatePlot(rows, axis.ticks, axis.at(overall.mean), len(rates) - len(worst))
+    return {"rows": rows, "ticks": axis.ticks, "overall": axis.at(overall.mean), "left_out": len(rates) - len(worst)}
 
 
-def _before(cases: Sequence[Case], compared: Compared) -> float | None:
+def _before(cases: Sequence[Case], run: RunView) -> float | None:
     """Return the mean pass rate that the baseline had for some cases."""
-    if compared.comparison is None:
+    comparison = run.statistics.comparison if run.statistics else None
+    if comparison is None:
         return None
-    old = {(pair.new.name, pair.new.target): pair.old for pair in compared.comparison.pairing.pairs}
-    keys = [(case.judged.name, case.judged.target) for case in cases]
-    values = values_of([old[key] for key in keys if key in old])
+    old = {pair.new.label: pair.old for pair in comparison.pairing.pairs}
+    values = values_of([old[case.key] for case in cases if case.key in old])
     return math.fsum(values) / len(values) if values else None
 
 
-def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> RateRow:
+def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> Plot:
     is_known = rate.low is not None and rate.high is not None
-    return RateRow(
-        name=name,
-        link=link,
-        at=axis.at(rate.mean),
-        low=None if rate.low is None else axis.at(rate.low),
-        high=None if rate.high is None else axis.at(rate.high),
-        before=None if before is None else axis.at(before),
-        text=percent(rate.mean),
-        count=f"of {rate.n:,}",
-        interval=bounds(rate.low or 0.0, rate.high or 0.0) if is_known else "",
-        was="" if before is None else percent(before),
-    )
+    return {
+        "name": name,
+        "link": link,
+        "at": axis.at(rate.mean),
+        "low": None if rate.low is None else axis.at(rate.low),
+        "high": None if rate.high is None else axis.at(rate.high),
+        "before": None if before is None else axis.at(before),
+        "text": percent(rate.mean),
+        "count": f"of {rate.n:,}",
+        "interval": bounds(rate.low or 0.0, rate.high or 0.0) if is_known else "",
+        "was": "" if before is None else percent(before),
+    }
 
 
 # Plots the score against the cost or the time of a case.
@@ -186,53 +153,19 @@ _CELLS: Final = 24
 """The number of cells along each side of the grid in which pale dots are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dot(Record):
-    """A mark in a plot, with the number of its target."""
-
-    x: float
-    y: float
-    size: float
-    series: int
-
-
-@dataclass(frozen=True, slots=True)
-class Typical(Record):
-    """The typical case of a target."""
-
-    target: str
-    series: int
-    x: float
-    y: float
-    low: float | None
-    high: float | None
-    cost: str
-    score: str
-    interval: str
-
-
-@dataclass(frozen=True, slots=True)
-class TradePlot(Record):
-    """Score against what a case takes, on a logarithmic axis."""
-
-    title: str
-    dots: tuple[Dot, ...]
-    typical: tuple[Typical, ...]
-    ticks: tuple[tuple[float, str], ...]
-
-
-def trade_plots(cases: Sequence[Case]) -> tuple[TradePlot, ...]:
-    """Return score against cost, and score against time, if these are known."""
+def trade_plots(cases: Sequence[Case]) -> tuple[Plot, ...]:
+    """Return score against cost and against time, if costs are known."""
     axes: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
         ("cost of a case", lambda case: case.cost, dollars),
-        ("time of a case", lambda case: case.duration_ms, duration),
+        ("time of the target", lambda case: case.duration_ms, duration),
     )
-    return tuple(plot for title, of, say in axes if (plot := _trade_plot(title, cases, of, say)) is not None)
+    found = [_trade_plot(title, cases, of, say) for title, of, say in axes]
+    return tuple(filter(None, found)) if found[0] is not None else ()
 
 
 def _trade_plot(
     title: str, cases: Sequence[Case], of: Callable[[Case], float | None], say: Callable[[float], str]
-) -> TradePlot | None:
+) -> Plot | None:
     known = [
         (case, value) for case in cases if case.status != "error" and (value := of(case)) is not None and value > 0
     ]
@@ -240,9 +173,9 @@ def _trade_plot(
         return None
     logs = [math.log10(value) for _, value in known]
     low, high = min(logs) - 0.05, max(logs) + 0.05
-    dots: list[Dot] = []
-    typical: list[Typical] = []
-    for series, target in enumerate(names_of_targets(cases)):
+    dots: list[Plot] = []
+    typical: list[Plot] = []
+    for series, target in enumerate(sorted({case.target for case in cases})):
         mine = [(case, (math.log10(value) - low) / (high - low)) for case, value in known if case.target == target]
         if not mine:
             continue
@@ -252,27 +185,32 @@ def _trade_plot(
         estimate = mean_interval([case.score for case, _ in mine], groups_of(judged), graded=is_graded(judged))
         interval = estimate.interval
         typical.append(
-            Typical(
-                target=target,
-                series=series % 3,
-                x=round(at * WIDTH, 1),
-                y=_height(estimate.mean),
-                low=None if interval is None else _height(interval.low),
-                high=None if interval is None else _height(interval.high),
-                cost=say(10 ** (low + at * (high - low))),
-                score=f"{estimate.mean:.2f}",
-                interval="" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
-            )
+            {
+                "target": target,
+                "series": series % 3,
+                "x": round(at * WIDTH, 1),
+                "y": _height(estimate.mean),
+                "low": None if interval is None else _height(interval.low),
+                "high": None if interval is None else _height(interval.high),
+                "cost": say(10 ** (low + at * (high - low))),
+                "score": f"{estimate.mean:.2f}",
+                "interval": "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
+            }
         )
-    return TradePlot(title, tuple(dots), tuple(typical), log_ticks(low, high, say))
+    return {"title": title, "dots": dots, "typical": typical, "ticks": log_ticks(low, high, say)}
 
 
-def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Dot]:
+def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Plot]:
     """Return one dot for each cell with cases, so that many cases need only some hundred dots."""
     cells = Counter((round(x * _CELLS), round(case.score * _CELLS)) for case, x in cases)
     most = max(cells.values())
     return [
-        Dot(round(x / _CELLS * WIDTH, 1), _height(y / _CELLS), round(1.4 + 4 * math.sqrt(n / most), 1), series % 3)
+        {
+            "x": round(x / _CELLS * WIDTH, 1),
+            "y": _height(y / _CELLS),
+            "size": round(1.4 + 4 * math.sqrt(n / most), 1),
+            "series": series % 3,
+        }
         for (x, y), n in sorted(cells.items())
     ]
 
@@ -287,113 +225,76 @@ BINS: Final = 10
 _MOST_ROWS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram(Record):
-    """The scores of an evaluator in ten bins."""
-
-    name: str
-    kind: str
-    link: str
-    heights: tuple[float, ...]
-    """Square roots, 0 to 1. Otherwise a bin at 1 would hide all others."""
-    counts: tuple[int, ...]
-    threshold: float | None
-    text: str
-    is_partial: bool = False
-    """Whether only one answer of a repeated case is known."""
-
-
-def histograms(cases: Sequence[Case]) -> tuple[Histogram, ...]:
-    """Return the scores of each evaluator that judged, the most used first."""
+def histograms(cases: Sequence[Case]) -> tuple[Plot, ...]:
+    """Return the scores of each kind or name of evaluators that judged, the most used first."""
     scores: dict[tuple[str, str], list[float]] = {}
+    names: dict[tuple[str, str], set[str]] = {}
     partial: set[tuple[str, str]] = set()
     for case in cases:
-        answers = mappings_of(case.result.value, "answers")
-        for each in [each for answer in answers for each in judgements_of(answer)] or case.judgements:
-            if each.depth == 0 and not each.error:
-                scores.setdefault((each.name, each.type), []).append(each.score)
+        answers = [each for answer in case.answers if answer.result for each in judgements_of(answer.result)]
+        for each in answers or case.judgements:
+            if each.depth == 0 and not each.result.error:
+                key = (each.kind, each.result.type)
+                scores.setdefault(key, []).append(each.score)
+                names.setdefault(key, set()).add(each.name)
                 if len(case.marks) > 1 and not answers:
-                    partial.add((each.name, each.type))
+                    partial.add(key)
     thresholds = {case.judged.threshold for case in cases if case.judgements}
     threshold = thresholds.pop() if len(thresholds) == 1 else None
     ordered = sorted(scores.items(), key=lambda entry: -len(entry[1]))
     return tuple(
-        _histogram(*key, found, threshold).replace(is_partial=key in partial) for key, found in ordered[:_MOST_ROWS]
+        {**_histogram(*key, names[key], found, threshold), "is_partial": key in partial}
+        for key, found in ordered[:_MOST_ROWS]
     )
 
 
-def _histogram(name: str, kind: str, scores: Sequence[float], threshold: float | None) -> Histogram:
+def _histogram(name: str, kind: str, names: Collection[str], scores: Sequence[float], threshold: float | None) -> Plot:
     bins = Counter(min(BINS - 1, int(min(1, max(0, score)) * BINS + 1e-9)) for score in scores)
     counts = tuple(bins[number] for number in range(BINS))
     top = math.sqrt(max(counts))
     low = sum(score < threshold - 1e-9 for score in scores) if threshold is not None else 0
     below = f", {low:,} of {len(scores):,} below" if threshold is not None else f" of {counted(len(scores), 'score')}"
-    return Histogram(
-        name=name,
-        kind=kind,
-        link=filter_link(evaluator=name),
-        heights=tuple(round(math.sqrt(count) / top, 3) for count in counts),
-        counts=counts,
-        threshold=threshold,
-        text=f"mean {math.fsum(scores) / len(scores):.2f}{below}",
-    )
+    return {
+        "name": name,
+        "kind": kind,
+        "link": filter_link(evaluator=next(iter(names))) if len(names) == 1 else "",
+        "heights": tuple(round(math.sqrt(count) / top, 3) for count in counts),
+        "counts": counts,
+        "threshold": threshold,
+        "text": f"mean {math.fsum(scores) / len(scores):.2f}{below}",
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPoint(Record):
-    """A run in the plot, in percent of the axes."""
-
-    x: float
-    y: float
-    low: float | None
-    high: float | None
-    bar: float
-    """The height of its cost."""
-    when: str
-    name: str
-    rate: str
-    interval: str
-    cost: str
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPlot(Record):
-    """Pass rate and cost of several runs."""
-
-    points: tuple[HistoryPoint, ...]
-    ticks: tuple[tuple[float, str], ...]
-
-
-def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
+def history_plot(runs: Sequence[PastRun]) -> Plot | None:
     """Return the runs in order; None if there is only one."""
     if len(runs) < 2:
         return None
     lows = [run.rate.mean if run.rate.low is None else run.rate.low for run in runs]
     axis = Axis.percents(min(lows))
-    most = max(run.cost or 0.0 for run in runs) or 1.0
+    most = max(run.costs.cost_usd for run in runs) or 1.0
     step = 100 / len(runs)
-    points: list[HistoryPoint] = []
+    points: list[Plot] = []
     for number, run in enumerate(runs):
         rate, low, high = run.rate.mean, run.rate.low, run.rate.high
-        cost = "cost not known" if run.calls else "from the cache"
-        if run.cost is not None:
-            part = f", known for {run.cost_known:,} of {run.calls:,} calls" if run.cost_known < run.calls else ""
-            cost = f"{dollars(run.cost)}{part}"
+        cost = "cost not known" if run.costs.calls else "from the cache"
+        if run.costs.cost is not None:
+            part = known_for(run.costs.cost_known, run.costs)
+            cost = f"{dollars(run.costs.cost)}{f', known for {part}' if part else ''}"
         points.append(
-            HistoryPoint(
-                x=round(step * (number + 0.5), 2),
-                y=axis.at(rate),
-                low=None if low is None else axis.at(low),
-                high=None if high is None else axis.at(high),
-                bar=round(100 * (run.cost or 0.0) / most, 1),
-                when=run.when,
-                name=run.name,
-                rate=percent(rate),
-                interval="" if low is None or high is None else bounds(low, high),
-                cost=cost,
-            )
+            {
+                "x": round(step * (number + 0.5), 2),
+                "y": axis.at(rate),
+                "low": None if low is None else axis.at(low),
+                "high": None if high is None else axis.at(high),
+                "bar": round(100 * run.costs.cost_usd / most, 1),
+                "when": run.when,
+                "name": run.name,
+                "rate": percent(rate),
+                "interval": "" if low is None or high is None else bounds(low, high),
+                "cost": cost,
+            }
         )
-    return HistoryPlot(tuple(points), axis.ticks)
+    return {"points": points, "ticks": axis.ticks}
 
 
 CHUNK: Final = 50
@@ -406,44 +307,33 @@ STATIC_ROWS: Final = 40
 _SCRIPTS: Final = ("texts.js", "words.js", "state.js", "list.js", "messages.js", "timing.js", "case.js", "start.js")
 _PACKAGE: Final = "pytest_agentv.reports.html"
 
-_BUTTONS: Final = (("fail", "✕ Failed"), ("error", "! Errors"), ("pass", "✓ Passed"), (SCORED, "○ Scored"))
+_BUTTONS: Final = (("fail", "✕ Failed"), ("error", "! Errors"), ("pass", "✓ Passed"), ("scored", "○ Scored"))
 
 
-@dataclass(frozen=True, slots=True)
-class ReportInput(Record):
-    run: Run
-    base: Run | None = None
-    """The run to compare with."""
-    earlier: tuple[Run, ...] = ()
-    """Further runs, for the history."""
-    margin: float = DEFAULT_MARGIN
-    is_confirming: bool | None = None
-    ending: Ending = AS_JUDGED
-    """How the run ended beyond its results."""
-    start: Start | None = None
-    """How the run was started; None: unknown."""
-
-
-def write_report(path: Path, given: ReportInput) -> int:
+def write_report(path: Path, run: RunView, earlier: Sequence[RunView] = (), start: Start | None = None) -> int:
     """Write a report and return its size in bytes. Raises `FileError` if it cannot be written."""
-    text = report_text(given)
+    text = report_text(run, earlier, start)
     write_atomically(path, text)
     return len(text.encode())
 
 
-def report_text(given: ReportInput) -> str:
-    base = None if given.base is None or _is_dry(given.run) or _is_dry(given.base) else given.base
-    compared = compare(
-        given.run, base, margin=given.margin, is_confirming=given.is_confirming, skipped=given.ending.skipped
-    )
-    cases = cases_of(given.run, compared)
-    runs = in_order([*given.earlier, *([base] if base else []), given.run])
+def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | None = None) -> str:
+    """Return the page of a run.
+
+    Args:
+        run: As `reading.compared` returns it.
+        earlier: Further runs, for the history.
+        start: How the run was started; None: unknown.
+    """
+    statistics, base = run.statistics, run.base
+    assert statistics is not None
+    cases = cases_of(run)
+    runs = in_order([*earlier, *([base] if base else []), run])
     style, script = _asset("report.css"), "".join(map(_asset, _SCRIPTS))
-    verdict = headline(cases, compared, given.ending)
-    rate = compared.statistics.rate
-    share = f"{percent(rate.mean)} " if rate is not None else ""
+    verdict = headline(cases, run)
+    share = f"{percent(statistics.rate.mean)} " if statistics.rate is not None else ""
     gallery = Gallery()
-    data = list(blocks(cases, past_of_cases(runs), gallery, Commands(cases, given.start)))
+    data = list(blocks(cases, past_of_cases(runs), gallery, Commands(cases, start)))
     environment = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
@@ -459,36 +349,45 @@ def report_text(given: ReportInput) -> str:
         style=Markup(style),  # noqa: S704 - our own template
         script=Markup(script),  # noqa: S704 - our own template
         title=f"{verdict.sign} {share}– agentv report",
-        run=given.run,
-        when=when_of(given.run),
+        run=run,
+        when=when_of(run),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         base=base,
         cases=cases,
         shown=cases[:STATIC_ROWS],
         headline=verdict,
-        figures=figures(cases, compared),
+        figures=figures(cases, run),
         firsts=overview.firsts(cases),
         broken=sum(case.is_broken for case in cases),
-        also=list(overview.also(compared)),
+        also=list(overview.also(run)),
         targets=overview.target_rows(cases),
         reasons=overview.reasons(cases),
-        compared=compared,
-        tags=tag_plot(cases, compared),
-        files=file_plot(cases, compared),
+        tags=tag_plot(cases, run),
+        files=file_plot(cases, run),
         histograms=histograms(cases),
         trades=trade_plots(cases),
         history=history_plot(past_runs(runs)),
+        scores=dict(_score_rows(run)),
         counts=_counts(cases),
-        measure=measure_of(given.run.cases),
+        measure=measure_of(run.cases),
         all_pass=all(case.status == "pass" for case in cases),
         blocks=data,
     )
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _is_dry(run: Run) -> bool:
-    """Whether a run judged nothing, so that nothing can be compared with it."""
-    return any("dry_run" in case.flags for case in run.cases)
+def _score_rows(run: RunView) -> Iterator[tuple[str, str]]:
+    """Yield the statistics of the scores, each with its name.
+
+    Source: eval-cli-2026-01, "Statistics and distribution".
+    """
+    statistics = score_statistics(run.results)
+    if statistics is None:
+        return
+    yield from ((figure.name, figure.value) for figure in score_figures(statistics))
+    yield from ((f"Scores of {name}", f"{count:,}") for name, count in zip(BIN_LABELS, statistics.bins, strict=True))
+    for title, results in zip(("Highest", "Lowest"), extremes(run.results), strict=True):
+        yield title, ", ".join(f"{format_score(each.score)} {case_name(each)}" for each in results)
 
 
 def _asset(name: str) -> str:
@@ -525,24 +424,16 @@ def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:
 # Packs the data of the cases: gzip, then base64, which cannot hold `</script>`.
 
 
-@dataclass(frozen=True, slots=True)
-class Block(Record):
-    """Data in the page, under an id."""
-
-    id: str
-    text: str
-
-
 def blocks(
-    cases: Sequence[Case], history: Mapping[str, Sequence[Past]], gallery: Gallery, commands: Commands
-) -> Iterator[Block]:
+    cases: Sequence[Case], history: Mapping[str, Sequence[JsonObject]], gallery: Gallery, commands: Commands
+) -> Iterator[tuple[str, str]]:
     """Yield the list of the cases, then their details in blocks."""
     chunks = range(0, len(cases), CHUNK)
-    yield Block("index", _packed(index_of(cases) | {"chunk": CHUNK, "chunks": len(chunks)}))
+    yield ("index", _packed(index_of(cases) | {"chunk": CHUNK, "chunks": len(chunks)}))
     for number, start in enumerate(chunks):
         shown = cases[start : start + CHUNK]
         details = [detail_of(case, history.get(case.key, ()), gallery, commands) for case in shown]
-        yield Block(f"d{number}", _packed(details))
+        yield f"d{number}", _packed(details)
 
 
 def index_of(cases: Sequence[Case]) -> dict[str, Json]:

@@ -1,7 +1,6 @@
 """The gates of a run, in the process that owns the terminal."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,7 +14,6 @@ from pytest_agentv.reports.baseline import Baseline, read_baseline
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.gates import (
     REGRESSION,
-    GateOutcome,
     baseline_gate,
     check_tags,
     gate_lines,
@@ -28,6 +26,7 @@ from pytest_agentv.reports.gates import (
 )
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
 from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
+from pytest_agentv.reports.view import GateOutcome
 from pytest_agentv.session.gating.completeness import (
     FLAG,
     Completeness,
@@ -38,6 +37,7 @@ from pytest_agentv.session.gating.completeness import (
 )
 from pytest_agentv.session.gating.judged_cases import (
     DESELECTED,
+    DESELECTED_OUTPUT,
     MarkedItems,
     left_out_of_rate,
     left_out_tags,
@@ -161,29 +161,53 @@ def check_gates(options: RunOptions) -> None:
         raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")
 
 
-class RunGate:
-    """Judges a run once all its cases are done, and reports the verdict."""
+_BROKE_OFF: Final = "the run broke off before its end"
+_NOTHING: Final = "agentv: no case was judged"
 
-    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
-        self.statistics: RunStatistics | None = None
-        self.outcomes: tuple[GateOutcome, ...] = ()
+
+class RunGate:
+    """Judges a run once all its cases are done, in the process that owns the terminal, and reports the verdict."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        options: RunOptions,
+        identity: RunIdentity,
+        results: Callable[[], Sequence[EvalResult]],
+    ) -> None:
         self._config = config
         self._options = options
+        self._identity = identity
+        self._results = results
+        self._statistics: RunStatistics | None = None
+        self._outcomes: tuple[GateOutcome, ...] = ()
         self._rates = TagRates(config, options)
         self._path = options.baseline or config.rootpath / DEFAULT_BASELINE
         self._baseline: Baseline | None = None
-        self._is_checked = False
+        self._is_checked = self._is_judged = False
         self._no_verdict: str | None = None
-        self.marked = MarkedItems()
-        self._all = Completeness(config, options, self.marked)
+        self._marked = MarkedItems()
+        self._all = Completeness(config, options, self._marked)
+        self._faults: list[str] = []
+        self._uncollected = 0
+        self.has_crashes: Callable[[], bool] = lambda: False
+        if options.judges_run:
+            config.pluginmanager.register(self, "agentv-verdict")
 
-    def check(self, node_ids: Collection[str], *, is_broken: bool = False) -> None:
-        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`.
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._marked.note(report)
 
-        Args:
-            node_ids: The items.
-            is_broken: Whether files could not be collected, so that nobody knows the tags of their cases.
-        """
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._uncollected += report.failed
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Note how many evaluations a worker left out. All workers collect the same items."""
+        stash, count = self._config.stash, getattr(node, "workeroutput", {}).get(DESELECTED_OUTPUT, 0)
+        stash[DESELECTED] = max(count, stash.get(DESELECTED, 0))
+
+    def check(self, node_ids: Collection[str]) -> None:
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
         options = self._options
         self._is_checked = True
         check_gates(options)
@@ -197,12 +221,15 @@ class RunGate:
             raise pytest.UsageError(f"{error}{hint}") from None
         if options.update_baseline is not None and node_ids and (part := self._all.fault(node_ids)):
             raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
-        if self._rates.given and not is_broken and narrowed_by(self._config, options) is None:
+        if self._rates.given and not self._uncollected and narrowed_by(self._config, options) is None:
             self._rates.check(node_ids)
 
-    def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]:
+    def suspects(self) -> Mapping[int, Sequence[EvalResult]]:
         """Return the cases that look broken, by the number of fresh answers that they get."""
-        options, cases = self._options, cases_of_run(results)
+        if self._trouble() is not None:
+            return {}
+        options, results = self._options, self._results()
+        cases = cases_of_run(results)
         if (
             self._baseline is None
             or not options.confirm
@@ -213,31 +240,39 @@ class RunGate:
         found: dict[int, list[EvalResult]] = {}
         by_case = dict(zip(((case.name, case.target) for case in cases), results, strict=True))
         for case, answers in suspects_of(cases, self._baseline, options.confirm, retries=options.retry_errors):
-            if case.node_id in self.marked.bound:
+            if case.node_id in self._marked.bound:
                 continue
             found.setdefault(answers, []).append(by_case[case.name, case.target])
         return found
 
-    def judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None:
-        """Judge a finished run and report its gates. `trouble` is a reason against any verdict."""
+    def judge(self, session: pytest.Session) -> None:
+        """Judge a finished run and report its gates."""
+        self._is_judged = True
+        results, trouble = self._results(), self._trouble()
+        self._judge(session, results, trouble)
+        if self._statistics is not None and self._options.update_baseline is None:
+            fault = amend_results(self._statistics, self._identity, self._options.output_format)
+            self._faults += [fault] if fault else []
+
+    def _judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None:
         cases = cases_of_run(results)
         if not cases and not self._expects_cases(trouble):
             return
         fault = self._late_fault()
         if fault is not None:
-            self.outcomes = (GateOutcome("gate::run", is_red=True, is_told=True, reason=fault),)
-            report_gate(session, self.outcomes[0])
+            self._outcomes = (GateOutcome("gate::run", is_red=True, is_told=True, reason=fault),)
+            report_gate(session, self._outcomes[0])
             return
         self._no_verdict = trouble or self._all.part(cases)
-        self.statistics = self._statistics(cases)
+        self._statistics = self._compared(cases)
         if self._options.update_baseline is not None:
             rates = self._rates.outcomes(cases) if self._no_verdict is None else ()
-            self.outcomes = (self._update(cases), *rates)  # these gates may have to judge the failing cases
+            self._outcomes = (self._update(cases), *rates)  # these gates may have to judge the failing cases
         elif self._no_verdict is None:
-            self.outcomes = tuple(self._outcomes(cases))
+            self._outcomes = tuple(self._gates(cases))
         else:
-            self.outcomes = tuple(self._unjudged(results))
-        for outcome in self.outcomes:
+            self._outcomes = tuple(self._unjudged(results))
+        for outcome in self._outcomes:
             report_gate(session, outcome)
 
     def _expects_cases(self, trouble: str | None) -> bool:
@@ -249,48 +284,42 @@ class RunGate:
             return True
         return self._all.part(()) is None and len(self._all.skipped(())) < len(self._baseline.cases)
 
-    def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None:
-        """Compute the figures of a run without a verdict."""
-        self._no_verdict = trouble
-        self.statistics = self._statistics(cases_of_run(results))
+    def finish(self, results: Sequence[EvalResult]) -> list[str]:
+        """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
+        if results and not self._is_judged:
+            self._no_verdict = self._trouble() or _BROKE_OFF if self._options.judges_run else None
+            self._statistics = self._compared(cases_of_run(results))
+        elif results and self._statistics is not None and self._no_verdict is not None:
+            self._statistics = self._compared(cases_of_run(results))  # a crashed worker's line comes late
+        elif self._is_judged and not results:
+            # All were skipped: say so, because a gate was asked for.
+            self._faults.append(_NOTHING if self._outcomes else f"{_NOTHING}, so there is no verdict")
+        contract = self.contract()
+        fault = None if contract is None else write_verdict(contract, self._identity.results_path)
+        return [*self._faults, *([fault] if fault else [])]
 
-    def complete(self, results: Sequence[EvalResult]) -> None:
-        """Compute the figures anew if there is no verdict: the line of a case on which a worker crashed comes late."""
-        if self.statistics is not None and self._no_verdict is not None:
-            self.statistics = self._statistics(cases_of_run(results))
+    def _trouble(self) -> str | None:
+        """Return a reason against any verdict on the run."""
+        if self._options.dry_run:
+            return "a dry run: its scores mean nothing"
+        if self.has_crashes():
+            return "a worker crashed"
+        if self._uncollected:
+            return uncollected_text(self._uncollected)
+        return None
 
-    def note_deselected(self, count: int) -> None:
-        """Note how many evaluations a worker left out. All workers collect the same items."""
-        stash = self._config.stash
-        stash[DESELECTED] = max(count, stash.get(DESELECTED, 0))
-
-    def red_texts(self) -> Sequence[str]:
-        """Return the headlines of the gates that failed."""
-        return [outcome.headline for outcome in self.outcomes if outcome.is_red]
-
-    def lines(self, *, verbose: bool) -> Iterator[SummaryLine]:
+    def lines(self) -> Iterator[SummaryLine]:
         """Yield the section of the terminal."""
-        if self.statistics is not None:
-            yield from statistics_lines(self.statistics, verbose=verbose, no_verdict=self._no_verdict)
-            yield from gate_lines(self.outcomes, f"{self._name}::{REGRESSION}")
+        if self._statistics is not None:
+            yield from statistics_lines(self._statistics, verbose=self._options.verbose, no_verdict=self._no_verdict)
+            yield from gate_lines(self._outcomes, f"{self._name}::{REGRESSION}")
 
     def contract(self) -> JsonObject | None:
         """Return the JSON of `<results>.verdict.json`."""
-        if self.statistics is None:
+        if self._statistics is None:
             return None
-        gates = gates_contract(self.outcomes, self._options.gate, self.marked.left)
-        return {**self.statistics.contract(), **gates}
-
-    def write(self, results_path: Path) -> str | None:
-        """Write the verdict beside the results; return why it cannot be."""
-        contract = self.contract()
-        return None if contract is None else write_verdict(contract, results_path)
-
-    def amend(self, identity: RunIdentity) -> str | None:
-        """Write into the results how each case did against the baseline; return why that cannot be."""
-        if self.statistics is None or self._options.update_baseline is not None:
-            return None
-        return amend_results(self.statistics, identity, self._options.output_format)
+        gates = gates_contract(self._outcomes, self._options.gate, self._marked.left)
+        return {**self._statistics.contract(), **gates}
 
     @property
     def _name(self) -> str:
@@ -312,7 +341,7 @@ class RunGate:
             return None
         raise pytest.UsageError(f"the baseline {self._name} is not there: write it with {FLAG}")
 
-    def _statistics(self, cases: Sequence[JudgedCase]) -> RunStatistics:
+    def _compared(self, cases: Sequence[JudgedCase]) -> RunStatistics:
         if self._no_verdict is not None:
             return run_statistics(cases).replace(verdicts=("no verdict",), reasons=(self._no_verdict,))
         if self._baseline is None:
@@ -326,8 +355,8 @@ class RunGate:
             is_confirming=self._options.confirm > 0 and self._options.update_baseline is None,
         )
 
-    def _outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
-        gate, statistics = self._options.gate, self.statistics
+    def _gates(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
+        gate, statistics = self._options.gate, self._statistics
         if statistics is not None and statistics.comparison is not None:
             yield baseline_gate(statistics, gate)
         yield from self._rates.outcomes(cases)
@@ -338,7 +367,7 @@ class RunGate:
         if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
             return
         left = (result for result in results if result.status == "fail" and not result.required)
-        failed = [result for result in left if result.node_id not in self.marked.expected]
+        failed = [result for result in left if result.node_id not in self._marked.expected]
         if failed:
             reason = (
                 f"{counted(len(failed), 'case')} failed, and there is no verdict to judge them by: {self._no_verdict}"
@@ -355,92 +384,3 @@ class RunGate:
         except AgentvError as error:
             return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {error}")
         return GateOutcome(name, is_red=False, reason=text, is_plain=True)
-
-
-# The section EVALUATION STATISTICS, for runs that have repeats or are judged as a whole.
-
-_BROKE_OFF: Final = "the run broke off before its end"
-_NOTHING: Final = "agentv: no case was judged"
-
-
-class VerdictSection:
-    """Judges the run when its items are done, in the process that owns the terminal."""
-
-    def __init__(
-        self,
-        config: pytest.Config,
-        options: RunOptions,
-        identity: RunIdentity,
-        results: Callable[[], Sequence[EvalResult]],
-    ) -> None:
-        self._options = options
-        self._identity = identity
-        self._results = results
-        self._gate = RunGate(config, options)
-        self._is_judged = False
-        self._faults: list[str] = []
-        self._uncollected = 0
-        self.has_crashes: Callable[[], bool] = lambda: False
-        if options.judges_run:
-            config.pluginmanager.register(self, "agentv-verdict")
-
-    def check(self, node_ids: Collection[str]) -> None:
-        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
-        self._gate.check(node_ids, is_broken=self._uncollected > 0)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._gate.marked.note(report)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self._uncollected += report.failed
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        self._gate.note_deselected(getattr(node, "workeroutput", {}).get("agentv_deselected", 0))
-
-    def suspects(self) -> Mapping[int, Sequence[EvalResult]]:
-        """Return the cases that look broken, by the number of fresh answers that they get."""
-        return {} if self._trouble() is not None else self._gate.suspects(self._results())
-
-    def judge(self, session: pytest.Session) -> None:
-        """Judge a finished run."""
-        self._is_judged = True
-        self._gate.judge(session, self._results(), self._trouble())
-        fault = self._gate.amend(self._identity)
-        self._faults += [fault] if fault else []
-
-    def finish(self, results: Sequence[EvalResult]) -> list[str]:
-        """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
-        if results and not self._options.judges_run:
-            self._gate.describe(results)
-        elif results and not self._is_judged:
-            self._gate.describe(results, self._trouble() or _BROKE_OFF)
-        elif results:
-            self._gate.complete(results)
-        elif self._is_judged:
-            # All were skipped: say so, because a gate was asked for.
-            self._faults.append(_NOTHING if self._gate.outcomes else f"{_NOTHING}, so there is no verdict")
-        fault = self._gate.write(self._identity.results_path)
-        return [*self._faults, *([fault] if fault else [])]
-
-    def lines(self) -> Iterator[SummaryLine]:
-        """Yield the lines of the section."""
-        return self._gate.lines(verbose=self._options.verbose)
-
-    def red_texts(self) -> Sequence[str]:
-        """Return the headlines of the gates that failed."""
-        return self._gate.red_texts()
-
-    def contract(self) -> JsonObject | None:
-        """Return the JSON of `<results>.verdict.json`; None: there is no verdict file."""
-        return self._gate.contract()
-
-    def _trouble(self) -> str | None:
-        """Return a reason against any verdict on the run."""
-        if self._options.dry_run:
-            return "a dry run: its scores mean nothing"
-        if self.has_crashes():
-            return "a worker crashed"
-        if self._uncollected:
-            return uncollected_text(self._uncollected)
-        return None

@@ -1,6 +1,5 @@
 """Evaluations written in Python: the value of the `agentv` fixture, and its cases as eval files for the loader."""
 
-import ast
 import hashlib
 import inspect
 import json
@@ -12,15 +11,14 @@ from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
 from os.path import normpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import pytest
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.answers import require_writable
-from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, Overrides
+from pytest_agentv.engine.jobs import CaseJob, Overrides
 from pytest_agentv.engine.results import effective_target_name, error_result
-from pytest_agentv.errors import locate
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
 from pytest_agentv.files.source import KeyPath, Source
 from pytest_agentv.model.base import Json, JsonObject
@@ -61,14 +59,8 @@ class EvalIds:
         # A fixture of a case in an eval file may evaluate. The result of the case has the id of the case.
         own = {item.name, item.entry.eval_id or item.name} if isinstance(item, EvalItem) else set[str]()
         self._numbered, self._claimed = {*own}, {*own}
-        self._own = own
         self._thread = threading.get_ident()
         self._choosing = threading.Lock()
-
-    @property
-    def has_any(self) -> bool:
-        """Whether the item has evaluated."""
-        return self._numbered != self._own
 
     def number(self, given: Json) -> Json:
         """Return an id with the next free number. The loader reports an id that is not a text."""
@@ -77,44 +69,34 @@ class EvalIds:
 
     def claim(self, given: Json, prepared: PreparedCase) -> PreparedCase:
         """Return a case that was prepared under its numbered id, under the id that it has in the earlier run."""
-        job = prepared.job
-        earlier = self._find_earlier(self._item.nodeid)
+        job, earlier = prepared.job, self._find_earlier(self._item.nodeid)
         if not earlier or not isinstance(given, str):
             return prepared
         if isinstance(job, EvalResult):
-            return prepared.replace(job=job.replace(eval_id=self._claim_free(given, job.eval_id, earlier)))
-        identity = job.identity.replace(
-            target=effective_target_name(job.identity.target, dry_run=job.options.dry_run),
-        )
-        name = self._claim_same(given, identity, earlier) or self._claim_free(given, identity.eval_id, earlier)
+            return prepared.replace(job=job.replace(eval_id=self._claim(given, job.eval_id, None, earlier)))
+        target = effective_target_name(job.identity.target, dry_run=job.options.dry_run)
+        name = self._claim(given, job.identity.eval_id, (job.identity.case_hash, target), earlier)
         named = job.replace(identity=job.identity.replace(eval_id=name), case=job.case.replace(eval_id=name))
         return prepared.replace(job=named)
 
-    def _claim_same(self, given: str, identity: CaseIdentity, earlier: Sequence[EvalResult]) -> str | None:
-        """Claim the id of an earlier result of the same case; None: there is none that is free."""
+    def _claim(self, given: str, name: str, case: tuple[str | None, str] | None, earlier: Sequence[EvalResult]) -> str:
+        """Claim the id of an earlier result of the same case and target, else an id for a new or changed case.
+
+        The latter is its own one, if no other evaluation has claimed it. In the thread of the test, evaluations come in
+        order, and a changed case replaces its earlier result. In other threads, the id may be that of a case that comes
+        later.
+        """
         numbers = re.compile(f"{re.escape(given)}(?:-([0-9]+))?")
-        wanted = identity.case_hash, identity.target
-        found = [numbers.fullmatch(each.eval_id) for each in earlier if (each.case_hash, each.target) == wanted]
+        same = [numbers.fullmatch(each.eval_id) for each in earlier if (each.case_hash, each.target) == case]
+        later = set[str]() if threading.get_ident() == self._thread else {each.eval_id for each in earlier}
         with self._choosing:
-            free = [match for match in found if match is not None and match[0] not in self._claimed]
-            if not free:
-                return None
-            name = min(free, key=lambda match: int(match[1] or 1))[0]
+            free = [match for match in same if match is not None and match[0] not in self._claimed]
+            if free:
+                name = min(free, key=lambda match: int(match[1] or 1))[0]
+            else:
+                name = _add_free(self._claimed | later, given, name)
             self._claimed.add(name)
             return name
-
-    def _claim_free(self, given: str, name: str, earlier: Sequence[EvalResult]) -> str:
-        """Claim an id for a case that is new or has changed: its own one, if no other evaluation has claimed it.
-
-        In the thread of the test, evaluations come in order, and a changed case replaces its earlier result. In other
-        threads, the id may be that of a case that comes later.
-        """
-        is_in_order = threading.get_ident() == self._thread
-        with self._choosing:
-            later = set[str]() if is_in_order else {each.eval_id for each in earlier}
-            free = _add_free(self._claimed | later, given, name)
-            self._claimed.add(free)
-            return free
 
 
 def _add_free(taken: set[str], given: str, name: str) -> str:
@@ -235,20 +217,12 @@ EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseWords:
-    """The arguments of a test beside the prompt. Each overrides the same key of the case."""
-
-    eval_id: str | None = None
-    expected_outcome: str | None = None
-    reference_answer: str | None = None
-    expected_messages: Sequence[Mapping[str, Any]] | None = None
-    evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None
-    rubrics: Sequence[Any] | None = None
-    threshold: float | None = None
-    files: Sequence[str | PathLike[str]] = ()
-    repeat: int | None = None
-    min_pass_rate: float | None = None
+_SYNONYMS: Final[Mapping[str, Collection[str]]] = {
+    "expected_outcome": OUTCOME_KEYS,
+    "expected_messages": EXPECTED_KEYS,
+    "evaluators": EVALUATOR_LIST_KEYS,
+}
+"""The keys of a case that an argument of the test replaces, if it is not only the one of its own name."""
 
 
 class PythonSource(Source):
@@ -266,28 +240,28 @@ class PythonSource(Source):
         return self._line
 
 
-def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
+def python_case(
+    prompt: EvalInput, files: Sequence[str | PathLike[str]], reference_answer: str | None, keys: Mapping[str, object]
+) -> dict[str, Json]:
     """Return the case that a test describes, in the form of an eval file. Its id may be missing.
+
+    Each of `keys` that is not None replaces the same key of a case that is given as `prompt`.
 
     Raises `TypeError` for an invalid prompt, or for files with a prompt that is not a text.
     """
     __tracebackhide__ = True
-    case = _case_of(prompt, words.files)
-    case |= {} if words.eval_id is None else {"id": words.eval_id}
-    expected = words.expected_messages
-    if words.reference_answer is not None:
-        expected = [{"role": "assistant", "content": words.reference_answer}]
-    _set(case, OUTCOME_KEYS, words.expected_outcome)
-    _set(case, EXPECTED_KEYS, expected)
-    _set(case, ("threshold",), words.threshold)
-    _set(case, ("rubrics",), words.rubrics)
-    _set(case, ("repeat",), words.repeat)
-    _set(case, ("min_pass_rate",), words.min_pass_rate)
-    if words.evaluators is not None:
-        execution = case.get("execution")
-        if isinstance(execution, dict):
-            case["execution"] = {key: value for key, value in execution.items() if key not in EVALUATOR_LIST_KEYS}
-        _set(case, EVALUATOR_LIST_KEYS, words.evaluators)
+    case = _case_of(prompt, files)
+    if reference_answer is not None:
+        keys = {**keys, "expected_messages": [{"role": "assistant", "content": reference_answer}]}
+    execution = case.get("execution")
+    if keys["evaluators"] is not None and isinstance(execution, dict):
+        case["execution"] = {key: value for key, value in execution.items() if key not in EVALUATOR_LIST_KEYS}
+    for name, value in keys.items():
+        if value is not None:
+            synonyms = _SYNONYMS.get(name, (name,))
+            for key in synonyms:
+                case.pop(key, None)
+            case[next(iter(synonyms))] = _plain(value)
     return case
 
 
@@ -351,13 +325,6 @@ def _case_of(prompt: EvalInput, files: Sequence[str | PathLike[str]]) -> dict[st
     raise TypeError(f"expected a text, a list of messages or a case, got {type(prompt).__name__}")
 
 
-def _set(case: dict[str, Json], synonyms: Collection[str], value: object) -> None:
-    if value is not None:
-        for key in synonyms:
-            case.pop(key, None)
-        case[next(iter(synonyms))] = _plain(value)
-
-
 def _plain(value: Any) -> Json:
     """Return lists and mappings in the types of a YAML file. The loader reports faults in them."""
     if isinstance(value, Mapping):
@@ -383,7 +350,7 @@ class Agentv:
         self._ids = EvalIds(item, session.finished.earlier)
         self._open: set[Begun] = set()
         """Cases that have begun, and that the test awaits."""
-        self._is_closed = False
+        self._is_closed = self._has_evaluated = False
         forget_results(item)
 
     def __repr__(self) -> str:
@@ -422,11 +389,18 @@ class Agentv:
         Raises `EvalErrored` when the answer cannot be judged: the test is shown as ERROR.
         """
         __tracebackhide__ = True
-        words = CaseWords(
-            *(id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files),
-            *(repeat, min_pass_rate),
-        )
-        return self._evaluate(prompt, words, None)
+        keys = {
+            "id": id,
+            "expected_outcome": expected_outcome,
+            "expected_messages": expected_messages,
+            "evaluators": evaluators,
+            "rubrics": rubrics,
+            "threshold": threshold,
+            "repeat": repeat,
+            "min_pass_rate": min_pass_rate,
+        }
+        case = python_case(prompt, files, reference_answer, keys)
+        return self._evaluate(case, None)
 
     def evaluate(
         self,
@@ -461,10 +435,16 @@ class Agentv:
         Raises `EvalErrored` when the answer cannot be judged: the test is shown as ERROR.
         """
         __tracebackhide__ = True
-        words = CaseWords(
-            id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files
-        )
-        return self._evaluate(prompt, words, given_response(answer, output_messages))
+        keys = {
+            "id": id,
+            "expected_outcome": expected_outcome,
+            "expected_messages": expected_messages,
+            "evaluators": evaluators,
+            "rubrics": rubrics,
+            "threshold": threshold,
+        }
+        case = python_case(prompt, files, reference_answer, keys)
+        return self._evaluate(case, given_response(answer, output_messages))
 
     def close(self) -> None:
         """Cancel what a thread of the test still evaluates: the test is over."""
@@ -472,11 +452,15 @@ class Agentv:
         for begun in tuple(self._open):
             self._session.flight.end(begun, _ENDED)
 
-    def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
+    def _evaluate(self, case: dict[str, Json], answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
-        case = python_case(prompt, words)
         if is_reason(skip := case.get("skip")):
-            self._skip(skip if isinstance(skip, str) else "as its case says")
+            reason = skip if isinstance(skip, str) else "as its case says"
+            if self._has_evaluated:
+                fault = f"a case with `skip` ({reason}) follows another one in its test"
+                raise ValueError(f"{fault}: give it a test of its own")
+            pytest.skip(reason)
+        self._has_evaluated = True
         given = case.get("id") or self._item.name
         case["id"] = self._ids.number(given)
         prepared = self._ids.claim(given, self._prepare(case, given, answer))
@@ -493,14 +477,6 @@ class Agentv:
         reads: list[str] = []
         note_result(self._item, result, account, reads)
         return PythonEvalResult.of(result, account, one_line(result, masker), reads)
-
-    def _skip(self, reason: str) -> NoReturn:
-        """Skip the test, as a case says. Raises `ValueError` if that would hide an evaluation before it."""
-        __tracebackhide__ = True
-        if self._ids.has_any:
-            fault = f"a case with `skip` ({reason}) follows another one in its test"
-            raise ValueError(f"{fault}: give it a test of its own")
-        pytest.skip(reason)
 
     def _prepare(self, case: JsonObject, given_id: Json, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
@@ -533,15 +509,11 @@ class Agentv:
             result = self._wait(begun)
         finally:
             flight.forget(key)
-        if session.options.baseline is not None:
-            result = self._confirmed(result, prepared)
+        if session.options.baseline is not None:  # after the test, nobody can ask for fresh answers
+            again = session.flight.confirm(self._item.config, result, lambda: prepared)
+            result = result if again is None else self._wait(again)
         session.show_warnings(begun)
         return result, begun.asked
-
-    def _confirmed(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
-        """Return the result with fresh answers if it looks broken. After the test, nobody can ask for them."""
-        again = self._session.flight.confirm(self._item.config, result, lambda: prepared)
-        return result if again is None else self._wait(again)
 
     def _wait(self, begun: Begun) -> EvalResult:
         self._open.add(begun)
@@ -556,26 +528,3 @@ class Agentv:
             self._open.discard(begun)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
-
-
-# Finds tests that cannot fail, because Python leaves their assertions out.
-
-
-def left_out(item: pytest.Item) -> str | None:
-    """Return why a test cannot fail; None: it can.
-
-    pytest runs the assertions of test files even if Python leaves them out. It does not with `--assert=plain`.
-    """
-    if __debug__ or item.config.getoption("assertmode") != "plain":
-        return None
-    try:
-        statements = ast.walk(ast.parse(item.path.read_bytes()))
-    except (OSError, SyntaxError, ValueError):
-        return None
-    line = next((statement.lineno for statement in statements if isinstance(statement, ast.Assert)), None)
-    if line is None:
-        return None
-    return (
-        f"{locate(item.path, line)}: Python leaves out each `assert` (-O or PYTHONOPTIMIZE, with --assert=plain), so "
-        "this test would pass whatever the answer is. Leave out one of the two options, or use `.assert_passed()`"
-    )

@@ -14,10 +14,10 @@ from pytest_agentv.model.base import Json
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import MASK, is_secret_name
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.session.compat import allow_to_pass, overrides_fixture, uses_own_fixture
+from pytest_agentv.session.compat import allow_to_pass, overridden_fixtures, uses_own_fixture
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import obstacle
-from pytest_agentv.session.python.evals import Agentv, left_out
+from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.recording.identity import check_resumed, run_identity
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.items import TargetCaller, caller_of, overrides
@@ -43,8 +43,10 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
     """Return the content of the targets file. Masks texts under names of secrets."""
     cwd = config.invocation_params.dir
     try:
-        path = find_targets_file(options_of(config).targets, cwd, find_repo_root(cwd), cwd)
-        file = load_targets_file(path, KINDS.with_own(FolderKinds(config, "pytest_agentv_providers")(cwd)))
+        options = options_of(config)
+        path = find_targets_file(options.targets, cwd, find_repo_root(cwd), cwd)
+        kinds = KINDS.with_own(FolderKinds(config, "pytest_agentv_providers")(cwd))
+        file = load_targets_file(path, kinds, options.unknown_keys)
     except AgentvError as error:
         _fail(error)
     shown = (definition.replace(values=_without_secrets(definition.values)) for definition in file.definitions)
@@ -68,8 +70,6 @@ def take_part(item: pytest.Item) -> None:
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
-    if not __debug__ and (reason := left_out(item)):
-        pytest.fail(reason, pytrace=False)
     try:
         session = _join(item)
     except (pytest.UsageError, AgentvError) as error:
@@ -129,7 +129,7 @@ def join(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def parametrize_targets(metafunc: pytest.Metafunc, targets: Sequence[str]) -> None:
     """Run a test once for each target, unless it or a fixture of its project chooses the target."""
-    if overrides_fixture(metafunc, "agentv_target"):
+    if overridden_fixtures(metafunc.definition, ["agentv_target"]):
         return
     marks = metafunc.definition.iter_markers("parametrize")
     chosen = any("agentv_target" in str(mark.args[:1] or mark.kwargs.get("argnames")) for mark in marks)

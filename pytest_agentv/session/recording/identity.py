@@ -6,12 +6,10 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 import pytest
 
@@ -21,26 +19,15 @@ from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.runtime.files import ProcessLock, is_in_use
+from pytest_agentv.runtime.files import flocked
 from pytest_agentv.session.options import run_options
 from pytest_agentv.store.readers import iter_recorded
-from pytest_agentv.store.writers import (
-    ResultSink,
-    default_results_path,
-    stored_name,
-)
-
-if TYPE_CHECKING:
-    from pytest_agentv.session.recording.case_files import CaseFiles  # only for runs that retry errors
-    from pytest_agentv.store.readers import RecordedResult
-
+from pytest_agentv.store.writers import ResultSink, default_results_path, stored_name
 
 # Finds the results file that a run resumes.
 
 RESUME: Final = "--agentv-resume"
 REJUDGE: Final = "--agentv-rejudge"
-_Item: TypeAlias = tuple[str, str, str]
-"""Eval file, id and node id."""
 _SHOWN: Final = 3
 """How many names of files a message lists."""
 
@@ -65,9 +52,9 @@ class ResumedFile(Record):
     """Node ids of the items with such a case, or with an evaluation that ended as an error."""
     unbroken: tuple[str, ...] = ()
     """Node ids of items that did not break, although their file and id are in `broken`: other targets of a matrix."""
-    foreign: tuple[tuple[str, str, str], ...] = ()
-    """Node id, id and target of the results that are of other targets than this run's, where a case has both. They
-    do not count for items that this run does not ask."""
+    hidden: tuple[tuple[str, str, str], ...] = ()
+    """Node id, id and target of the results that must not stand for the error of another target of the same case, if
+    this run does not ask the case."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file: skipped lines, results that are too old."""
     is_dry: bool | None = False
@@ -94,20 +81,11 @@ class ResumedFile(Record):
         )
 
 
-def find_last_run(
-    path: Path,
-    flag: str,
-    *,
-    dry_run: bool = False,
-    own_target: Callable[[str], str] | None = None,
-) -> ResumedFile:
+def find_last_run(path: Path, flag: str, *, dry_run: bool = False) -> ResumedFile:
     """Return a results file, or the newest results file of a folder, to resume.
 
     In a folder, dry runs and real runs see only files of their own kind. Otherwise a dry run in between would make the
-    next run pay for all answers again.
-
-    `own_target` returns the name that this run's target of an item has in results, as far as files and options tell.
-    An item broke if its last result of this target is an error, or its last one of any target. None: the latter tells.
+    next run pay for all answers again. A case broke if its last result with any target is an error.
 
     Raises `pytest.UsageError` that names `flag` if there is no file.
     """
@@ -115,108 +93,63 @@ def find_last_run(
     if file is None or not file.is_file():
         raise pytest.UsageError(f"{flag}: {locate(path, None)} holds no results file to go on from")
     try:
-        return _read(file, flag, own_target)
+        return _read(file, flag)
     except AgentvError as error:
         raise pytest.UsageError(f"{flag}: {error}") from None
 
 
-class _Reading:
-    """What a results file tells of the run to go on with: its last one."""
-
-    def __init__(self) -> None:
-        self.remarks: list[str] = []
-        self.by_target: dict[_Item, dict[str, str]] = {}
-        """The last status of each item with each of its targets. That of its last result is the last one."""
-        self.node_files: dict[str, None] = {}
-        self.run_id: str | None = None
-        self.last_line = self.unsigned = 0
-        self.is_dry: bool | None = False
-
-    def add_entry(self, entry: "RecordedResult | Problem") -> None:
-        self.last_line = entry.line or self.last_line
-        if isinstance(entry, Problem):
-            self.remarks.append(str(entry))
-        elif entry.result.run_id is not None:
-            result = entry.result
-            self.run_id, self.is_dry = result.run_id or self.run_id, result.dry_run is True
-            by_target = self._by_target(result)
-            by_target.pop(result.target, None)
-            by_target[result.target] = result.status
-            self.unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
-
-    def _by_target(self, result: EvalResult) -> dict[str, str]:
-        self.node_files[(result.node_id or "").partition("::")[0]] = None
-        return self.by_target.setdefault((result.eval_file or "", result.eval_id, result.node_id or ""), {})
-
-
-def _read(file: Path, flag: str, own_target: Callable[[str], str] | None) -> ResumedFile:
-
-    found = _Reading()
+def _read(file: Path, flag: str) -> ResumedFile:
+    remarks: list[str] = []
+    statuses: dict[tuple[str, str, str], dict[str, str]] = {}
+    """By eval file, id and node id: the last status with each target."""
+    run_id: str | None = None
+    is_dry: bool | None = False
+    last_line = unsigned = 0
     for entry in iter_recorded(file):
-        found.add_entry(entry)
-    run_id = found.run_id
-    if run_id is None and flag == RESUME:
-        run_id, found.is_dry = _without_results(file)
+        last_line = entry.line or last_line
+        if isinstance(entry, Problem):
+            remarks.append(str(entry))
+        elif (result := entry.result).run_id is not None:
+            run_id, is_dry = result.run_id or run_id, result.dry_run is True
+            item = result.eval_file or "", result.eval_id, result.node_id or ""
+            statuses.setdefault(item, {})[result.target] = result.status
+            unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
+    if run_id is None and flag == RESUME and not file.stat().st_size:  # its run was killed before its first result
+        run_id, is_dry = new_run_id(datetime.now(UTC)), None
     if run_id is None:
         text = f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv"
-        raise pytest.UsageError("; ".join([text, *found.remarks[:1]]))
-    if found.unsigned:
-        found.remarks.append(_unsigned_text(file, found.unsigned))
-    statuses, foreign = _statuses(found.by_target, own_target)
-    broken = dict.fromkeys(item[:2] for item, status in statuses.items() if status == "error")
+        raise pytest.UsageError("; ".join([text, *remarks[:1]]))
+    if unsigned:
+        results = counted(unsigned, "result does", "results do")
+        remarks.append(
+            f"{locate(file, None)}: {results} not tell with which target and evaluators it came about (no target_hash, "
+            "no grading_hash): such cases are run again"
+        )
+    broken = {item: known for item, known in statuses.items() if "error" in known.values()}
+    cases = dict.fromkeys(item[:2] for item in broken)
     return ResumedFile(
         file.absolute(),
         run_id,
-        found.last_line,
-        tuple(dict.fromkeys(eval_file for eval_file, _, _ in statuses)),
-        tuple(filter(None, found.node_files)),
-        tuple(broken),
-        tuple(dict.fromkeys(item[2] for item, status in statuses.items() if status == "error" and item[2])),
-        tuple(item[2] for item, status in statuses.items() if status != "error" and item[:2] in broken),
-        tuple(foreign),
-        tuple(found.remarks),
-        found.is_dry,
+        last_line,
+        eval_files=tuple(dict.fromkeys(eval_file for eval_file, _, _ in statuses)),
+        node_files=tuple(filter(None, dict.fromkeys(node_id.partition("::")[0] for _, _, node_id in statuses))),
+        broken=tuple(cases),
+        broken_items=tuple(dict.fromkeys(node_id for _, _, node_id in broken if node_id)),
+        unbroken=tuple(item[2] for item in statuses if item not in broken and item[:2] in cases),
+        hidden=tuple(
+            (node_id, eval_id, target)
+            for (_, eval_id, node_id), known in broken.items()
+            for target, status in known.items()
+            if status != "error"
+        ),
+        remarks=tuple(remarks),
+        is_dry=is_dry,
     )
-
-
-def _statuses(
-    by_target: dict[_Item, dict[str, str]], own_target: Callable[[str], str] | None
-) -> tuple[dict[_Item, str], list[tuple[str, str, str]]]:
-    """Return the status of each item that counts for this run, and node id, id and target of results that do not."""
-    statuses: dict[_Item, str] = {}
-    foreign: list[tuple[str, str, str]] = []
-    for item, known in by_target.items():
-        _, eval_id, node_id = item
-        judged = [status for status in known.values() if status != "open"]
-        last = statuses[item] = judged[-1] if judged else "open"
-        own = own_target(node_id) if own_target is not None and len(known) > 1 else None
-        if own not in known or last == "error":
-            continue  # a hook or a fixture may choose another target: then the one of the last result counts
-        statuses[item] = known[own]
-        foreign += [(node_id, eval_id, target) for target in known if target != own]
-    return statuses, foreign
-
-
-def _without_results(file: Path) -> tuple[str | None, bool | None]:
-    """Return a new run id, and None, for an empty file: its run was killed before its first result.
-
-    The id is None for other files.
-    """
-    is_empty = file.is_file() and file.stat().st_size == 0
-    return (new_run_id(datetime.now(UTC)) if is_empty else None), None
 
 
 def new_run_id(started: datetime) -> str:
     """Return a new unique id."""
     return f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
-
-
-def _unsigned_text(file: Path, count: int) -> str:
-    results = counted(count, "result does", "results do")
-    return (
-        f"{locate(file, None)}: {results} not tell with which target and evaluators it came about (no target_hash, no "
-        f"grading_hash): such cases are run again"
-    )
 
 
 def _named(files: tuple[str, ...] | list[str]) -> str:
@@ -379,12 +312,7 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     if options.resume is not None or options.retry_errors:
         flag = "--agentv-retry-errors" if options.resume is None else RESUME
         folder = cwd / DEFAULT_RESULTS_FOLDER
-        resumed = find_last_run(
-            options.resume or folder,
-            flag,
-            dry_run=options.dry_run,
-            own_target=_target_in_results(config, options) if options.retries_only else None,
-        )
+        resumed = find_last_run(options.resume or folder, flag, dry_run=options.dry_run)
         goes_on = options.out is None or options.out.absolute() == resumed.path
         if goes_on and (fault := resumed.mixing_fault(dry_run=options.dry_run)):
             raise pytest.UsageError(f"{flag}: {fault}")
@@ -398,18 +326,6 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     if rejudged is not None and rejudged.path == path.absolute():
         raise pytest.UsageError(f"{REJUDGE}: {locate(path, None)} holds the answers: write to another file")
     return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried, rejudged=rejudged)
-
-
-def _target_in_results(config: pytest.Config, options: RunOptions) -> Callable[[str], str]:
-    """Return what tells the target of an item in this run. It reads eval files, so most runs never call it."""
-
-    @cache
-    def files() -> "CaseFiles":
-        from pytest_agentv.session.recording.case_files import CaseFiles  # noqa: PLC0415 - see the docstring
-
-        return CaseFiles(config, options)
-
-    return lambda node_id: files().target_in_results(node_id)
 
 
 def refuse_in_worker(node: Any, error: pytest.UsageError) -> None:
@@ -438,24 +354,11 @@ def lock_resumed(path: Path, flag: str, config: pytest.Config) -> None:
 
     The system opens the lock when its holder dies, however that happens.
     """
-    lock, stack = ProcessLock(path.with_name(f".{path.name}.resumed")), ExitStack()
-
-    def release() -> None:
-        stack.close()
-        lock.close()
-
     try:
-        stack.enter_context(lock.hold(0))
-    except TimeoutError:
-        lock.close()
-        raise pytest.UsageError(
-            f"{flag}: {locate(path, None)} is being resumed by another process; wait for its end"
-        ) from None
-    except OSError:  # nobody can write to this folder
+        descriptor = flocked(path)
+    except OSError:  # nobody can lock files there
         return
-    if is_in_use(path):
-        release()
-        raise pytest.UsageError(
-            f"{flag}: a run that writes {locate(path, None)} is not over; wait for its end, or end it"
-        )
-    config.add_cleanup(release)
+    if descriptor is None:
+        where = locate(path, None)
+        raise pytest.UsageError(f"{flag}: a run that uses {where} is not over; wait for its end, or end it")
+    config.add_cleanup(lambda: os.close(descriptor))

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
@@ -31,26 +31,13 @@ class _Written(asyncio.Future[EvalResult]):
 _Entry: TypeAlias = tuple[EvalResult, _Written]
 
 
-class Sink(Protocol):
-    """Where results are written."""
-
-    def write(self, *results: EvalResult) -> Sequence[EvalResult]:
-        """Write results. Return them as written: an error in place of each that cannot be. Raises `AgentvError`."""
-
-    def probe(self) -> None:
-        """Raise `AgentvError` if results cannot be written."""
-
-    def close(self) -> None:
-        """End writing."""
-
-
 class Recorder:
     """Passes results to the sink in a thread of its own: a lock of another process must not block the event loop.
 
     Results that arrive during a write are written together, under one lock.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: ResultSink | TravellingSink) -> None:
         self.error: str | None = None
         """Why results could not be written; the first reason is kept."""
         self._sink = sink
@@ -109,15 +96,11 @@ class Recorder:
     def _write_all(self) -> None:
         is_open = True
         while is_open:
-            entries = self._next_entries()
+            entries = [self._queue.get()]
+            while not self._queue.empty():  # no other thread takes entries
+                entries.append(self._queue.get())
             is_open = None not in entries
             self._write([entry for entry in entries if entry is not None])
-
-    def _next_entries(self) -> list[_Entry | None]:
-        entries = [self._queue.get()]
-        while not self._queue.empty():  # no other thread takes entries
-            entries.append(self._queue.get())
-        return entries
 
     def _write(self, entries: Sequence[_Entry]) -> None:
         try:
@@ -128,18 +111,14 @@ class Recorder:
             # The cases were judged. The lost lines are reported at the end, and do not change the outcomes.
             self._note_loss(error)
         finally:
-            _tell(entries)
+            if entries:
+                with suppress(RuntimeError):  # the loop has ended, and nobody waits
+                    # One call into the loop for all, because each call costs a switch of threads.
+                    entries[0][1].get_loop().call_soon_threadsafe(_end_waiting, entries)
 
     def _note_loss(self, error: Exception) -> None:
         reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
         self.error = self.error or reason
-
-
-def _tell(entries: Sequence[_Entry]) -> None:
-    """Complete all waiting futures in one call into the loop, because each call costs a switch of threads."""
-    if entries:
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits
-            entries[0][1].get_loop().call_soon_threadsafe(_end_waiting, entries)
 
 
 def _end_waiting(entries: Sequence[_Entry]) -> None:

@@ -8,7 +8,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import ExecutionMetrics
-from pytest_agentv.model.results import EvalResult, EvaluatorResult
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, EvaluatorResult
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import RecordedResult, iter_recorded
@@ -17,18 +17,19 @@ _Case: TypeAlias = tuple[str | None, str]
 """Node id of the item, and id of the case."""
 
 
-_LONG: Final[Mapping[str, object]] = {
-    "candidate_answer": "",
-    **dict.fromkeys(("agent_provider_request", "lm_provider_request", "evaluator_provider_request")),
-    **dict.fromkeys(("trace", "output_messages", "retrieved_context", "answers", "workspace", "file_changes")),
-    **dict.fromkeys(("expected_outcome", "reference_answer")),
-}
-_FINDINGS: Final[Mapping[str, object]] = {"hits": (), "misses": (), "reasoning": None, "evaluator_results": None}
+_BLANK: Final[Mapping[str, object]] = {"candidate_answer": "", "hits": (), "misses": ()}
+"""What stands for fields that have no default; None for the others."""
+
+
+def _fields(size: str) -> dict[str, object]:
+    """Return the fields of a size, with what they are without their content."""
+    return {name: _BLANK.get(name) for name, field in RESULT_FIELDS.items() if field.size == size}
+
+
+_LONG: Final = _fields("text")
+_FINDINGS: Final = _fields("finding")
 """A summary shows these only for cases that failed or broke."""
-_SHARED: Final = (
-    *("dataset", "target", "run_id", "eval_file", "target_hash", "grading_hash", "judge"),
-    *("score", "threshold", "threshold_source"),
-)
+_SHARED: Final = tuple(_fields("shared"))
 _MOST_SHARED: Final = 1000
 """How many values are shared. Most runs have few scores."""
 
@@ -58,10 +59,7 @@ class KnownLines:
     def note(self, line: bytes, result: EvalResult) -> None:
         """Keep the result of a line that was written."""
         if result.status == "pass":
-            metrics = _metrics(result)
-            self._results[hash(line)] = result.replace(
-                **_LONG, **_FINDINGS, trace_summary=None, execution_metrics=metrics
-            )
+            self._results[hash(line)] = result.replace(**_shortened(result))
 
     def find(self, line: bytes) -> EvalResult | None:
         return self._results.get(hash(line))
@@ -90,7 +88,9 @@ def read_run(
     replaced = 0
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
-    foreign, old = _foreign(identity), _lines_before(identity)
+    # A resumed run needs none of these: it writes the results of its own target again, after all others.
+    hidden = frozenset(identity.resumed.hidden if identity.resumed and identity.retried is not None else ())
+    old = _lines_before(identity)
     for entry in _entries(identity, None if with_texts else known):
         if isinstance(entry, Problem):
             problems.append(entry)
@@ -98,7 +98,7 @@ def read_run(
             result = entry.result if with_texts or entry.is_known else slim.without_texts(entry.result)
             key = (result.node_id, result.eval_id)
             if (before := latest.get(key)) is not None:
-                if (*key, result.target) in foreign and entry.line <= old and result.node_id not in evaluated:
+                if (*key, result.target) in hidden and entry.line <= old and result.node_id not in evaluated:
                     result = before
                 replaced += 1
             latest[key] = result
@@ -141,29 +141,26 @@ class _Slimmer:
         changes: dict[str, object] = {
             name: share(value, value) for name in _SHARED if (value := getattr(result, name)) is not None
         }
-        changes |= _LONG
+        changes |= _shortened(result)
         if result.node_id is not None:
             changes["node_id"] = self._node_ids.get(result.node_id, result.node_id)
-        if result.status == "pass":
-            changes |= _FINDINGS
-        elif result.evaluator_results:
-            changes["evaluator_results"] = tuple(map(_without_details, result.evaluator_results))
-        changes |= {"trace_summary": None, "execution_metrics": _metrics(result)}
         return result.replace(**changes)
 
 
-def _metrics(result: EvalResult) -> ExecutionMetrics | None:
-    """Return the metrics that a summary shows: cost and tokens, and the duration for the table of combinations."""
-    cost, tokens = cost_of(result), tokens_of(result)
-    duration = duration_of(result) if result.combination is not None else None
-    if cost is None and tokens is None and duration is None:
-        return None
-    return ExecutionMetrics(tokens, cost, duration)
+def _shortened(result: EvalResult) -> dict[str, object]:
+    """Return the fields of a result without its long parts."""
+    # A summary shows cost and tokens, and the duration in the table of combinations.
+    figures = tokens_of(result), cost_of(result), duration_of(result) if result.combination is not None else None
+    metrics = None if figures == (None, None, None) else ExecutionMetrics(*figures)
+    changes = {**_LONG, "trace_summary": None, "execution_metrics": metrics}
+    if result.status == "pass":
+        changes |= _FINDINGS
+    elif result.evaluator_results:
+        changes["evaluator_results"] = tuple(map(_without_details, result.evaluator_results))
+    return changes
 
 
 def _without_details(result: EvaluatorResult) -> EvaluatorResult:
-    if result.details is None and result.evaluator_provider_request is None and result.raw_output is None:
-        return result
     return result.replace(details=None, evaluator_provider_request=None, raw_output=None)
 
 
@@ -176,15 +173,6 @@ def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[
 def _lines_before(identity: RunIdentity) -> int:
     """Return how many lines the file of the run had before it."""
     return identity.resumed.last_line if identity.resumed is not None and identity.goes_on else 0
-
-
-def _foreign(identity: RunIdentity) -> frozenset[tuple[str, str, str]]:
-    """Return node id, id and target of the results of other targets that a run which retries errors must not count.
-
-    A resumed run needs none: it writes the results of its own target again, after all others.
-    """
-    resumed = identity.resumed
-    return frozenset() if resumed is None or identity.retried is None else frozenset(resumed.foreign)
 
 
 def _entries(identity: RunIdentity, known: KnownLines | None = None) -> Iterator[RecordedResult | Problem]:

@@ -46,7 +46,7 @@ from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead, leaves_others_alone
 from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED
+from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED, shows_answers
 from pytest_agentv.session.user_hooks import bound_by, fixtures_per_case
 from pytest_agentv.session.workers import AHEAD
 
@@ -121,7 +121,8 @@ class Flight:
         result = self._wait_for(item, begun)
         if self._session.options.baseline is not None and (item.own_fixtures or bound_by(item)):
             result = self._confirmed(item, result)
-        item.asked = begun.asked if result.status == "fail" else NOTHING_ASKED
+        is_shown = result.status == "fail" or shows_answers(item.config)
+        item.asked = begun.asked if is_shown else NOTHING_ASKED
         self._session.show_warnings(begun)
         return result
 

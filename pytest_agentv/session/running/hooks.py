@@ -18,7 +18,7 @@ from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.session import EvalSession
 from pytest_agentv.session.selecting import keep, left_out, select_ids, select_retried
-from pytest_agentv.session.showing.item_outcomes import EVALUATED, HELD, forget_properties
+from pytest_agentv.session.showing.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
 from pytest_agentv.session.showing.masking import (
     is_masked,
     mask_account,
@@ -175,6 +175,11 @@ class SessionHooks:
                 # As an attribute of the report, it reaches the process that owns the terminal, also from a worker.
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
+            if item.result is not None and report.when == "call" and report.passed and shows_answers(item.config):
+                from pytest_agentv.session.showing.texts import failed, show_answers  # noqa: PLC0415 - only if asked for
+
+                account = failed(item.config, item.result, self._session.masker, item.asked)
+                show_answers(item.config, report, [str(account)])
         else:
             from pytest_agentv.session.showing.texts import complete_report  # noqa: PLC0415 - only for Python tests
 

@@ -10,7 +10,6 @@ import pytest
 from pytest_agentv.cases.cases import LoadedCase, load_case
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.cases.messages import asks_nothing
-from pytest_agentv.cases.references import load_guideline_patterns
 from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.engine.jobs import (
     NO_HOOKS,
@@ -42,6 +41,7 @@ from pytest_agentv.session.user_hooks import FIXTURES
 from pytest_agentv.session.workers import ProcessShare
 from pytest_agentv.store.fingerprints import CaseHashes, digest
 from pytest_agentv.store.writers import stored_name
+from pytest_agentv.targets.config import load_guideline_patterns
 
 # From an eval file's entry to a job for the engine.
 

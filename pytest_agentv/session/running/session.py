@@ -79,7 +79,7 @@ class RunEngine:
     def targets_of(self, folder: Path) -> TargetsFile:
         """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
         path = find_targets_file(self._options.targets, folder, self.places.repo_root, self.places.cwd)
-        return load_targets_file(path, KINDS.with_own(self._providers(folder)))
+        return load_targets_file(path, KINDS.with_own(self._providers(folder)), self._options.unknown_keys)
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something outside of any case. Raises `AgentvError`."""

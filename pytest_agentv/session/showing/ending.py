@@ -2,10 +2,11 @@
 
 import itertools
 import os
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -14,24 +15,14 @@ from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import SummaryLine, visible
-from pytest_agentv.reports.summary import Outcomes, summary_lines, waiting_hint
+from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
+from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.session.compat import TerminalReporter, items_of
 from pytest_agentv.session.outcomes import may_be_eval, uncollected_text
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults
-from pytest_agentv.session.showing.item_outcomes import (
-    ItemOutcomes,
-    held_text,
-    ignored_text,
-    lost_text,
-)
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, held_text, ignored_text, lost_text
 from pytest_agentv.session.user_hooks import held_by
-
-if TYPE_CHECKING:
-    from pytest_agentv.reports.gates import Ending  # these are needed by few runs
-    from pytest_agentv.reports.html.cases import Run
-    from pytest_agentv.reports.markdown import RunVerdict, Trouble
-
 
 # A run that has ended, in the form that summaries and CI services need.
 
@@ -45,9 +36,9 @@ class EndedRun(Record):
     run: RunResults
     outcomes: ItemOutcomes
     is_broken_off: bool
-    gate_texts: tuple[str, ...]
-    """The texts of the gates that failed."""
-    statistics: tuple[str, ...]
+    contract: JsonObject | None
+    """The JSON of the verdict on the run; None: there is none."""
+    statistics: tuple[SummaryLine, ...]
     """The section EVALUATION STATISTICS."""
     write_errors: tuple[str, ...]
     lost: tuple[str, ...]
@@ -55,44 +46,33 @@ class EndedRun(Record):
     elapsed_ms: float
 
     @property
-    def expected_words(self) -> str:
-        """Return the words for cases whose low scores do not fail the run by themselves."""
-        shown = self.outcomes.expected_failures
-        left = any(each.status == "fail" and each.xfail is None and each.node_id in shown for each in self.run.results)
-        return "judged with the run" if left and self.options.gate in ("run", "strict") else "failed as expected"
-
-    def verdict(self) -> "RunVerdict":
-        """Return the verdict for the summary page of a step."""
-        from pytest_agentv.reports.markdown import RunVerdict  # noqa: PLC0415 - only for CI services
-
-        return RunVerdict(
-            self.run.results,
-            frozenset(self.outcomes.expected_failures),
-            self.expected_words,
-            tuple(self.troubles()),
-            self.identity.results_path,
-            self.options.dry_run,
-            self.elapsed_ms,
-            self.statistics,
-            frozenset(self.outcomes.unexpected_passes),
+    def view(self) -> RunView:
+        """The run as all reports read it."""
+        results, outcomes = self.run.results, self.outcomes
+        ending = ending_of(self.contract)
+        unexpected = outcomes.unexpected_passes.intersection(each.node_id or "" for each in results)
+        ending = ending.replace(
+            troubles=tuple(self._troubles(unexpected)),
+            expected=frozenset(outcomes.expected_failures) - (ending.left or frozenset()),
+            unexpected=frozenset(unexpected),
         )
+        name = self.identity.results_path.name
+        problems = tuple(map(str, self.run.problems))
+        return RunView(results, ending, name, (), self.run.replaced, problems, self.elapsed_ms)
 
-    def troubles(self) -> "Iterator[Trouble]":
-        """Yield problems of the run that are not in its results."""
-        from pytest_agentv.reports.markdown import Trouble  # noqa: PLC0415 - only for CI services
-
+    def _troubles(self, unexpected: Collection[str]) -> Iterator[Trouble]:
+        """Yield problems beside the evaluations and their gates."""
         if self.is_broken_off:
             yield Trouble("The run broke off before its end")
         if files := tuple(self.outcomes.uncollected):
             yield Trouble(uncollected_text(len(files)), files)
-        yield from (Trouble("The gate failed", (text,)) for text in self.gate_texts)
         if ignored := tuple(self.outcomes.ignored):
             yield Trouble(ignored_text(len(ignored)), ignored)
-        others = self.outcomes.failed_with_good_scores(self.run.results)
+        others = [each for each in self.outcomes.failed_with_good_scores(self.run.results) if each not in unexpected]
         if self.write_errors:
             yield Trouble("Results were lost", self.write_errors)
         elif others:
-            yield Trouble("Failed outside of their evaluation (fixtures, strict `xfail`)", others)
+            yield Trouble(f"{counted(len(others), 'case')} failed outside of the evaluation", tuple(others))
         if self.lost:
             yield Trouble(lost_text(self.lost), self.lost)
 
@@ -106,52 +86,54 @@ _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd(Record):
-    """The texts for the terminal at the end of a run."""
+def write_end(
+    terminal: TerminalReporter,
+    ended: EndedRun,
+    *,
+    notes: Iterable[str],
+    remarks: Iterable[str],
+    report: Path | None,
+    annotations: Iterable[str],
+    waited_ms: float | None,
+) -> None:
+    """Print the end of a run, below pytest's own output.
 
-    ended: EndedRun
-    cpu_ms: float
-    has_workers: bool
-    """Whether the cases ran in other processes."""
-    section: tuple[SummaryLine, ...] = ()
-    """The section EVALUATION STATISTICS."""
-    notes: tuple[str, ...] = ()
-    report: Path | None = None
-    """The HTML report, once it is written."""
-    remarks: tuple[str, ...] = ()
-    annotations: tuple[str, ...] = ()
-    """Commands to GitHub, as they must appear in the log."""
-
-
-def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
-    """Print the end of a run, below pytest's own output."""
-    ended = end.ended
+    Args:
+        terminal: Where.
+        ended: The run.
+        notes: Lines below the summary.
+        remarks: The same, in yellow.
+        report: The HTML report, if it was written.
+        annotations: Commands to GitHub, as they must appear in the log.
+        waited_ms: How long this process waited; None: the cases ran in others.
+    """
+    config = terminal.config
     lines = summary_lines(
-        ended.run.results,
+        ended.view,
         results_path=ended.identity.results_path,
-        dry_run=ended.options.dry_run,
-        elapsed_ms=ended.elapsed_ms,
-        outcomes=Outcomes(
-            frozenset(ended.outcomes.expected_failures),
-            frozenset(ended.outcomes.unexpected_passes),
-            ended.expected_words,
-        ),
-        shown_errors=ended.outcomes.explained if terminal.config.getoption("tbstyle", "auto") != "no" else (),
+        shown_errors=ended.outcomes.explained if config.getoption("tbstyle", "auto") != "no" else (),
+        with_statistics=config.get_verbosity() > 0 or bool(os.environ.get(FULL_SUMMARY)),
     )
-    for line in itertools.chain(lines, _source_lines(ended.identity), end.section):
+    for line in itertools.chain(lines, _source_lines(ended.identity), _report_lines(ended, report), ended.statistics):
         _write(terminal, line)
-    for note in end.notes:
+    for note in notes:
         terminal.write_line(f"agentv: {visible(note)}")
-    if end.report is not None:
-        terminal.write_line(f"Report written to: {visible(locate(end.report, None))}")
-    for hint in _waiting_hints(end, terminal):
+    for hint in _waiting_hints(ended, terminal, waited_ms):
         terminal.write_line(visible(hint))
-    for remark in end.remarks:
+    for remark in remarks:
         terminal.write_line(visible(remark), yellow=True)
     _write_losses(terminal, ended)
-    for annotation in end.annotations:
+    for annotation in annotations:
         terminal.write_line(annotation)
+
+
+def _report_lines(ended: EndedRun, report: Path | None) -> Iterator[SummaryLine]:
+    """Yield where the report is, or the command that writes one."""
+    if report is not None:
+        yield SummaryLine(f"Report written to: {visible(locate(report, None))}")
+    elif ended.run.results:
+        command = f"agentv report {shlex.quote(locate(ended.identity.results_path, None))} -o report.html"
+        yield SummaryLine(f"Report:             {command}")
 
 
 def _source_lines(identity: RunIdentity) -> Iterator[SummaryLine]:
@@ -171,21 +153,21 @@ def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:
         terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
 
 
-def _waiting_hints(end: RunEnd, terminal: TerminalReporter) -> Sequence[str]:
+def _waiting_hints(ended: EndedRun, terminal: TerminalReporter, waited_ms: float | None) -> Sequence[str]:
     """Return hints for a run whose cases waited one after another; none if it has a limit of its own, or workers.
 
     If more workers are of no use, because a conftest keeps the cases in turn, they say what does.
     """
-    ended = end.ended
-    if ended.options.workers is not None or end.has_workers or ended.options.dry_run:
+    if ended.options.workers is not None or waited_ms is None or ended.options.dry_run:
         return ()
+    cpu_ms = ended.elapsed_ms - waited_ms
     # `--agentv-workers` does not reach tests in Python.
     cases = [result for result in ended.run.results if may_be_eval(result.node_id or "")]
-    if waiting_hint(cases, ended.elapsed_ms, end.cpu_ms) is None:
+    if waiting_hint(cases, ended.elapsed_ms, cpu_ms) is None:
         return ()
     held = _held_cases({result.node_id for result in cases}, items_of(terminal))
     free = [result for result in cases if result.node_id not in held]
-    if hint := waiting_hint(free, ended.elapsed_ms, end.cpu_ms):
+    if hint := waiting_hint(free, ended.elapsed_ms, cpu_ms):
         return (hint,)
     return [held_text(holder) for holder in dict.fromkeys(held.values()) if holder not in ended.outcomes.held]
 
@@ -216,13 +198,12 @@ def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
 
     masker = Masker.of_environment()
     name = os.environ.get(_SUMMARY)
-    fault = _append_summary(ended.verdict(), name, masker) if name else None
-    is_annotated = bool(os.environ.get("GITHUB_ACTIONS"))
-    lines = annotation_lines(ended.run.results, ended.outcomes.expected_failures, masker) if is_annotated else ()
+    fault = _append_summary(ended, name, masker) if name else None
+    lines = annotation_lines(ended.view, masker) if os.environ.get("GITHUB_ACTIONS") else ()
     return [fault] if fault else [], tuple(lines)
 
 
-def _append_summary(verdict: "RunVerdict", name: str, masker: Masker) -> str | None:
+def _append_summary(ended: EndedRun, name: str, masker: Masker) -> str | None:
     """Append the verdict to the summary page. Return the reason if that failed."""
     from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, markdown_lines  # noqa: PLC0415 - only in CI
 
@@ -230,7 +211,10 @@ def _append_summary(verdict: "RunVerdict", name: str, masker: Masker) -> str | N
     try:
         size = path.stat().st_size if path.exists() else 0
         limit = min(MARKDOWN_LIMIT, _FILE_LIMIT - size - len("\n\n"))
-        text = "".join(f"{line}\n" for line in markdown_lines(verdict, masker, limit))
+        statistics = [line.text for line in ended.statistics]
+        results_path = ended.identity.results_path
+        lines = markdown_lines(ended.view, masker, limit, results_path=results_path, statistics=statistics)
+        text = "".join(f"{line}\n" for line in lines)
         if not text:
             return f"{_SUMMARY}: {visible(name)} is full, so this run's verdict was not added to it"
         with path.open("a", encoding="utf-8", newline="\n") as file:
@@ -243,69 +227,24 @@ def _append_summary(verdict: "RunVerdict", name: str, masker: Masker) -> str | N
 # The HTML report (`--agentv-html`), from the lines of the results file.
 
 
-def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None, config: pytest.Config) -> str | None:
-    """Write the report; return why that could not be done.
-
-    `verdict` is the JSON of the verdict on the run; None: there is none.
-    """
-    from pytest_agentv.reports.html.cases import run_of  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.html.page import ReportInput, write_report  # noqa: PLC0415 - only if asked for
+def write_html(path: Path, ended: EndedRun, config: pytest.Config) -> str | None:
+    """Write the report; return why that could not be done."""
+    from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.judged_cases import cases_of_run  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.reading import compared, read_view  # noqa: PLC0415 - only if asked for
     from pytest_agentv.session.showing.texts import start_of  # noqa: PLC0415 - only if asked for
 
-    run, options, results_path = ended.run, ended.options, ended.identity.results_path
+    options, results_path, contract = ended.options, ended.identity.results_path, ended.contract
     if path.resolve() in {each.resolve() for each in (results_path, options.baseline) if each is not None}:
         return f"{locate(path, None)}: no report was written: this is the file of results that it would be made of"
-    if not run.results:
+    if not ended.run.results:
         return f"{locate(path, None)}: no report was written: there are no results"
+    is_judged = contract is not None and contract.get("verdict") != NO_VERDICT and options.update_baseline is None
     try:
-        results = [each.to_plain() for each in run.results]
-        shown = run_of(results_path.name, results, dropped=run.replaced, problems=map(str, run.problems))
-        given = ReportInput(
-            shown,
-            _base(options, verdict),
-            margin=options.margin,
-            is_confirming=options.confirm > 0,
-            ending=_ending(ended, verdict),
-            start=start_of(config),
-        )
-        write_report(path, given)
+        view = ended.view.replace(cases=tuple(cases_of_run(ended.run.results)))
+        base = read_view(options.baseline) if options.baseline is not None and is_judged else None
+        view = compared(view, base, margin=options.margin, is_confirming=options.confirm > 0)
+        write_report(path, view, start=start_of(config))
     except (AgentvError, OSError) as error:
         return f"the report was not written: {error}"
     return None
-
-
-def _base(options: RunOptions, verdict: JsonObject | None) -> "Run | None":
-    """Return the baseline that the run was compared with, if any."""
-    from pytest_agentv.reports.gates import NO_VERDICT  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.html.cases import read_run  # noqa: PLC0415 - only if asked for
-
-    if options.baseline is None or options.update_baseline is not None:
-        return None
-    return None if verdict is None or verdict.get("verdict") == NO_VERDICT else read_run(options.baseline)
-
-
-def _ending(ended: EndedRun, verdict: JsonObject | None) -> "Ending":
-    from pytest_agentv.reports.failure import expected_failures  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.gates import ending_of  # noqa: PLC0415 - only if asked for
-
-    is_by_case = ended.options.gate in ("cases", "off")
-    expected = frozenset(ended.outcomes.expected_failures) if is_by_case else expected_failures(ended.run.results)
-    unexpected = ended.outcomes.unexpected_passes.intersection(each.node_id or "" for each in ended.run.results)
-    return ending_of(verdict).replace(
-        troubles=tuple(_troubles(ended, unexpected)), expected=expected, unexpected=frozenset(unexpected)
-    )
-
-
-def _troubles(ended: EndedRun, unexpected: set[str]) -> Iterator[str]:
-    """Yield problems beside the evaluations. The gates are left out, because the report describes them elsewhere."""
-    if ended.is_broken_off:
-        yield "the run broke off before its end"
-    if files := ended.outcomes.uncollected:
-        yield uncollected_text(len(files))
-    others = set(ended.outcomes.failed_with_good_scores(ended.run.results)) - unexpected
-    if ended.write_errors:
-        yield "results were lost"
-    elif others:
-        yield f"{counted(len(others), 'case')} failed outside of the evaluation"
-    if ended.lost:
-        yield lost_text(ended.lost)

@@ -12,7 +12,7 @@ from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, TextPart
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.junit import SCORE, Property
+from pytest_agentv.reports.junit import Property, is_own_property
 from pytest_agentv.session.compat import TerminalReporter, drop_phases
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.store.writers import json_safe
@@ -185,28 +185,6 @@ def lost_text(lost: Sequence[str]) -> str:
 
 # Gives items the figures of their cases as properties. JUnit files have them, and `user_properties` for others.
 
-_OWN: Final = frozenset(
-    f"agentv_{name}"
-    for name in (
-        *(
-            "file",
-            "line",
-            "status",
-            "score",
-            "threshold",
-            "target",
-            "attempts",
-            "duration_ms",
-            "cost_usd",
-            "judge_cost_usd",
-        ),
-        *("cached", "cost_known_for", "tokens_known_for", "judge_cost_known_for"),
-        *("tokens_input", "tokens_output", "tokens_cached", "tokens_reasoning"),
-        *("repeat", "judged", "passes", "pass_rate", "pass_rate_low", "pass_rate_high", "stopped"),
-    )
-)
-"""The names of our properties, beside those of the scores of evaluators."""
-
 
 def add_properties(item: pytest.Item, properties: Iterable[Property]) -> None:
     item.user_properties.extend(properties)
@@ -216,22 +194,23 @@ def forget_properties(item: pytest.Item) -> None:
     """Remove our properties, so that a rerun does not add its own to them."""
     given = item.user_properties
     if given:
-        given[:] = [each for each in given if not _is_own(each)]
-
-
-def _is_own(given: object) -> bool:
-    return is_own(given[0] if isinstance(given, tuple) and given else None)
-
-
-def is_own(name: object) -> bool:
-    """Whether a property of this name is ours."""
-    return isinstance(name, str) and (name in _OWN or name.startswith(SCORE))
+        given[:] = [each for each in given if not is_own_property(each)]
 
 
 def suite_properties(config: pytest.Config) -> list[Any]:
     """Return the list of properties that pytest writes for the whole run into the JUnit file, which is its own list."""
     found = (getattr(plugin, "global_properties", None) for plugin in config.pluginmanager.get_plugins())
     return next((each for each in found if isinstance(each, list)), [])
+
+
+def shows_answers(config: pytest.Config) -> bool:
+    """Whether the answers of passing cases are shown: with `-rP`, `-vv` or `--agentv-show-answers`."""
+    return "P" in config.getoption("reportchars", "") or shows_answers_at_once(config)
+
+
+def shows_answers_at_once(config: pytest.Config) -> bool:
+    """Whether they are shown when their cases end, and not only in pytest's section PASSES."""
+    return config.get_verbosity() > 1 or bool(config.getoption("agentv_show_answers", default=False))
 
 
 # Keeps the question and the expected outcome of a case for its failure text, after the case is freed.

@@ -13,10 +13,11 @@ import pytest
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import STREAMS, CaseStream, current_log
 from pytest_agentv.reports.figures import harmless_in_ci, shown, visible
+from pytest_agentv.reports.junit import is_own_property
 from pytest_agentv.session.compat import TerminalReporter, logging_handlers, logging_outputs, put_on_top
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation, may_be_eval
 from pytest_agentv.session.recording.records import RECORDER_THREAD
-from pytest_agentv.session.showing.item_outcomes import is_own, suite_properties
+from pytest_agentv.session.showing.item_outcomes import suite_properties
 
 # Masks secrets in what pytest itself shows of items: captured prints and logs, tracebacks.
 
@@ -61,12 +62,9 @@ def mask_account(report: pytest.TestReport, masker: Masker) -> None:
 def mask_properties(report: pytest.TestReport, masker: Masker) -> None:
     """Mask the properties that tests and fixtures record. Ours say which case it is, and hold no answers."""
     masker.look_again()
-    report.user_properties = [each if _is_ours(each) else _masked(each, masker) for each in report.user_properties]
-
-
-def _is_ours(given: object) -> bool:
-    """Whether a property is ours. A plugin may put anything into the list."""
-    return isinstance(given, tuple) and len(given) == 2 and is_own(given[0])
+    report.user_properties = [
+        each if is_own_property(each) else _masked(each, masker) for each in report.user_properties
+    ]
 
 
 def mask_suite_properties(config: pytest.Config, masker: Masker) -> None:

@@ -12,10 +12,10 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.junit import result_properties
+from pytest_agentv.reports.junit import is_own, result_properties
 from pytest_agentv.runtime.files import InUse, remove_leftovers
 from pytest_agentv.session.choosing import REASON, send_named, unasked_line
-from pytest_agentv.session.compat import TerminalReporter, junit_case
+from pytest_agentv.session.compat import TerminalReporter, junit_case, title_errors
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.session.recording.identity import (
@@ -27,14 +27,13 @@ from pytest_agentv.session.recording.identity import (
     unpack,
 )
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run, recorded_now
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports, is_own
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, verdict_path
 
 if TYPE_CHECKING:
-    from pytest_agentv.reports.figures import SummaryLine  # needed by few runs
-    from pytest_agentv.session.gating.run_gate import VerdictSection
+    from pytest_agentv.session.gating.run_gate import RunGate
     from pytest_agentv.session.showing.ending import EndedRun
 
 
@@ -188,6 +187,14 @@ _GITHUB: Final = ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
 """Variables that make a run show the findings of all cases, also of passing ones with low scores."""
 
 
+_TITLES: Final = {
+    "setup": "the case could not be set up",
+    "provider": "target gave no answer",
+    "evaluator": "judge gave no judgement",
+}
+"""What broke, by the stage of the error."""
+
+
 class RunReporter:
     """Prints the summary of a run from the lines in its results file. So it is the same with and without workers."""
 
@@ -307,6 +314,10 @@ class RunReporter:
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
         self._run = self._read(with_texts=with_texts)  # --agentv-retry-errors has results even if nothing runs
+        if self._terminal is not None:
+            broken = ((each.node_id, each.error_detail) for each in self._run.results)
+            titles = {node_id or "": _TITLES[detail.stage] for node_id, detail in broken if detail is not None}
+            title_errors(self._terminal, titles)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
@@ -348,38 +359,32 @@ class RunReporter:
             terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._run.results or self._home.write_errors or self._remarks or self._home.lost(self._run)):
             return
-        from pytest_agentv.session.showing.ending import RunEnd, write_end  # noqa: PLC0415 - only for runs with results
+        from pytest_agentv.session.showing.ending import write_end  # noqa: PLC0415 - only for runs with results
 
-        end = RunEnd(
-            ended=self._ended(),
-            cpu_ms=self._cpu_ms,
-            has_workers=self._crashes is not None,
-            section=tuple(self._section_lines()),
-            notes=tuple(self._notes),
+        write_end(
+            terminalreporter,
+            self._ended(),
+            notes=self._notes,
+            remarks=self._remarks,
             report=self._report,
-            remarks=tuple(self._remarks),
-            annotations=tuple(self._annotations),
+            annotations=self._annotations,
+            waited_ms=None if self._crashes is not None else self._elapsed_ms - self._cpu_ms,
         )
-        write_end(terminalreporter, end)
 
-    def _open_section(self, config: pytest.Config) -> "VerdictSection":
-        from pytest_agentv.session.gating.run_gate import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
+    def _open_section(self, config: pytest.Config) -> "RunGate":
+        from pytest_agentv.session.gating.run_gate import RunGate  # noqa: PLC0415 - only for runs with repeats or a gate
 
-        return VerdictSection(config, self._options, self._identity, lambda: self._read().results)
+        return RunGate(config, self._options, self._identity, lambda: self._read().results)
 
     def _read(self, *, with_texts: bool = False) -> RunResults:
         of, known = self._outcomes, self.known
         return read_run(self._identity, of.reported, of.evaluated, with_texts=with_texts, known=known)
 
-    def _section_lines(self) -> "Iterable[SummaryLine]":
-        return self._section.lines() if self._section is not None else ()
-
     def _write_html(self, path: Path) -> None:
         """Write the HTML report, or note why it could not be written."""
         from pytest_agentv.session.showing.ending import write_html  # noqa: PLC0415 - only if asked for
 
-        contract = self._section.contract() if self._section is not None else None
-        if fault := write_html(path, self._ended(), contract, self._config):
+        if fault := write_html(path, self._ended(), self._config):
             self._remarks.append(fault)
         else:
             self._report = path
@@ -393,8 +398,8 @@ class RunReporter:
             run=self._run,
             outcomes=self._outcomes,
             is_broken_off=self._is_broken_off,
-            gate_texts=tuple(self._section.red_texts()) if self._section is not None else (),
-            statistics=tuple(line.text for line in self._section_lines()),
+            contract=self._section.contract() if self._section is not None else None,
+            statistics=tuple(self._section.lines()) if self._section is not None else (),
             write_errors=tuple(dict.fromkeys(self._home.write_errors)),
             lost=self._home.lost(self._run),
             elapsed_ms=self._elapsed_ms,

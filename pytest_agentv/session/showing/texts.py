@@ -13,7 +13,15 @@ from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.failure import TEXT_LIMIT, Start, error_text, failure_headline, failure_text
-from pytest_agentv.reports.figures import columns, escaped_size, format_duration, format_score, shown, visible
+from pytest_agentv.reports.figures import (
+    columns,
+    duration_of,
+    escaped_size,
+    format_duration,
+    format_score,
+    shown,
+    visible,
+)
 from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.session.compat import TerminalReporter, is_watched
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
@@ -24,6 +32,8 @@ from pytest_agentv.session.showing.item_outcomes import (
     Asked,
     add_properties,
     forget_properties,
+    shows_answers,
+    shows_answers_at_once,
 )
 from pytest_agentv.session.showing.masking import is_masked, mask_account
 
@@ -75,7 +85,6 @@ def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Ask
     """Return the error of a case that failed, by its score or by a hook."""
     account = failure_text(
         result,
-        threshold_source=result.threshold_source,
         rerun_command=rerun_command(config, result.node_id),
         masker=masker,
         question=asked.question,
@@ -136,7 +145,7 @@ def verbose_text(result: EvalResult, log: str) -> str:
     facts = [
         f"target {_name(result.target)}",
         counted(result.attempts or 0, "attempt"),
-        format_duration(result.duration_ms or 0),
+        format_duration(duration_of(result) or 0),
         f"score {format_score(result.score)}" + (f" ({scores})" if scores else ""),
     ]
     if result.repeat is not None:
@@ -144,6 +153,17 @@ def verbose_text(result: EvalResult, log: str) -> str:
     lines = [f"{_name(result.node_id or '')}: {result.status}; {', '.join(facts)}"]
     lines += visible(log).split("\n") if log else []
     return "\n  ".join(lines)
+
+
+def show_answers(config: pytest.Config, report: pytest.TestReport, accounts: Sequence[str]) -> None:
+    """Add the texts of cases that passed to their report: question, answer, evaluators."""
+    if "P" in config.getoption("reportchars", ""):
+        report.sections += [("Evaluation", account) for account in accounts]
+    if shows_answers_at_once(config):
+        before = [text] if (text := vars(report).get("agentv_verbose")) else []
+        vars(report)["agentv_verbose"] = "\n\n".join(
+            [*before, *(f"{report.nodeid}\n\n{each}" for each in accounts), ""]
+        )
 
 
 def _name(text: str) -> str:
@@ -275,6 +295,8 @@ def complete_report(
         added["agentv_verbose"] = "\n".join(verbose_text(each.result, "") for each in told)
     if report.failed:
         _explain(report, error, [each for each in told if each.result.status != "pass"])
+    if report.passed and shows_answers(item.config):
+        show_answers(item.config, report, [each.account for each in told if each.result.status == "pass"])
     if len(told) == 1:  # several results would repeat the names of properties
         add_properties(item, result_properties(told[0].result))
         report.user_properties = list(item.user_properties)

@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from views import view
 
 from pytest_agentv.reports.failure import Start
-from pytest_agentv.reports.html.cases import cases_of, compare, run_of
+from pytest_agentv.reports.html.cases import cases_of
 from pytest_agentv.reports.html.opened import Commands
 
 
 def commands(*values: dict[str, Any], start: Start | None = None) -> list[str]:
-    run = run_of("run.jsonl", [{"eval_id": "tent", "score": 1, **value} for value in values])
-    cases = cases_of(run, compare(run, None, margin=0.05))
+    cases = cases_of(view("run.jsonl", [{"eval_id": "tent", "score": 1, **value} for value in values]))
     made = Commands(cases, start)
     return [made.of(case) for case in cases]
 

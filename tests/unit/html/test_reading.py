@@ -5,33 +5,35 @@ from pathlib import Path
 import pytest
 import report_runs
 from thorough import varied
+from views import view
 
 from pytest_agentv.reports.baseline import baseline_of, baseline_text
-from pytest_agentv.reports.html.cases import Run, compare, read_run, run_of
-from pytest_agentv.reports.html.page import ReportInput, report_text
+from pytest_agentv.reports.html.page import report_text
+from pytest_agentv.reports.reading import compared, read_view
+from pytest_agentv.reports.view import RunView
 
 
-def run_from(*values: dict[str, object]) -> Run:
-    return run_of("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **value} for value in values])
+def run_from(*values: dict[str, object]) -> RunView:
+    return view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **value} for value in values])
 
 
 def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text('{"eval_id": "a", "score": 1}\nno json\n{"score": 1}\n', "utf-8")
-    run = read_run(path)
+    run = read_view(path)
     assert len(run.results) == 1
     assert len(run.problems) == 2
     assert "has no eval_id" in run.problems[1]
 
 
 def test_a_baseline_has_cases_and_no_results(tmp_path: Path) -> None:
-    run = run_of("run.jsonl", report_runs.results(3))
+    run = view("run.jsonl", report_runs.results(3))
     (tmp_path / "base.jsonl").write_text(baseline_text(baseline_of(run.cases)), "utf-8")
-    base = read_run(tmp_path / "base.jsonl")
+    base = read_view(tmp_path / "base.jsonl")
     assert base.results == ()
-    compared = compare(run, base, margin=0.05)
-    assert {change.word for change in compared.changes.values()} == {"same"}
-    assert all(change.before is None for change in compared.changes.values())
+    changes = compared(run, base).changes
+    assert {change.word for change in changes.values()} == {"same"}
+    assert all(change.before is None for change in changes.values())
 
 
 def test_changes() -> None:
@@ -39,13 +41,13 @@ def test_changes() -> None:
     worse = figures | {"scores": [0] * 5, "passes": 0, "confirm": {"asked": 10, "judged": 10, "passes": 0}}
     base = run_from({"repeat": figures}, {"eval_id": "b", "case_hash": "1"}, {"eval_id": "gone"})
     run = run_from({"repeat": worse}, {"eval_id": "b", "case_hash": "2"}, {"eval_id": "c"})
-    compared = compare(run, base, margin=0.05)
-    assert {key: change.word for key, change in compared.changes.items()} == {"a": "broken", "b": "changed", "c": "new"}
-    broken = compared.changes["a"]
+    changes = compared(run, base).changes
+    assert {key: change.word for key, change in changes.items()} == {"a": "broken", "b": "changed", "c": "new"}
+    broken = changes["a"]
     assert broken.short == "5/5 → 0/5, again 0/10"
     assert "unlikely to be chance" in broken.text
     assert broken.before is not None
-    assert compared.changes["b"].before is not None, "its answer can be looked at, though it is not compared"
+    assert changes["b"].before is not None, "its answer can be looked at, though it is not compared"
 
 
 @pytest.mark.parametrize("value", [None, "text", varied(5), [1], {"a": {"b": 1}}, varied(True)])
@@ -56,4 +58,4 @@ def test_values_of_other_shapes_count_as_missing(value: object) -> None:
         *("error_detail", "hits", "misses", "timestamp", "cost_source", "attempts", "trace_summary", "log_file"),
     )
     run = run_from(dict.fromkeys(keys, value))
-    assert "</html>" in report_text(ReportInput(run))
+    assert "</html>" in report_text(run)

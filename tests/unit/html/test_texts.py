@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from views import view
 
 from pytest_agentv.reports.html import cases as reading
-from pytest_agentv.reports.html.cases import judgements_of, why_of
+from pytest_agentv.reports.html.cases import cases_of
 
 
 @pytest.mark.parametrize(
@@ -19,11 +20,11 @@ from pytest_agentv.reports.html.cases import judgements_of, why_of
         (None, ""),
         (250, "250 ms"),
         (3_700, "3.7 s"),
-        (150_000, "2.5 min"),
-        (4_320_000, "1.2 h"),
+        (150_000, "2 min 30 s"),
+        (4_320_000, "72 min 0 s"),
         (999.7, "1.0 s"),
-        (59_999, "1.0 min"),
-        (3_599_999, "1.0 h"),
+        (59_999, "1 min 0 s"),
+        (3_599_999, "60 min 0 s"),
     ],
 )
 def test_durations(milliseconds: float | None, text: str) -> None:
@@ -63,4 +64,11 @@ def test_links_hold_no_markup() -> None:
 def test_why_names_the_reason() -> None:
     judged = [{"name": "facts", "type": "llm_judge", "score": 0.5, "misses": ["the price", "the weight"]}]
     value = {"status": "fail", "evaluator_results": judged, "unmet_required": ["Names the price"]}
-    assert why_of(value, judgements_of(value), 0.8) == "required: Names the price; facts: the price; the weight"
+    [case] = cases_of(view("run.jsonl", [{"eval_id": "a", "score": 0.5, "threshold": 0.8, **value}]))
+    assert case.why == "required: Names the price; facts: the price; the weight"
+
+
+def test_a_reason_is_said_once() -> None:
+    judged = [{"name": "contains: 130", "type": "contains", "score": 0, "misses": ["lacks 130"]}] * 2
+    [case] = cases_of(view("run.jsonl", [{"eval_id": "a", "score": 0, "threshold": 1, "evaluator_results": judged}]))
+    assert case.why == "contains: 130: lacks 130"

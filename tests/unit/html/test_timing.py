@@ -3,16 +3,16 @@
 from typing import Any
 
 import pytest
+from views import view
 
-from pytest_agentv.reports.html.cases import Case, cases_of, compare, run_of
+from pytest_agentv.reports.html.cases import Case, cases_of
 from pytest_agentv.reports.html.opened import PARTS, lanes_of, parts_of
 
 JUDGED = {"name": "facts", "type": "llm_judge", "score": 1, "duration_ms": 300}
 
 
 def case(**values: Any) -> Case:
-    run = run_of("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **values}])
-    return cases_of(run, compare(run, None, margin=0.05))[0]
+    return cases_of(view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **values}]))[0]
 
 
 def named(parts: Any) -> dict[str, float]:

@@ -7,16 +7,13 @@ import pytest
 
 from pytest_agentv.model.results import EvalResult, RepeatFigures
 from pytest_agentv.reports.baseline import baseline_of, baseline_text
+from pytest_agentv.reports.figures import ended_at
 from pytest_agentv.reports.judged_cases import (
-    case_of,
     cases_of_run,
-    ended_at,
     pair_cases,
-    read_cases,
-    result_fault,
     shared_key,
-    unique_names,
 )
+from pytest_agentv.reports.reading import case_in, read_view, result_fault
 from pytest_agentv.reports.verdict import run_statistics
 from pytest_agentv.session.gating.judged_cases import Suspicion
 
@@ -45,8 +42,9 @@ def test_what_a_run_holds_and_what_its_file_holds_is_the_same(tmp_path):
     path = tmp_path / "r.jsonl"
     both = [result(repeat=REPEAT, node_id="a.yaml::tent"), result(node_id="a.yaml::tent-2", conversation_id="talk")]
     path.write_text("".join(json.dumps(each.to_plain()) + "\n" for each in both))
-    cases, problems = read_cases(path)
-    assert (unique_names(cases), problems) == (cases_of_run(both), [])
+    view = read_view(path)
+    assert (list(view.cases), view.problems) == (cases_of_run(both), ())
+    assert view.results == tuple(both)
     assert [case.name for case in cases_of_run(both)] == ["a.yaml::tent", "a.yaml::tent-2::tent"]
     assert cases_of_run(both)[1].group == "talk"
 
@@ -66,10 +64,10 @@ def test_what_a_run_holds_and_what_its_file_holds_is_the_same(tmp_path):
 def test_what_is_no_result_is_told(tmp_path, value, fault):
     assert result_fault(value) == fault
     path = tmp_path / "r.jsonl"
-    path.write_text(json.dumps(value) + "\n")
-    cases, [problem] = read_cases(path)
-    assert cases == []
-    assert str(problem) == f"{path}:1: {fault}; it was skipped"
+    path.write_text(json.dumps(value) + '\n{"eval_id": "b", "score": 1}\n')
+    view = read_view(path)
+    assert [case.eval_id for case in view.cases] == ["b"]
+    assert view.problems == (f"{path}:1: {fault}; it was skipped",)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,6 @@ def test_what_is_no_result_is_told(tmp_path, value, fault):
         ("2026-11-22T10:00:00", datetime(2026, 11, 22, 10, tzinfo=UTC)),
         ("2026-11-22T10:00:00+02:00", datetime(2026, 11, 22, 8, tzinfo=UTC)),
         ("yesterday", None),
-        (5, None),
     ],
 )
 def test_a_time_without_a_zone_is_in_utc(text, ended):
@@ -130,7 +127,7 @@ def test_a_suspect_is_asked_again_although_others_have_its_id(tmp_path, node_id)
 def test_what_another_tool_writes_under_our_keys_ends_nothing(others):
     value = {"eval_id": "a", "score": 0.9, "threshold": 0.8, **others}
     assert result_fault(value) is None
-    case = case_of(value)
+    case = case_in(value)
     assert (case.name, case.scores, case.passes, case.asked) == ("a", (0.9,), 1, 1)
     assert (case.group, case.tags, case.required, case.confirmation, case.stopped) == (None, (), False, None, None)
     assert run_statistics([case, case]).rate.mean == 1

@@ -1,13 +1,15 @@
 """The section EVALUATION STATISTICS, and all that must be said so that nobody is misled."""
 
+import re
+
 import pytest
 from verdict_cases import case, run_of
 
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.baseline import baseline_of
-from pytest_agentv.reports.columns import interval_bar, short_list
+from pytest_agentv.reports.columns import short_list
 from pytest_agentv.reports.gates import baseline_gate, gate_lines
 from pytest_agentv.reports.verdict import compare_with_baseline, run_statistics, statistics_lines, tool_hint
-from pytest_agentv.stats.intervals import Interval
 
 NAME = "agentv.baseline.jsonl"
 
@@ -36,7 +38,7 @@ def test_a_run_whose_later_answers_fail_says_that_they_depend_on_their_number():
 
 
 def test_an_outage_shows_what_the_other_cases_could_have_been():
-    new = [*run_of([5] * 46), *(each.replace(scores=(), is_error=True) for each in run_of([5] * 48)[46:])]
+    new = [*run_of([5] * 46), *(each.replace(scores=(), status="error") for each in run_of([5] * 48)[46:])]
     text = section(new, run_of([4] * 48))
     assert "on 46 of 48 cases; +15.8 to +20.0 whatever the other 2 are" in text
     assert text.endswith("GATE: FAILED, 2 cases could not be judged")
@@ -120,18 +122,6 @@ def test_a_target_that_was_not_run_is_named():
     assert "no case of it is comparable: the run has no case of the target azure" in " ".join(text.split())
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "mean", "bar"),
-    [
-        (-0.127, 0.044, -0.042, "[--------o---|----]"),
-        (0.1, 0.3, 0.2, "|   [--------o--------]"),
-        (-0.3, -0.01, -0.2, "[------o----------] |"),
-    ],
-)
-def test_an_interval_is_drawn(low, high, mean, bar):
-    assert interval_bar(Interval(low, high), mean) == bar
-
-
 def test_a_list_ends_in_time():
     names = [f"case-{n} 3/5" for n in range(20)]
     line = short_list(names, verbose=False, used=7)
@@ -142,5 +132,27 @@ def test_a_list_ends_in_time():
 
 
 def test_a_rate_that_is_not_100_percent_does_not_look_like_it():
-    assert "Pass rate      99.95 %  95 %:" in section(run_of([1] * 2099 + [0], 1))
-    assert "Pass rate      100.0 %  95 %:" in section(run_of([1] * 2100, 1))
+    assert "Pass rate      99.95 %  95 % CI:" in section(run_of([1] * 2099 + [0], 1))
+    assert "Pass rate      100.0 %  95 % CI:" in section(run_of([1] * 2100, 1))
+
+
+def test_a_drop_of_few_cases_is_worse_and_no_regression():
+    text = section(run_of([0, 0, 0, 0, 5]), run_of([5] * 5))
+    assert re.search(
+        r"Difference .* 95 % CI: -\S+ to -\S+  worse\n +4 cases differ .*\n +fewer than 5 cases differ", text
+    )
+    assert "regressed:" not in text
+
+
+def of_variant(name, number, passes):
+    result = EvalResult("t", f"c{number}", "d", 1.0, (), (), "", name, combination=name)
+    return case(f"c{number}@{name}", passes, node_id=f"evals/a.yaml::c{number}@{name}", target=name, result=result)
+
+
+def test_a_matrix_has_a_rate_for_each_variant_and_none_of_all():
+    cases = [of_variant(name, number, passes) for name, passes in (("gpt", 5), ("pi", 2)) for number in range(6)]
+    text = section(cases)
+    assert re.search(r"Pass rate +gpt 100.0 %   95 % CI: \S+ to 100.0\n +pi 40.0 %   95 % CI: ", text)
+    assert "-60.0 to gpt, 95 % CI: " in text
+    assert "70.0 %" not in text, "that of all"
+    assert "gpt 100.0 %" not in section([*cases, case("alone", 0)])

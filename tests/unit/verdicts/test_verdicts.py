@@ -6,7 +6,7 @@ from verdict_cases import case, run_of
 from pytest_agentv.reports.baseline import baseline_of
 from pytest_agentv.reports.gates import TagGate, parse_tag_gates, rate_check, suspects_of
 from pytest_agentv.reports.judged_cases import Confirmation, pair_cases
-from pytest_agentv.reports.verdict import compare_runs, compare_with_baseline, parts_of, pass_rate_of
+from pytest_agentv.reports.verdict import compare_runs, compare_with_baseline, pass_rate_of
 
 NAME = "agentv.baseline.jsonl"
 
@@ -96,7 +96,7 @@ def test_what_an_earlier_run_could_not_judge_may_have_been_anything():
     new, old = run_of([5] * 10), run_of([5] * 10)
     for run, missing in ((old, (0, 1)), (new, (1, 2))):
         for place in missing:
-            run[place] = run[place].replace(scores=(), passes=0, is_error=True)
+            run[place] = run[place].replace(scores=(), passes=0, status="error")
     comparison = compare_runs(new, old)
     assert len(comparison.pairing.errors) == 3
     assert comparison.bounds_with_errors == pytest.approx((-0.2, 0.2))
@@ -130,8 +130,6 @@ def test_each_set_of_cases_has_a_rate_of_its_own():
     firsts = [case(f"d{number}", 0, 1).replace(stopped="fail", asked=2) for number in range(100)]
     assert pass_rate_of([*forgets, *firsts]).mean == pytest.approx(0.5), "those of the estimates"
     assert rate_check("gate::b", 0.6, forgets).rate == pytest.approx(0.5)
-    pairs = pair_cases([*forgets, *firsts], [each.replace(scores=(1.0, 1.0), passes=2) for each in [*forgets, *firsts]])
-    assert {part.name: (part.mean, part.delta) for part in parts_of(pairs.pairs)}["tag b"] == pytest.approx((0.5, -0.5))
 
 
 def test_a_case_that_several_targets_were_asked_is_one_unit():
@@ -143,14 +141,6 @@ def test_a_case_that_several_targets_were_asked_is_one_unit():
         "equal answers of another target tell nothing"
     )
     assert compare_runs(both, both).difference.estimate.units == 6
-
-
-def test_parts_of_two_cases_have_a_row_if_they_are_not_all():
-    new = [case("a", 5, tags=("x",)), case("b", 4, tags=("x", "y"))]
-    old = [case("a", 5), case("b", 5)]
-    parts = parts_of(pair_cases(new, old).pairs)
-    assert [(part.name, part.n, part.mean) for part in parts] == [("file evals/a.yaml", 2, 0.9), ("tag x", 2, 0.9)]
-    assert parts_of(pair_cases([each.replace(tags=()) for each in new], old).pairs) == []
 
 
 def test_rounding_is_no_change():

@@ -63,8 +63,8 @@ const WORD = { pass: "Passed", fail: "Failed", error: "Error", scored: "Scored" 
 function duration(ms) {
   if (ms === null || ms === undefined) return "";
   if (Math.round(ms) < 1000) return Math.round(ms) + " ms";
-  const [seconds, minutes, hours] = [1000, 60000, 3600000].map((unit) => (ms / unit).toFixed(1));
-  return seconds < 60 ? seconds + " s" : minutes < 60 ? minutes + " min" : hours + " h";
+  const seconds = (ms / 1000).toFixed(1), whole = Math.round(ms / 1000);
+  return seconds < 60 ? seconds + " s" : Math.floor(whole / 60) + " min " + (whole % 60) + " s";
 }
 
 function dollars(amount) {

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -euo pipefail
+array=$(sbatch --parsable evals.sbatch)
+sbatch --dependency="afterany:$array" verdict.sbatch
