@@ -265,7 +265,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, row: St
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,
         retrieved_context=answered.retrieved_context,
-        workspace=None if prepared.bench is None else prepared.bench.worked,
+        workspace=None if prepared.bench is None or prepared.bench.changes is None else prepared.bench,
         file_changes=answered.file_changes,
         dry_run=job.options.dry_run,
         threshold=threshold.value,

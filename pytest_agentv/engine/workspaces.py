@@ -16,7 +16,6 @@ from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.engine.answers import invoke_within_limit, timed
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.errors import ProviderError, TargetError
-from pytest_agentv.evaluators.context import InWorkspace
 from pytest_agentv.model.cases import Target, Workspace
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
@@ -163,11 +162,6 @@ class Workbench:
         self._template: _Template | None = None
         self._provider: Adapter | None = None
         self._root: Path | None = None
-
-    @property
-    def worked(self) -> InWorkspace | None:
-        """The folder for evaluators; None: the target has not worked there."""
-        return None if self.path is None or self.changes is None else InWorkspace(self.path, self.changes, self.run)
 
     async def around(self, provider: Adapter, fault: str | None, known: Workspaces) -> Adapter:
         """Prepare the template and return what asks the target in copies of it. Raises `AgentvError`.

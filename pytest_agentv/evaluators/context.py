@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, Record, own_copy
@@ -23,20 +22,6 @@ from pytest_agentv.model.messages import (
 )
 from pytest_agentv.model.options import DEFAULT_THRESHOLD
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.runtime.processes import ProcessResult
-from pytest_agentv.runtime.workspaces import Changes
-
-
-@dataclass(frozen=True, slots=True)
-class InWorkspace:
-    """The folder that the target has worked in, as it left it, with the hidden files of the case over it."""
-
-    path: Path
-    """The folder, absolute."""
-    changes: Changes
-    """What the target has changed there."""
-    run: Callable[[str | Sequence[str], float | None], Awaitable[ProcessResult]] = field(repr=False)
-    """Runs a command there for so many seconds, without secrets among its variables. Raises `ProcessStartError`."""
 
 
 class Judge(Protocol):
@@ -167,8 +152,8 @@ class Context(Record):
     """Whether the target reports its tool calls; a target that returns only a text does not."""
     retrieved_context: tuple[str, ...] | None = None
     """The texts that the target looked up and answered from, in order; None: not reported."""
-    workspace: InWorkspace | None = field(default=None, repr=False, compare=False)
-    """The folder that the target has worked in; None: the case has none, or the answer is of another run."""
+    workspace: Any = field(default=None, repr=False, compare=False)
+    """Runs commands where the target has worked; None: the case has no workspace, or the answer is of another run."""
     file_changes: str | None = None
     """What the target changed there, as a unified diff of at most 200 kB; None: the case has no workspace."""
     dry_run: bool = False
