@@ -325,7 +325,10 @@ def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) ->
     model = models[kind.__name__]
     main = spellings(kind).get(kind.short_key or "", ())
     others = {key: item for key, item in model["properties"].items() if key not in (*main, "type")}
-    written = {word: ref(_value_name(kind)) for word in words}
+    about = model["properties"].get(main[0] if main else "", {})
+    told = {key: about[key] for key in ("description", "examples") if key in about}
+    # a key of that name may be another thing in other mappings
+    written = {word: {**ref(_value_name(kind)), **(told if word in EXAMPLES else {})} for word in words}
     return {
         "type": "object",
         "description": model.get("description", ""),
