@@ -28,7 +28,7 @@ from pytest_agentv.targets.keys import CommonKeys, Config, Metadata, TargetsFile
 # Descriptions and examples for schema keys whose classes have none. Editors show them.
 
 _CHECKS: Final = [{"contains": "30 days"}, "Names the refund period"]
-_CASE_HELP: Final = {"id": "refund", "input": "May I return it?", "expected_outcome": "Names the refund period"}
+_CASE_HELP: Final = {"id": "refund", "input": "May I return it?", "criteria": "Names the refund period"}
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "$schema": "the schema of the file",
@@ -217,7 +217,7 @@ def one_key(keys: Iterable[str]) -> JsonObject:
 
 # The classes of kinds as schemas: with all spellings of keys, and variables in place of any value.
 
-_ABOUT: Final = ("description", "examples")
+_ABOUT: Final = ("description", "examples", "doNotSuggest")
 
 
 class _Generator(GenerateJsonSchema):
@@ -247,6 +247,8 @@ def model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
         if texts or not is_required or len(keys) > 1:  # null counts as absent; another spelling may be there
             alternatives.append(NULL)
         properties |= {key: {**about, **any_of(*alternatives)} for key in keys}
+        for key in keys[1:]:  # other spellings load, but editors do not offer them
+            properties[key] = {**properties[key], "doNotSuggest": True}
         if is_required:
             required.append(one_key(keys))
     if issubclass(model, Kind) and not texts:
@@ -328,13 +330,19 @@ def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) ->
     about = model["properties"].get(main[0] if main else "", {})
     told = {key: about[key] for key in ("description", "examples") if key in about}
     # a key of that name may be another thing in other mappings
-    written = {word: {**ref(_value_name(kind)), **(told if word in EXAMPLES else {})} for word in words}
+    shown = {word: told if word in EXAMPLES else {} for word in words}
+    written = {word: {**ref(_value_name(kind)), **shown[word], **_older(word)} for word in words}
     return {
         "type": "object",
         "description": model.get("description", ""),
         "properties": {**others, **written},
         "additionalProperties": model["additionalProperties"],
     }
+
+
+def _older(word: str) -> JsonObject:
+    """Return what keeps editors from offering a word that only loads."""
+    return {"doNotSuggest": True} if word.removeprefix(NEGATION).removeprefix("not_") in EVALUATORS.older else {}
 
 
 def _value_name(kind: type[Part]) -> str:
@@ -379,8 +387,8 @@ def _mapping(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) 
         "examples": ["contains"],
         "anyOf": [{"enum": every}, KIND_FILLED_TEXT],
     }
-    about = {word: _about(kinds[word]) for word in kinds}
-    negated = {f"{NEGATION}{word}": _about(kinds[word], "Not: ") for word in kinds}
+    about = {word: {**_about(kinds[word]), **_older(word)} for word in kinds}
+    negated = {f"{NEGATION}{word}": {**_about(kinds[word], "Not: "), **_older(word)} for word in kinds}
     long_cases = []
     for kind in dict.fromkeys(kinds.values()):
         required = models[kind.__name__].get("allOf", ())

@@ -158,10 +158,13 @@ _CHECK_EXAMPLE: Final = [[{"contains": "30 days"}, "Names the refund period"]]
 _CASE_EXAMPLE: Final = {"id": "refund", "input": "May I return it?", "assert": _CHECK_EXAMPLE[0]}
 
 
-def _field(description: str, example: Json, *spellings: str) -> Any:
-    if spellings:
-        return spelled(*spellings, default=None, description=description, examples=[example])
-    return Field(default=None, description=description, examples=[example])
+def _field(description: str, example: Json, *spellings: str, **more: Any) -> Any:
+    options = {"default": None, "description": description, "examples": [example], **more}
+    return spelled(*spellings, **options) if spellings else Field(**options)
+
+
+_OLDER: Final[JsonObject] = {"doNotSuggest": True}
+"""The schema of keys that load, but that editors do not offer: a word of the language servers of YAML and JSON."""
 
 
 _HARBOR: Final = "containers are for Harbor (harborframework.com), which runs each task in one"
@@ -268,7 +271,9 @@ class Checked(Keys):
     checks: Checks = _field(
         "what judges the answer: checks, and sentences that a model checks", _CHECK_EXAMPLE[0], "assert", "assertions"
     )
-    evaluators: Checks = _field("AgentV's word; a case's list replaces that of its file", _CHECK_EXAMPLE[0])
+    evaluators: Checks = _field(
+        "AgentV's word; a case's list replaces that of its file", _CHECK_EXAMPLE[0], json_schema_extra=_OLDER
+    )
     skip_defaults: bool | None = _field("whether the checks of the file do not apply", True)
 
 
@@ -300,10 +305,13 @@ class Shared(Checked):
         WithJsonSchema({"anyOf": [FILLED_TEXT, definition("Workspace")]}),
     ] = _field("the folder that each answer gets a fresh copy of", "../shop", "workspace", "environment")
     execution: Annotated[Execution | None, WithJsonSchema(definition("Execution"))] = _field(
-        "AgentV's older place for target, threshold and checks", {"target": "default"}
+        "AgentV's older place for target, threshold and checks", {"target": "default"}, json_schema_extra=_OLDER
     )
     evaluator: JudgeWord = _field(
-        "the older way to choose the default judge: `llm_judge`", "llm_judge", *LEGACY_EVALUATOR_KEYS
+        "the older way to choose the default judge: `llm_judge`",
+        "llm_judge",
+        *LEGACY_EVALUATOR_KEYS,
+        json_schema_extra=_OLDER,
     )
 
 

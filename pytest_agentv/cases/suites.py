@@ -57,7 +57,7 @@ def _template(header: JsonObject, place: Place) -> Layer | None:
     return Layer(template, place.source, ("case",))
 
 
-_NO_LIST: Final = "has no list of cases: evalcases"
+_NO_LIST: Final = f"has no list of cases: {CASE_LIST_KEYS[0]}"
 _SHOWN_KEYS: Final = 8
 _TAGS: Final = ("{{", "{%", "{#")
 """The beginnings of what a template fills, runs and leaves out."""
@@ -269,7 +269,7 @@ def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:
     source = read_yaml(path)
     if not isinstance(source.value, dict):
         got = describe_value(source.value)
-        hints = {list: " (write `evalcases:` above the list)", type(None): " (the file is empty)"}
+        hints = {list: " (write `cases:` above the list)", type(None): " (the file is empty)"}
         got += hints.get(type(source.value), "")
         message = f"{_NO_LIST} is missing: expected a mapping with this key, got {got}"
         raise SourceError(path, message, source.line_of())

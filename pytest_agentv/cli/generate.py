@@ -120,7 +120,7 @@ def _text(value: Json) -> str:
 
 
 _EPILOG: Final = """\
-For each case, the line of the case and its `rubrics:` are printed, to paste below its expected outcome.
+For each case, the line of the case and its `rubrics:` are printed, to paste below its criteria.
 exit codes:
   0 there are rubrics for every case, 1 something went wrong; those until then are printed, 2 wrong arguments."""
 

@@ -30,7 +30,7 @@ from pytest_agentv.evaluators.judge import Statements
 from pytest_agentv.evaluators.run import may_ask_models, prepare, require_judgements, run_evaluator
 from pytest_agentv.evaluators.script import Folder, read_aggregate, run_judge_script
 from pytest_agentv.files.kind_reader import find_kind, read_part
-from pytest_agentv.files.places import EVALUATOR_LIST_KEYS
+from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, first_key
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import Json, JsonObject, pretty_json
 from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Kind, Text, definition, expected, spelled
@@ -159,7 +159,10 @@ def _read_members(value: Json, info: ValidationInfo) -> Json:
     if not isinstance(value, list | tuple):
         raise expected("a list")
     scope = scope_of(info)
-    return value if scope is None else load_evaluators(scope.at(list(value), "evaluators"))
+    if scope is None:
+        return value
+    written = first_key(scope.value, EVALUATOR_LIST_KEYS) if isinstance(scope.value, dict) else None
+    return load_evaluators(scope.at(list(value), written or EVALUATOR_LIST_KEYS[0]))
 
 
 def _read_aggregator(value: Json, info: ValidationInfo) -> Json:

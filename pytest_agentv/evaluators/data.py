@@ -544,7 +544,7 @@ class FieldFinding:
 
 
 _NO_JSON: Final = "Failed to parse candidate answer as JSON"
-_NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
+_NOTHING_EXPECTED: Final = "No expected data found: `expected` holds no JSON"
 
 
 class FieldAccuracy(Evaluator):
@@ -581,8 +581,7 @@ class FieldAccuracy(Evaluator):
         yield from faults
         if expected is ABSENT and not faults:
             yield (
-                "there is no expected data, so no answer can pass: write it into expected_messages, as a mapping or "
-                "as JSON"
+                "there is no expected data, so no answer can pass: write it into `expected`, as a mapping or as JSON"
             )
         for check in self.fields if expected is not ABSENT else ():
             if check.required and read_path(expected, check.path) is ABSENT:

@@ -72,4 +72,5 @@ EVALUATORS: Final = KindTable(
     },
     from_factory=_from_factory,
     elsewhere=ELSEWHERE,
+    older=("code", "heuristic"),
 )

@@ -87,7 +87,7 @@ class Place:
 
     @property
     def key(self) -> str:
-        """Return `evalcases[3].id`, or just `id` in a JSONL file, where the line identifies the case."""
+        """Return `cases[3].id`, or just `id` in a JSONL file, where the line identifies the case."""
         source, keys = self.source.origin(self.keys)
         keys = keys[1:] if source.tells_case_by_line else keys
         return show_key(keys)

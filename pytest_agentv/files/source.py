@@ -25,7 +25,7 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, JsonObject, format_number
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""The path of a value: `("evalcases", 3, "id")`."""
+"""The path of a value: `("cases", 3, "id")`."""
 
 Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
 """The places of a mapping's inherited values, by their paths in it."""

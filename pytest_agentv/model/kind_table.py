@@ -2,7 +2,7 @@
 
 import importlib
 from abc import update_abstractmethods
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -100,6 +100,7 @@ class KindTable(Mapping[str, type[Any]]):
         own: Mapping[str, Any] = _NONE,
         from_factory: Callable[[str, Factory], type[Any]] | None = None,
         elsewhere: Mapping[str, str] = _NONE,
+        older: Collection[str] = (),
     ) -> None:
         """Combine the built-in kinds with those of plugins and conftest files.
 
@@ -108,16 +109,18 @@ class KindTable(Mapping[str, type[Any]]):
             own: Words, and a class or a factory each. A word of a built-in kind replaces that kind.
             from_factory: Makes a class from a word and its factory.
             elsewhere: Words of other tools, each with what to write here.
+            older: Words that load, but that errors and editors do not offer.
         """
         self._built_in = built_in
         self._own = own
         self._from_factory = from_factory
         self.elsewhere = elsewhere
+        self.older = older
         self._found: dict[str, type[Any]] = {}
 
     def with_own(self, own: Mapping[str, Any]) -> "KindTable":
         """Return a table with different kinds of plugins and conftest files."""
-        return KindTable(self._built_in, own, self._from_factory, self.elsewhere)
+        return KindTable(self._built_in, own, self._from_factory, self.elsewhere, self.older)
 
     def __getitem__(self, word: str) -> type[Any]:
         if word not in self._found:
@@ -125,8 +128,8 @@ class KindTable(Mapping[str, type[Any]]):
         return self._found[word]
 
     def listed(self) -> str:
-        """Return all words for the text of an error."""
-        return ", ".join(sorted(self))
+        """Return the words for the text of an error."""
+        return ", ".join(sorted(word for word in self if word not in self.older))
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self._built_in, **dict.fromkeys(self._own)})

@@ -237,7 +237,7 @@ def failure_text(
         Section(score_line if cause and not result.repeat else "", 5),
         Section(_threshold_hint(result), 5),
         Section(_question(question, look), 8),
-        Section(block("Expected outcome:", result.expected_outcome or "", look), 6),
+        Section(block("Criteria:", result.expected_outcome or "", look), 6),
         Section(_answer(result, look), 15),
         Section(block("Changed files:", result.file_changes or "", look), 12),
         Section(_reference(result, reference_answer, look), 12),

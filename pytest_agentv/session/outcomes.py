@@ -71,7 +71,7 @@ def parameter_fault(error: BaseException) -> str | None:
     found = _NO_PARAMETER.match(str(error)) if isinstance(error, pytest.fail.Exception) else None
     if found is None:
         return None
-    way_out = "`execution.targets` and `matrix` run a case several times"
+    way_out = "`matrix` runs a case several times"
     return f"fixture {found[1]!r} ({found[2]}) has params, and only tests in Python can be parametrized: {way_out}"
 
 

@@ -145,9 +145,7 @@ def test_collecting_reads_neither_env_files_nor_targets(project):
     project.write("a.eval.yaml", "evalcases:\n" + case("one"))
     run = project.run("--collect-only", "-q")
     assert (run.exit_code, run.lines[0], run.internals) == (0, "a.eval.yaml::one", [])
-    assert (
-        project.run().by_id["one"]["error"] == "targets.yaml:1: targets: expected a list of targets, got the number 5"
-    )
+    assert project.run().by_id["one"]["error"] == "targets.yaml:1: targets: expected a list, got the number 5"
     project.write("targets.yaml", "targets: [{name: default, provider: mock}]\n")
     run = project.run()
     assert errors(run) == {"one": (".env: is not UTF-8: byte 0xff", "setup", "config")}

@@ -60,7 +60,7 @@ CHANGES = (
     (r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),  # the place of a line of a log
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
-    (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
+    (r'(time|timestamp|hostname|agentv_(?:duration|latency)_ms" value)="[^"]*"', r'\1="…"'),
     (r'"[0-9a-f]{12,64}"', '"HASH"'),
     (r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
     (r"\b\d+\.\d s of waiting\b", "N s of waiting"),

@@ -152,7 +152,7 @@ def test_workers_tell_of_each_file_once_and_run_the_others(project, case_list):
     run = project.run("other.yaml", "evals", "bad.eval.yaml", "-n", "2")
     assert run.text.count("evals/test_math.yaml:1: has a list of cases but is not collected") == 1
     for name in ("other.yaml", "bad.eval.yaml"):
-        assert run.lines.count(f"{name}:1: has no list of cases: evalcases is missing") == 1
+        assert run.lines.count(f"{name}:1: has no list of cases: cases is missing") == 1
     assert (run.exit_code, run.outcomes["errors"]) == (pytest.ExitCode.TESTS_FAILED, 2)
     assert run.statuses == {"a": "pass"}
 

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 HEAD = f"# yaml-language-server: $schema={schema_path('eval').as_uri()}\n"
-CASES = "evalcases:\n  - id: a\n    expected_outcome: o\n    input: q\n    assert:\n"
+CASES = "cases:\n  - id: a\n    criteria: o\n    input: q\n    assert:\n"
 
 
 class Editor:
@@ -169,8 +169,17 @@ def test_kinds_and_keys_are_completed(editor: Editor) -> None:
     assert {"min_words", "max_chars"} <= set(inner)
     types = editor.completions("d.eval.yaml", f"{HEAD}{CASES}      - type: |\n")
     assert {"contains", "is-json", "llm_judge", "not-regex"} <= set(types)
-    case = editor.completions("e.eval.yaml", f"{HEAD}evalcases:\n  - id: a\n    |\n")
-    assert {"expected_outcome", "input", "assert"} <= set(case)
+
+
+def test_other_spellings_are_not_offered(editor: Editor) -> None:
+    case = editor.completions("e.eval.yaml", f"{HEAD}cases:\n  - id: a\n    |\n")
+    assert {"criteria", "input", "assert"} <= set(case)
+    assert {"expected_outcome", "input_messages", "evaluators", "execution"}.isdisjoint(case)
+    kinds = editor.completions("f.eval.yaml", f"{HEAD}{CASES}      - h|\n")
+    assert "contains" in kinds
+    assert "heuristic" not in kinds
+    old = "evalcases:\n  - {id: a, expected_outcome: o, input_messages: q, evaluators: [{heuristic: [x]}]}\n"
+    assert editor.faults("g.eval.yaml", HEAD + old) == []
 
 
 def test_a_key_is_explained(editor: Editor) -> None:

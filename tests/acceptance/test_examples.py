@@ -106,7 +106,7 @@ def test_the_commands_of_the_examples_readme_select_what_they_say(run, all_examp
 
 def test_the_failing_examples_end_as_their_expected_outcomes_say(run):
     text = (ROOT / "examples/failing/failing.yaml").read_text("utf-8")
-    promises = dict(re.findall(r"- id: (\S+)\n    expected_outcome: (FAILED|ERROR)", text))
+    promises = dict(re.findall(r"- id: (\S+)\n    criteria: (FAILED|ERROR)", text))
     assert len(promises) == text.count("- id: ") >= 9
     exit_code, output, results = run("examples/failing/failing.yaml")
     assert exit_code == 1
@@ -118,7 +118,7 @@ def test_the_failing_examples_end_as_their_expected_outcomes_say(run):
     assert by_id["wrong-expectation"]["score"] == 0.5
     assert by_id["under-its-threshold"]["threshold"] == 0.9
     assert "searched: examples/failing/attachments/lost.csv" in by_id["missing-attachment"]["error"]
-    assert "did you mean 'heuristic'?" in by_id["misspelt-evaluator"]["error"]
+    assert "did you mean 'contains'?" in by_id["misspelt-evaluator"]["error"]
     assert "KeyError" in by_id["crashing-judge"]["error"] or "TypeError" in by_id["crashing-judge"]["error"]
     assert by_id["no-answer-in-time"]["attempts"] == 3
     assert "ORDER_DESK_EXAMPLE_KEY" in by_id["missing-variable"]["error"]

@@ -61,7 +61,7 @@ Score 0.500 is below the threshold 1.000 (the default)
 Question:
   Say it
 
-Expected outcome:
+Criteria:
   x
 
 Answer (11 characters):
@@ -235,7 +235,7 @@ def test_lines_break_between_words_where_somebody_watches(project, monkeypatch):
     assert whole in unwatched
     project.write("conftest.py", WATCHED)
     watched = project.run(*flags).lines
-    at = watched.index("Expected outcome:")
+    at = watched.index("Criteria:")
     assert watched[at + 1 : at + 3] == [
         "  Names the period of thirty days, says who pays for the",
         "  postage, and offers a label to print",

@@ -196,7 +196,7 @@ def test_a_sidecar_belongs_to_a_dataset_unless_it_has_cases_of_its_own() -> None
     suite = read_suite(path)
     assert [(entry.index, entry.eval_id, entry.line) for entry in suite.entries] == [(0, "a", 1), (1, "b", 3)]
     assert (suite.dataset, suite.target) == ("shop", "t")
-    with pytest.raises(SourceError, match=r"evalcases is missing \(this is the sidecar of qa.jsonl, which has the cas"):
+    with pytest.raises(SourceError, match=r"cases is missing \(this is the sidecar of qa.jsonl, which has the cas"):
         read_suite(Path.cwd() / sidecar)
     sidecar.write_text("target: t\nevalcases: [{id: c}]\n")
     assert (read_suite(path).dataset, read_suite(path).target) == ("qa", None)

@@ -2,17 +2,15 @@
 
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from pytest_agentv.cli import init
-from pytest_agentv.cli.init import PROJECT_FILES
+from pytest_agentv.cli.init import EXAMPLES
 
-FILES = (
-    *PROJECT_FILES,
-    ".github/workflows/evals.yml",
-)
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -71,13 +69,13 @@ def test_what_runs_leave_is_kept_out_of_version_control(agentv, tmp_path):
 )
 def test_at_a_terminal_the_user_is_asked_once_for_all(agentv, tree, at_a_terminal, answer, text):
     Path("evals").mkdir()
-    for name in ("evals/targets.yaml", ".env.example"):
+    for name in ("evals/targets.yaml", "pytest.ini"):
         Path(name).write_text("mine\n")
     asked = at_a_terminal(answer)
     run = agentv("init")
     assert asked == ["Overwrite them? [y/N] "]
-    assert run.out.startswith("These files already exist:\n  evals/targets.yaml\n  .env.example\n")
-    body = PROJECT_FILES["evals/targets.yaml"].partition("\n")[2]
+    assert run.out.startswith("These files already exist:\n  evals/targets.yaml\n")
+    body = (ROOT / "examples/first/targets.yaml").read_text("utf-8")
     assert tree()["evals/targets.yaml"].partition("\n")[2] == (body if text is None else "")
 
 
@@ -96,9 +94,9 @@ def test_settings_are_shown_and_not_written_where_pytest_has_a_file_of_its_own(a
     Path(name).write_text(text)
     run = agentv("init")
     assert f"Settings that you may want to add to {name}:\n" in run.out
-    assert "  agentv_threshold = 0.8\n" in run.out
+    assert "  agentv_workers = 4\n" in run.out
     assert tree()[name] == text
-    assert len(tree()) == len(FILES) + 1
+    assert {"pytest.ini", name} & tree().keys() == {name}
 
 
 @pytest.mark.parametrize("is_within", [True, False])
@@ -111,7 +109,6 @@ def test_the_files_name_the_schemas_of_the_package(agentv, tree, tmp_path, monke
     where = "../.venv/site-packages/" if is_within else f"{package.parent.as_uri()}/"
     for name, kind in (("evals/example.eval.yaml", "eval"), ("evals/targets.yaml", "targets")):
         assert written[name].startswith(f"# yaml-language-server: $schema={where}{kind}.schema.json\n")
-    assert sum(map(len, written.values())) < 40_000
 
 
 def test_two_folders_are_one_too_many(agentv):
@@ -119,3 +116,23 @@ def test_two_folders_are_one_too_many(agentv):
     assert (run.exit_code, run.out) == (2, "")
     assert run.err == "agentv init: DIR is given twice: here and --path=there\nTry: agentv init --help\n"
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_is_copied_whole_and_is_small(agentv, tree, example):
+    agentv("init", f"--example={example}")
+    folder, written = ROOT / "examples" / EXAMPLES[example], tree("evals")
+    copied = {path for path in folder.rglob("*.*") if path.suffix != ".pyc" and path.name != "README.md"}
+    assert written.keys() == {path.relative_to(folder).as_posix() for path in copied}
+    for name, text in written.items():
+        has_schema = text.startswith("# yaml-language-server: ")
+        assert has_schema == name.endswith((".eval.yaml", "targets.yaml"))
+        assert (text.partition("\n")[2] if has_schema else text) == (folder / name).read_text("utf-8")
+    assert sum(map(len, tree().values())) < 40_000
+
+
+def test_the_wheel_has_the_examples():
+    """In a checkout they lie beside the package."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    shipped = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert shipped == {f"examples/{name}": f"pytest_agentv/examples/{name}" for name in EXAMPLES.values()}

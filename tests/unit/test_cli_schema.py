@@ -303,7 +303,7 @@ def test_what_is_wrong_with_an_evaluator_is_wrong_by_the_schema_too(evaluator):
 
 def resolved(schema, document):
     """Return what a reference of a schema stands for; a schema that is none as it is."""
-    while set(schema) == {"$ref"}:
+    while "$ref" in schema:
         schema = document["definitions"][schema["$ref"].removeprefix("#/definitions/")]
     return schema
 

@@ -172,7 +172,7 @@ def said(content):
 )
 def test_the_expected_data_are_those_of_the_last_message_that_has_some(messages, data):
     if data is None:
-        unknown = "No expected data found in expected_messages"
+        unknown = "No expected data found: `expected` holds no JSON"
         found = score_fields(FieldAccuracy(fields=(exact("a"),)), '{"a":1}', messages)
         assert found == Score(0.0, misses=(unknown,), unknown=unknown)
     else:

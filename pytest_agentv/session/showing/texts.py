@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.files.places import CASE_LIST_KEYS
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
@@ -50,7 +51,7 @@ _LEAD: Final = re.compile(
 """These words repeat what the line of a case shows anyway, so a short line leaves them out."""
 _INI: Final = re.compile(r"\S+\.(?:ini|toml|cfg): ")
 """The beginning of a fault in a setting, which has no line number."""
-_PLACED: Final = re.compile(r"(\S+?):(\d+): (?:evalcases\[\d+\]\.)?(.+)")
+_PLACED: Final = re.compile(rf"(\S+?):(\d+): (?:(?:{'|'.join(CASE_LIST_KEYS)})\[\d+\]\.)?(.+)")
 _HINTED: Final = re.compile(
     r"(?:(?:[^:\s]+\.)?([^:.\s]+: ))?"
     r"(?:(.+) \((.*did you mean .+\?|is .+ a misspelling of it\?)\)|(invalid YAML: .+|a key must be .+) \((.+)\))"
