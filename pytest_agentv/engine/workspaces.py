@@ -185,18 +185,14 @@ class Workbench:
         await self._discard()  # that of a call that timed out
         self.changes = None
         self.path = path = await self._copy()
-        known = await run_in_thread(
-            partial(Snapshot.of, path, self._template.path, self._template.stamps), "agentv-walk"
-        )
-        sandbox: tuple[str, ...] = ()
-        if self.workspace.sandbox == "bwrap":
-            sandbox = sandbox_of(path, (str(self._job.case.folder), *self.workspace.hidden))
+        template, hidden = self._template, self.workspace.hidden
+        known = await run_in_thread(lambda: Snapshot.of(path, template.path, template.stamps), "agentv-walk")
+        covered = (str(self._job.case.folder), *hidden)
+        sandbox = sandbox_of(path, covered) if self.workspace.sandbox == "bwrap" else ()
         started = time.perf_counter()
         request = request.replace(workspace=str(path), sandbox=sandbox)
         response = timed(await invoke_within_limit(self._provider, request), started)
-        self.changes = changes = await run_in_thread(
-            partial(_finish, path, known, self.workspace.hidden), "agentv-diff"
-        )
+        self.changes = changes = await run_in_thread(lambda: _finish(path, known, hidden), "agentv-diff")
         about = {
             "from": _named(self.workspace, self._job.case.folder),
             "files": changes.files,
@@ -230,18 +226,12 @@ class Workbench:
         """Remove the copy, or keep it as the case says. Returns the result with the path of one that stays."""
         keep = self.workspace.keep
         is_kept = keep == "always" or (keep == "failed" and result.status != "pass")
-        if (
-            self._root is None
-            or self.path is None
-            or result.workspace is None
-            or not is_kept
-            or not self._has_room(_ROOM_TO_KEEP)
-        ):
-            await self._discard()
-            return result
-        keep_folder(self._root)
-        self._root = None
-        return result.replace(workspace={**result.workspace, "kept": str(self.path)})
+        if self._root is not None and result.workspace is not None and is_kept and self._has_room(_ROOM_TO_KEEP):
+            keep_folder(self._root)
+            self._root = None
+            return result.replace(workspace={**result.workspace, "kept": str(self.path)})
+        await self._discard()
+        return result
 
     def drop(self) -> None:
         """Remove the copy without waiting: the run ends."""
@@ -260,11 +250,8 @@ class Workbench:
         remove_at_end(root)
         path = root / "workspace"
         if not self._has_room(_SPARE):
-            free = shutil.disk_usage(root).free // 2**20
-            raise ProviderError(
-                f"workspace: {root.parent} has only {free} MiB left for copies of {self._template.size // 2**20} MiB",
-                "config",
-            )
+            size = self._template.size // 2**20
+            raise ProviderError(f"workspace: {root.parent} has no room for copies of {size} MiB", "config")
         await copy_tree(self._template.path, path)
         if self.workspace.overlay is not None:
             await run_in_thread(partial(lay_over, Path(self.workspace.overlay), path), "agentv-copy")
@@ -282,20 +269,13 @@ class Workbench:
         return shutil.disk_usage(tempfile.gettempdir()).free >= copies * self._template.size
 
     async def _require_bwrap(self, *, in_process: bool) -> None:
-        fault = "a function in this process cannot run in a sandbox" if in_process else None
-        if fault is None and shutil.which("bwrap") is None:
-            fault = "there is no program `bwrap`: install bubblewrap"
-        if fault is None:
-            result = await run_in(
-                Path("/"),
-                ["true"],
-                self.variables,
-                seconds=5,
-                sandbox=("bwrap", "--unshare-pid", "--ro-bind", "/", "/"),
-            )
-            fault = f"bwrap does not work here: {result.stderr.strip()[-500:]}" if result.exit_code else None
-        if fault is not None:
-            raise TargetError(f"workspace.sandbox: {fault}")
+        if in_process:
+            raise TargetError("workspace.sandbox: a function in this process cannot run in a sandbox")
+        probe = ("bwrap", "--unshare-pid", "--ro-bind", "/", "/", "true")
+        result = await run_in(Path("/"), probe, self.variables, seconds=5)
+        if result.exit_code:
+            said = result.stderr.strip()[-500:]
+            raise TargetError(f"workspace.sandbox: bwrap (of bubblewrap) does not work here: {said}")
 
 
 def _named(workspace: Workspace, folder: Path) -> str:

@@ -299,7 +299,7 @@ def test_targets_and_commands_run_in_the_sandbox(
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("PATH", str(program.parent))
     run = shop.run("evals")
-    assert "workspace.sandbox: there is no program `bwrap`: install bubblewrap" in run.text
+    assert "workspace.sandbox: bwrap (of bubblewrap) does not work here: cannot run 'bwrap': No such file" in run.text
     program.write_text(BWRAP)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
@@ -313,4 +313,4 @@ def test_targets_and_commands_run_in_the_sandbox(
     assert command.endswith("sh -c exit 0")
     program.write_text("#!/bin/sh\necho no user namespaces >&2\nexit 1\n")
     run = shop.run("evals")
-    assert "workspace.sandbox: bwrap does not work here: no user namespaces" in run.text
+    assert "workspace.sandbox: bwrap (of bubblewrap) does not work here: no user namespaces" in run.text
