@@ -71,6 +71,7 @@ from pytest_agentv.model.kind import Part as Part
 from pytest_agentv.model.cases import EvalCase as EvalCase
 from pytest_agentv.model.cases import TurnPlan as TurnPlan
 from pytest_agentv.model.cases import SimulatedUser as SimulatedUser
+from pytest_agentv.model.cases import Workspace as Workspace
 from pytest_agentv.model.messages import InputMessage as InputMessage
 from pytest_agentv.model.messages import Role as Role
 from pytest_agentv.model.messages import ContentPart as ContentPart

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table
+from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table, Workspace
 from pytest_agentv.cli.schema import KINDS, schema_path
 from pytest_agentv.evaluators.composite import AGGREGATORS
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -328,7 +328,11 @@ def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) ->
     model = models[kind.__name__]
     main = spellings(kind).get(kind.short_key or "", ())
     others = {key: item for key, item in model["properties"].items() if key not in (*main, "type")}
-    written = {word: {**ref(_value_name(kind)), **_older(word)} for word in words}
+    about = model["properties"].get(main[0] if main else "", {})
+    told = {key: about[key] for key in ("description", "examples") if key in about}
+    # a key of that name may be another thing in other mappings
+    shown = {word: told if word in EXAMPLES else {} for word in words}
+    written = {word: {**ref(_value_name(kind)), **shown[word], **_older(word)} for word in words}
     return {
         "type": "object",
         "description": model.get("description", ""),
@@ -545,6 +549,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         "content_item": _CONTENT_ITEM,
         "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
         "Execution": model_schema(Execution),
+        "Workspace": model_schema(Workspace),
         "Message": message,
         "PromptFile": model_schema(PromptFile),
         **evaluator_definitions(evaluators, definitions),

@@ -22,6 +22,8 @@ from pytest_agentv.cases.written import (
     aimed,
     choose_evaluators,
     fill_case,
+    load_workspace,
+    looks_at_workspace,
     note_turns,
     note_twins,
     note_unfilled,
@@ -156,6 +158,11 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     parts = [part for message in messages for part in message.parts if isinstance(part, FilePart)]
     guidelines = tuple([part.resolved_path for part in parts if part.is_guideline])
     evaluators = choose_evaluators(written)
+    noted = len(place.problems)
+    workspace = load_workspace(written, keys, header)
+    is_without = workspace is None and is_whole and len(place.problems) == noted
+    if is_without and any(map(looks_at_workspace, evaluators or ())):
+        place.at("workspace").error("is missing: `command` and `file` look at the folder that the target worked in")
     if keys is None or header is None:
         return None
     turns = _turns(keys, place)
@@ -189,6 +196,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
         required=keys.required is True,
         group=_text(keys.group),
         turns=turns,
+        workspace=workspace,
         vars=written.variables and {name: unshared(each) for name, each in written.variables.items()},
     )
 

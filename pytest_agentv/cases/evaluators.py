@@ -150,8 +150,9 @@ def _load(scope: Scope) -> AnyEvaluator | None:
     for key in written.keys:
         if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
             _hint_at_two(key, written.place)
-    if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
-        written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
+    for key in ("path", "file") if found is not None and not written.kind.reads_answer else ():
+        if written.keys.get(key) is not None:
+            written.place.at(key).unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
     return found
 
 

@@ -31,12 +31,12 @@ from pytest_agentv.files.places import (
 )
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, JsonObject, Record, counted
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase, TurnPlan
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, TurnPlan, Workspace
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.options import UnknownKeys
 
 if TYPE_CHECKING:
-    from pytest_agentv.cases.keys import Suite
+    from pytest_agentv.cases.keys import Shared, Suite
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators that a file sets for its cases, and their problems."""
@@ -213,6 +213,51 @@ def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
 def wants_outcome(evaluator: AnyEvaluator) -> bool:
     """Whether an evaluator, or one of its members, uses the expected outcome."""
     return any(each.kind == "llm_judge" and not any(map(each.to_plain().get, _OWN_WORDS)) for each in evaluator.walk())
+
+
+# The folder that the target works in.
+
+
+def load_workspace(written: WrittenCase, case: "Shared | None", suite: "Shared | None") -> Workspace | None:
+    """Return the workspace of a case, each key of its own or that of its file; None: there is none, or a fault."""
+    of_case, of_file = case and case.workspace, suite and suite.workspace
+    if of_case is None and of_file is None:
+        return None
+    places = {True: written.place, False: written.header_place()}
+    own = {} if of_case is None else of_case.to_plain()
+    shared = {} if of_file is None else written.fill(of_file.to_plain(), places[False].at("workspace"))
+    keys = {**shared, **own}
+    noted = len(written.place.problems)
+
+    def folder(key: str, value: str) -> str:
+        place = places[key in own].at("workspace")
+        found = written.references.at(place).find_folder(value, place)
+        return "" if found is None else str(found)
+
+    source, hidden, overlay = keys.get("source"), keys.get("hidden") or (), keys.get("overlay")
+    if not source:
+        written.place.at("workspace").error("`from` is missing: the folder that each answer gets a copy of")
+        return None
+    source = source if keys.get("ref") and re.search(r"://|^\S+@\S+:", source) else folder("source", source)
+    folders = tuple(folder("hidden", each) for each in ([hidden] if isinstance(hidden, str) else hidden))
+    for each in folders:
+        if source and Path(each).is_relative_to(source):
+            places["hidden" in own].at("workspace").error(
+                f"the hidden folder {locate(Path(each), None)} lies in `from`, where the target sees it"
+            )
+    has_overlay = overlay not in (None, "", "none")
+    rest = {key: keys[key] for key in ("ref", "setup", "before", "check", "keep", "sandbox") if key in keys}
+    laid_over = folder("overlay", str(overlay)) if has_overlay else None
+    return None if len(written.place.problems) > noted else Workspace(source, hidden=folders, overlay=laid_over, **rest)
+
+
+def looks_at_workspace(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or one of its members, looks at the workspace."""
+    return any(
+        each.kind == "command" or isinstance(getattr(each, "file", None), str)
+        for each in evaluator.walk()
+        if each.own_code is None and each.kind != "code_judge"
+    )
 
 
 # The variables of a case, filled into it, and prompt files, replaced by their texts.

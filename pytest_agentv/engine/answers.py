@@ -374,6 +374,8 @@ class Answered(Record):
     model: str | None = None
     """The name that the API reports; None: it reports none."""
     retrieved_context: tuple[str, ...] | None = None
+    workspace: JsonObject | None = None
+    file_changes: str | None = None
     cost_source: str | None = None
     """Where the cost comes from; None: it is unknown."""
     is_text_only: bool = False
@@ -434,6 +436,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         finish_reason=response.finish_reason,
         model=text_or_none(response.raw.get("model")),
         retrieved_context=response.retrieved_context,
+        workspace=response.workspace,
+        file_changes=response.file_changes,
         cost_source=None if paid is None or paid.cost_usd is None else response.cost_source or "target",
         attempts=attempts.count,
         requests=attempts.requests,

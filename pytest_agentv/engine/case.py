@@ -31,6 +31,7 @@ from pytest_agentv.engine.results import (
     unjudged_result,
 )
 from pytest_agentv.engine.stored import StoredAnswer, key_of
+from pytest_agentv.engine.workspaces import Workbench
 from pytest_agentv.errors import (
     AgentvError,
     EvaluatorError,
@@ -101,6 +102,8 @@ class _Prepared:
     asked: Asked
     answer: ProviderResponse | None
     """A given answer, instead of a call; None: call the target."""
+    bench: Workbench | None
+    """Makes the folder that the target works in; None: the case has no workspace."""
     judged: dict[int, EvaluatorResult] = field(default_factory=dict)
     """The results of checks of turns that were made during the conversation, by the id of the evaluator."""
 
@@ -118,7 +121,9 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:
         _warn_of_guidelines(job, pool, asked.prompt.question)
     dump_job_prompt(job, pool, asked.prompt)
-    return _Prepared(pool, target, evaluators, services, asked, own.answer)
+    workspace = job.case.workspace
+    bench = None if workspace is None else Workbench(job, workspace, target.environment)
+    return _Prepared(pool, target, evaluators, services, asked, own.answer, bench)
 
 
 def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
@@ -131,13 +136,26 @@ def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
 
 
 async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks) -> EvalResult:
+    bench = prepared.bench
+    if bench is None:
+        return await _ask_and_judge(job, prepared, member, hooks)
+    try:
+        return await bench.end(await _ask_and_judge(job, prepared, member, hooks))
+    finally:
+        bench.drop()
+
+
+async def _ask_and_judge(
+    job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks
+) -> EvalResult:
     if job.identity.target != prepared.target.name:
         job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     request = _request(job, prepared)
     row = _row(job, prepared, request, hooks)
     attempts = None if row is None else await row.find(judge=prepared.pool.rejudged is not None)
     if attempts is None and prepared.pool.rejudged is not None and prepared.answer is None:
-        looks_at_files = prepared.target.leaves_files and look_at_files(prepared.evaluators)
+        leaves_files = prepared.target.leaves_files or prepared.bench is not None
+        looks_at_files = leaves_files and look_at_files(prepared.evaluators)
         attempts = prepared.pool.rejudged.answer(job, prepared.asked, looks_at_files=looks_at_files)
     costs, is_asked = Costs(), attempts is None
     if attempts is not None:
@@ -175,6 +193,11 @@ async def _ask(
     row: StoredAnswer | None,
 ) -> Attempts:
     provider, called = prepared.target.provider, f"target {prepared.target.name}"
+    if prepared.bench is not None:
+        if member is not None:
+            provider, member = member.wrap(provider), None
+        known, fault = prepared.pool.workspaces, prepared.target.workspace_fault
+        provider = await prepared.bench.around(provider, fault, known)
     if job.case.turns is None:
         provider = provider if member is None else member.wrap(provider)
         return await invoke_with_retries(provider, request, job.options.max_retries, called)
@@ -260,15 +283,18 @@ def _row(job: CaseJob, prepared: _Prepared, request: ProviderRequest, hooks: Cas
     plan = job.case.turns
     turns: list[Json] = [] if plan is None else [plan.replace(lines=()).to_plain()]
     turns += [identity.grading_hash] if plan is not None and plan.on_turn_failure == "stop" else []
+    if prepared.bench is not None and identity.case_hash is None:
+        return None
+    workspace = [] if prepared.bench is None else [identity.case_hash]
     # Two targets of one definition may be compared.
-    key = key_of([identity.target, identity.target_hash, *turns], request)
+    key = key_of([identity.target, identity.target_hash, *turns, *workspace], request)
     question = Question(identity.node_id, identity.eval_id, key, job.answer, job.reruns, identity.target)
     grading = identity.grading_hash or ""
     if hooks.response is not None:
         grading = ""  # it may change the answer before it is judged
     elif grading and asks_for_threshold(job.case):
         grading = f"{grading} {effective_threshold(job.options, job.case).value}"
-    needs_files = target.leaves_files and look_at_files(prepared.evaluators)
+    needs_files = bool(workspace) or (target.leaves_files and look_at_files(prepared.evaluators))
     return StoredAnswer(store, question, grading, needs_files=needs_files, own_runs_only=target.is_object)
 
 
@@ -333,6 +359,8 @@ def _context(job: CaseJob, prepared: _Prepared, answered: Answered, prompt: Prom
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,
         retrieved_context=answered.retrieved_context,
+        workspace=None if prepared.bench is None or prepared.bench.changes is None else prepared.bench,
+        file_changes=answered.file_changes,
         dry_run=job.options.dry_run,
         threshold=effective_threshold(job.options, job.case).value,
         turns=turns,

@@ -223,9 +223,9 @@ def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
 
 
 def look_at_files(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether evaluators may look at what an answer left in files: scripts and code of users."""
+    """Whether evaluators may look at what an answer left in files: scripts, code of users, `file` but for diffs."""
     members = [member for evaluator in evaluators for member in evaluator.walk()]
-    return any(each.own_code or each.scripts for each in members)
+    return any(each.own_code or each.scripts or shared_key(each, "file") not in (None, "diff") for each in members)
 
 
 def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:

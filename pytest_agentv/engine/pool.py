@@ -23,6 +23,7 @@ from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Ove
 from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of, with_user
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
+from pytest_agentv.engine.workspaces import Workspaces, workspace_fault
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.files.problems import Problem, join_problems
@@ -156,6 +157,7 @@ class InProcessProvider:
     """Calls a provider while `os.environ` shows the variables of its folder. Masks those that a call sets."""
 
     keeps_limits = True  # The time limit of a call starts when its turn comes.
+    is_in_process = True
 
     def __init__(
         self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str], masker: Masker
@@ -500,6 +502,8 @@ class ReadyTarget:
     """Who plays the user of a conversation; None: nobody."""
     has_sessions: bool = False
     """Whether it goes on with a conversation by itself, and gets only the new messages."""
+    workspace_fault: str | None = None
+    """Why it cannot work in a workspace; None: it can."""
 
 
 class TargetPool:
@@ -526,6 +530,7 @@ class TargetPool:
         self._unlike_others = uuid.uuid4().hex
         """Stands in keys for what cannot be compared with other runs."""
         self._told: set[object] = set()
+        self.workspaces = Workspaces()
 
     async def prepare(
         self,
@@ -581,6 +586,7 @@ class TargetPool:
             leaves_files=getattr(target.settings, "leaves_files", False),
             user=playing and self.stored(eval_dir, *playing),
             has_sessions=getattr(target.settings, "session", False) is True,
+            workspace_fault=workspace_fault(target),
         )
 
     def pace(self, eval_dir: Path, name: str) -> Pace:
@@ -634,6 +640,7 @@ class TargetPool:
     async def close(self) -> None:
         """Close all providers, even if closing one of them fails."""
         await self._folders.close()
+        self.workspaces.close()
 
     def stored(
         self, eval_dir: Path, target: Target, provider: Adapter, *, is_part: bool = False

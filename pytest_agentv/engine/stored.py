@@ -268,6 +268,8 @@ class RejudgedFile:
             duration_ms=metrics.duration_ms,
             finish_reason=result.finish_reason,
             retrieved_context=result.retrieved_context,
+            workspace=result.workspace,
+            file_changes=result.file_changes,
             is_text_only=messages is None and result.trace_summary is None,
             raw={} if result.model is None else {"model": result.model},
         )

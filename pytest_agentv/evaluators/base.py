@@ -89,6 +89,13 @@ class Evaluator(Kind):
         examples=[2],
     )
 
+    file: Text | None = Field(
+        default=None,
+        description="the file of the workspace that is judged, instead of the answer; `diff`: what has changed there, "
+        "`changed`: the list of changed files",
+        examples=["diff"],
+    )
+
     short_key: ClassVar[str | None] = "value"
     """The key that a value stands for in the short form `{kind: value}`; None: the value holds all keys."""
     takes_data: ClassVar[bool] = False
@@ -155,7 +162,8 @@ class Evaluator(Kind):
 
     def derived_name(self, summary: str | None = None) -> str:
         """Return the kind, what it checks, and the part that it judges: `equals: 1 (a.b)`."""
-        return self.describe(summary) + (f" ({self.path})" if self.path else "")
+        parts = ", ".join(part for part in (self.file, self.path) if isinstance(part, str))
+        return self.describe(summary) + (f" ({parts})" if parts else "")
 
     def with_name_beside(self, taken: Collection[str], name: str | None = None) -> Self:
         """Return the evaluator with a unique name: its own, else `name`, else the derived one.

@@ -17,7 +17,7 @@ from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_
 
 # The keys that all kinds share: judge a part of the answer, negate the verdict, be required.
 
-KEYS: Final = ("required", "negate", "path", "turn")
+KEYS: Final = ("required", "negate", "path", "file", "turn")
 ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
 SLACK: Final = 1e-9
@@ -159,13 +159,19 @@ def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
 
 
 async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
-    """Judge the answer, or what `turn` and `path` choose of it; negate the judgement, and check `required`.
+    """Judge the answer, or what `turn`, `file` and `path` choose of it; negate the judgement, and check `required`.
 
     Raises what the evaluator raises.
     """
-    path = shared_key(evaluator, "path")
+    path, file = shared_key(evaluator, "path"), shared_key(evaluator, "file")
     part: Json | Absent = context.part
     context, miss = _of_turn(evaluator, context)
+    if file is not None and not miss:
+        from pytest_agentv.evaluators.command import of_workspace  # noqa: PLC0415 - only with a file
+
+        part, miss = await run_in_thread(lambda: of_workspace(context, file), "agentv-evaluator")
+        if not miss:
+            context = context.replace(candidate_answer=text_of_part(part), part=part)
     if path is not None and not miss:
         from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop  # noqa: PLC0415 - only with a path
 

@@ -216,7 +216,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "depends_on": "no case waits for another one: prepare what it needs in a fixture",
     **dict.fromkeys(("derived_metrics", "derivedMetrics"), "a name for several checks: `composite`"),
     "env": "write ${{ NAME }} at the target in targets.yaml, and the value into .env",
-    **dict.fromkeys(("environment", "workspace"), "prepare the folder in a fixture, and name it under `fixtures`"),
     **dict.fromkeys(
         ("evaluate_options", "evaluateOptions"), "write `repeat`, or give --agentv-workers, --agentv-timeout"
     ),
@@ -360,7 +359,7 @@ def column_fault(name: str) -> tuple[str, str] | None:
 
 # Merges mappings with inherited keys: a file with its included files, a case with its `defaults`.
 
-_MERGED: Final = frozenset({"execution", "vars", "metadata"})
+_MERGED: Final = frozenset({"execution", "vars", "metadata", "workspace"})
 """Mappings that are merged key by key. Other mappings are replaced as a whole."""
 _ALTERNATIVES: Final = (
     EVALUATOR_LIST_KEYS,

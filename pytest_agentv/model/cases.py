@@ -114,6 +114,30 @@ class TurnPlan(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Workspace(Record):
+    """The folder that each answer of a case gets a fresh copy of, and what is done with the copy."""
+
+    source: str
+    """The folder, absolute; with `ref`, a git repository: a folder or an address."""
+    ref: str | None = None
+    """The commit, branch or tag of that repository; None: the folder is taken as it is."""
+    setup: tuple[str, ...] = ()
+    """Shell commands that prepare what the copies are made of, once per run."""
+    before: tuple[str, ...] = ()
+    """Shell commands that run in each copy, before the target."""
+    hidden: tuple[str, ...] = ()
+    """Absolute folders whose content is copied over each copy after the target has ended."""
+    check: str | None = None
+    """A shell command that has to fail before the target begins; None: nothing is checked."""
+    overlay: str | None = None
+    """An absolute folder whose content is copied over each copy before the target begins; None: none."""
+    keep: Literal["never", "failed", "always"] = "failed"
+    """Which copies stay after they were judged: those of cases that did not pass, none, or all."""
+    sandbox: Literal["none", "bwrap"] = "none"
+    """What keeps the target from writing elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
 class EvalCase(Record):
     """One case: everything that running it needs, with all its files read."""
 
@@ -171,6 +195,8 @@ class EvalCase(Record):
     """Names the cases that are not independent of each other; None: its conversation, else the case alone."""
     turns: TurnPlan | None = None
     """The turns of a conversation; None: the target is asked once."""
+    workspace: Workspace | None = None
+    """The folder that the target works in; None: the case has none."""
     vars: JsonObject | None = None
     """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
 

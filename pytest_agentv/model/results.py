@@ -476,6 +476,10 @@ class EvalResult(Record):
         default=None, metadata=about("case", "Reference answer", size="text", column=23)
     )
     """The text of the ideal answer; None: there is none."""
+    workspace: JsonObject | None = field(default=None, metadata=about("answer", "Workspace", size="text"))
+    """The folder that the target worked in: `from`, `files`, `changed` (at most 500 names), `diff_sha256`, `kept`."""
+    file_changes: str | None = field(default=None, metadata=about("answer", "Changed files", size="text"))
+    """What the target changed in its workspace, as a unified diff of at most 200 kB; None: it had none."""
     output_messages: tuple[Message, ...] | None = field(default=None, metadata=about("answer", "Messages", size="text"))
     """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
     cost_source: str | None = field(default=None, metadata=about("answer", "Source of the cost"))

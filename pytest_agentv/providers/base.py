@@ -61,6 +61,10 @@ class ProviderRequest(Record):
     """The system prompt of a judge; None: the prompt is that of a case."""
     schema: JsonObject | None = None
     """The JSON Schema of a judge's reply, for APIs that can be bound to one; None: the reply is free."""
+    workspace: str | None = None
+    """The folder that the target works in, absolute; None: the case has none."""
+    sandbox: tuple[str, ...] = ()
+    """The words before a command that keep it from writing elsewhere; empty: nothing does."""
     timeout_seconds: float | None = None
     """The run's limit for this call, in seconds; a provider may have a shorter one of its own. None: no limit."""
 
@@ -68,6 +72,11 @@ class ProviderRequest(Record):
     def file_paths(self) -> tuple[str, ...]:
         """All files, guidelines first."""
         return self.guideline_paths + self.input_paths
+
+    def sandboxed(self, argv: Sequence[str], folder: Path) -> list[str]:
+        """Return a command as it runs in the sandbox, if there is one. It may write to a folder of the call, too."""
+        bound = ["--bind", str(folder), str(folder)] if self.sandbox else []
+        return [*self.sandbox, *bound, *argv]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,10 @@ class ProviderResponse(Record):
     """The texts that the target looked up and answered from, in order; None: not reported."""
     warnings: tuple[str, ...] = ()
     """What is odd about the reply; the run warns about it once per target."""
+    workspace: JsonObject | None = None
+    """About the folder that the target worked in: `from`, `files`, `changed`, `diff_sha256`; the run sets it."""
+    file_changes: str | None = None
+    """What the target changed in that folder, as a unified diff of at most 200 kB; the run sets it."""
     cached: bool = False
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
     is_text_only: bool = field(default=False, compare=False)

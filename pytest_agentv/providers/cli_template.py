@@ -26,7 +26,7 @@ PROMPT_VARIABLE: Final = "AGENTV_PROMPT"
 
 PLACEHOLDERS: Final = (
     *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
-    *("FILES", "ATTACHMENTS", "OUTPUT_FILE", "SESSION_ID"),
+    *("FILES", "ATTACHMENTS", "OUTPUT_FILE", "SESSION_ID", "WORKSPACE"),
 )
 """The names that a command template may hold in braces."""
 
@@ -46,6 +46,7 @@ class CallValues(Record):
     files: tuple[str, ...] = ()
     files_format: str = "{path}"
     session: str = ""
+    workspace: str = ""
 
     @property
     def prompt_file(self) -> Path:
@@ -67,6 +68,7 @@ class CallValues(Record):
             "EVAL_ID": self.eval_id,
             "ATTEMPT": str(self.attempt),
             "SESSION_ID": self.session,
+            "WORKSPACE": self.workspace,
         }
         paths = {"OUTPUT_FILE": str(self.output_file), "PROMPT_FILE": str(self.prompt_file)}
         files = " ".join(_render_file(path, self.files_format, write) for path in dict.fromkeys(self.files))
@@ -89,6 +91,7 @@ def request_values(request: ProviderRequest, files_format: str, output_file: Pat
         files_format=files_format,
         session=request.session or uuid4().hex,
         output_file=output_file,
+        workspace=request.workspace or "",
     )
 
 

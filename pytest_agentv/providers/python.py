@@ -313,6 +313,7 @@ class Python(Provider):
     """A function in the pytest process, sync or async, or an agent of a framework."""
 
     kind = "python"
+    takes_workspace = True
 
     callable: CallableName = Field(description="package.module:function or path/to/file.py:function")
     messages: Flag | None = Field(

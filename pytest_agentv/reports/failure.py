@@ -242,6 +242,7 @@ def failure_text(
         Section(_conversation(result, look) or _question(question, look), 8),
         Section(block("Criteria:", result.expected_outcome or "", look), 6),
         Section(_answer(result, look), 15),
+        Section(block("Changed files:", result.file_changes or "", look), 12),
         Section(_reference(result, reference_answer, look), 12),
         Section("\n  ".join(["Tool calls:", *calls]) if calls else "", 10),
         Section(evaluator_table(result, look), 25),
@@ -534,6 +535,8 @@ def footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
         lines.append(f"Tools:  {cut(tools, _LONG)}")
     if result.log_file:
         lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
+    if kept := (result.workspace or {}).get("kept"):
+        lines.append(f"Kept:   {cut(look.all_of(str(kept)), _LONG)}")
     if result.eval_file:
         lines.append(f"Case:   {cut(visible(place_of(result)), _LONG)}")
     if rerun_command:
