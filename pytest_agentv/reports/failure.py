@@ -22,11 +22,11 @@ from pytest_agentv.model.base import (
 from pytest_agentv.model.messages import Costs, Message, candidate_answer, incomplete_reason
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
+    PASS_SCORE,
     EvalResult,
     EvaluatorResult,
     RepeatFigures,
     explicitly_unmet,
-    verdict_of,
 )
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import (
@@ -339,13 +339,12 @@ def _score_line(result: EvalResult) -> str:
 
 
 def _threshold_hint(result: EvalResult) -> str:
-    """Return what to write where all rows say `pass`, the case too would, and only the default threshold fails it."""
-    verdicts = {verdict_of(result.score), *(each.verdict for each in result.evaluator_results or ())}
-    if result.threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
+    """Return what to write where each score is 0.8 or more, and only the default threshold fails the case."""
+    scores = (result.score, *(each.score for each in result.evaluator_results or ()))
+    if result.threshold_source != "default" or result.score >= (result.threshold or 0) or min(scores) < PASS_SCORE:
         return ""
     return (
-        "An evaluator says `pass` from 0.8 on, but a case needs 1.0 by default: if 0.8 is enough, "
-        "write `threshold: 0.8` in the case or at the top of its file."
+        "A case needs 1.0 by default: if 0.8 is enough, write `threshold: 0.8` in the case or at the top of its file."
     )
 
 
@@ -430,26 +429,32 @@ def indented(text: str, spaces: str) -> str:
 
 
 def evaluator_table(result: EvalResult, look: Look) -> str:
-    rows = [("Evaluator", "Type", "Score", "Weight", "Verdict"), *_rows(result.evaluator_results or (), look)]
+    """Return a row for each evaluator: its score, and the mean that the case needs."""
+    rows = [
+        ("Evaluator", "Type", "Score", "Needs", "Weight"),
+        *_rows(result.evaluator_results or (), look, result.threshold),
+    ]
     if len(rows) == 1:
         return ""
     name_width, type_width = (max(columns(row[column]) for row in rows) for column in (0, 1))
     return "\n".join(
-        f"{padded(name, name_width)}  {padded(kind, type_width)}  {score:>5}  {weight:>6}  {verdict}"
-        for name, kind, score, weight, verdict in rows
+        f"{padded(name, name_width)}  {padded(kind, type_width)}  {score:>5}  {needed:>5}  {weight:>6}"
+        for name, kind, score, needed, weight in rows
     )
 
 
-def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Iterator[tuple[str, str, str, str, str]]:
+def _rows(
+    results: Sequence[EvaluatorResult], look: Look, threshold: float | None, depth: int = 0
+) -> Iterator[tuple[str, str, str, str, str]]:
     for result in results:
         yield (
             "  " * depth + look.name(result.name, 28),
             look.name(result.type, 18),
-            format_score(result.score),
+            "error" if result.error else format_score(result.score),
+            "-" if threshold is None or depth else format_score(threshold),
             "-" if result.weight is None else format_number(result.weight),
-            "error" if result.error else result.verdict,
         )
-        yield from _rows(result.evaluator_results or (), look, depth + 1)
+        yield from _rows(result.evaluator_results or (), look, threshold, depth + 1)
 
 
 def findings(title: str, result: EvalResult, look: Look) -> str:
