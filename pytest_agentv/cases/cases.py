@@ -173,6 +173,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
         evaluators=evaluators,
         conversation_id=_text(keys.conversation_id),
         target=(keys.execution and _text(keys.execution.target)) or _text(keys.target) or suite.target,
+        judge=_judge(keys) or _judge(header),
         **_limit("threshold", _threshold(keys), _threshold(header)),
         **_limit("repeat", keys.repeat, header.repeat),
         **_limit("min_pass_rate", keys.min_pass_rate, header.min_pass_rate),
@@ -185,6 +186,10 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
 def _text(value: str | None) -> str | None:
     """Return a text without blanks around it; None for a blank one, such as an empty cell of a table."""
     return (value or "").strip() or None
+
+
+def _judge(keys: "Shared") -> str | None:
+    return (keys.execution and _text(keys.execution.judge)) or _text(keys.judge)
 
 
 def _threshold(keys: "Shared") -> float | None:

@@ -185,6 +185,7 @@ class Checked(Keys):
     """The keys that `execution` has, too."""
 
     target: str | None = _field("the name of the target that is asked", "default")
+    judge: str | None = _field("the name of the target that judges", "gpt")
     threshold: Share | None = _field("the score from which a case passes, 0 to 1", 0.8)
     checks: Checks = _field(
         "what judges the answer: checks, and sentences that a model checks", _CHECK_EXAMPLE[0], "assert", "assertions"

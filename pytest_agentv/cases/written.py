@@ -193,7 +193,7 @@ def wants_outcome(evaluator: AnyEvaluator) -> bool:
 
 _NOT_OF_CASES: Final = frozenset((*COLLECTED_KEYS, "vars", "metadata", "description", "note"))
 """Keys of a case that are filled at collection, or never."""
-_TEXTS: Final = frozenset(("id", "conversation_id", "target", *INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS))
+_TEXTS: Final = frozenset(("id", "conversation_id", "target", "judge", *INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS))
 """Keys whose numbers become texts."""
 _CHECKS: Final = frozenset(("execution", *EVALUATOR_LIST_KEYS))
 _CONTENT_KEYS: Final = frozenset(("content", "value", "name"))

@@ -171,7 +171,7 @@ async def _judge_all(
 
 async def _judge(probe: _Probe, pool: TargetPool, options: RunOptions, *, judges: bool) -> EvalResult | None:
     case, evaluators = probe.case, evaluators_of(probe.case)
-    models = [each for each in evaluators if (needs := needs_of((each,))).any_answers or needs.embeddings]
+    models = [each for each in evaluators if (needs := needs_of((each,))).asked or needs.embeddings]
     others = tuple(each for each in evaluators if each not in models)
     if models and not judges:
         if not others:

@@ -518,13 +518,14 @@ def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
     """Yield what a run says of the targets that a case needs, beside what is wrong with the targets themselves."""
     needs = needs_of(evaluators_of(case))
     own = case.target or DEFAULT_TARGET
-    for name in (own, *needs.embeddings):
+    judges = [case.judge if each is None else each for each in needs.asked]
+    for name in dict.fromkeys((own, *needs.embeddings, *filter(None, judges))):
         try:
             target = targets.find(name)
         except TargetError as error:
             yield str(error)
             continue
-        if name == own and needs.judge:
+        if name == own and None in needs.judges and case.judge is None:
             yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
 
 

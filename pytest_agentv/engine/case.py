@@ -18,7 +18,7 @@ from pytest_agentv.engine.answers import (
     read_answer,
     salvage_answer,
 )
-from pytest_agentv.engine.jobs import NO_HOOKS, NO_OVERRIDES, CaseHooks, CaseJob, Overrides
+from pytest_agentv.engine.jobs import NO_HOOKS, NO_OVERRIDES, CaseHooks, CaseJob, Overrides, choose_judge
 from pytest_agentv.engine.judging import asks_for_threshold, evaluators_of, look_at_files, take_long
 from pytest_agentv.engine.pool import ReadyTarget, TargetPool
 from pytest_agentv.engine.results import (
@@ -97,8 +97,11 @@ class _Prepared:
 async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
-    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own)
-    services = Services(target.judge, target.environment, target.callable_targets, target.embedders, job.case)
+    judge = choose_judge(job.options, job.case.judge)
+    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own, judge)
+    judges = target.judges
+    own_judge = judges.get(None)
+    services = Services(own_judge, target.environment, target.callable_targets, target.embedders, job.case, judges)
     evaluators = tuple(prepare(evaluator, services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:

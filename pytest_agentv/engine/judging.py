@@ -168,29 +168,29 @@ def _default_evaluators() -> tuple[AnyEvaluator, ...]:
 class Needs:
     """The targets that evaluators need besides the one that is judged."""
 
-    judge: bool
-    """Whether an evaluator, or a member of one, needs a model."""
+    judges: tuple[str | None, ...]
+    """The judges that evaluators and their members ask, by name; None stands for the judge of the case."""
     targets: bool
     """Whether one is a script that may call targets."""
     embeddings: tuple[str, ...]
     """The targets whose embeddings they compare."""
 
     @property
-    def any_answers(self) -> bool:
-        """Whether a model or another target takes part in judging."""
-        return self.judge or self.targets
+    def asked(self) -> tuple[str | None, ...]:
+        """The judges; scripts that call targets ask that of the case."""
+        return self.judges if None in self.judges or not self.targets else (*self.judges, None)
 
 
 class _NeedsOf:
     """Returns what evaluators need. Remembers the last answer: consecutive cases often share those of their file."""
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[AnyEvaluator, ...], Needs] = ((), Needs(judge=False, targets=False, embeddings=()))
+        self._last: tuple[tuple[AnyEvaluator, ...], Needs] = ((), Needs(judges=(), targets=False, embeddings=()))
 
     def __call__(self, evaluators: tuple[AnyEvaluator, ...]) -> Needs:
         last, needs = self._last  # two threads ask
         if last is not evaluators:
-            needs = Needs(needs_judge(evaluators), needs_targets(evaluators), embedding_targets(evaluators))
+            needs = Needs(asked_judges(evaluators), needs_targets(evaluators), embedding_targets(evaluators))
             self._last = (evaluators, needs)
         return needs
 
@@ -198,9 +198,9 @@ class _NeedsOf:
 needs_of: Final = _NeedsOf()
 
 
-def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether an evaluator, or a member of one, needs a model."""
-    return any(evaluator.asks_judge for evaluator in evaluators)
+def asked_judges(evaluators: Sequence[AnyEvaluator]) -> tuple[str | None, ...]:
+    """Return the judges that evaluators and their members ask, by name; None stands for the judge of the case."""
+    return tuple(dict.fromkeys(name for evaluator in evaluators for name in evaluator.asked_judges))
 
 
 def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
@@ -227,9 +227,10 @@ def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
 
 
 def asks_for_threshold(case: EvalCase) -> bool:
-    """Whether a `required` evaluator of a case has to reach the threshold of the case."""
+    """Whether a `required` evaluator of a case, or each judge of a panel, has to reach the threshold of the case."""
     members = (member for evaluator in evaluators_of(case) for member in evaluator.walk())
     return any(
-        shared_key(each, "required") is True and each.required_score(0.0) != each.required_score(1.0)
+        len(each.judged_by) > 1
+        or (shared_key(each, "required") is True and each.required_score(0.0) != each.required_score(1.0))
         for each in members
     )

@@ -142,6 +142,10 @@ class Evaluator(Kind):
         """
         return threshold if self.is_graded else 1.0
 
+    def at_own_threshold(self, score: Score) -> Score:
+        """Return the score, held against a `threshold` of its own, if the kind has one."""
+        return score
+
     def derived_name(self, summary: str | None = None) -> str:
         """Return the kind, what it checks, and the part that it judges: `equals: 1 (a.b)`."""
         return self.describe(summary) + (f" ({self.path})" if self.path else "")
@@ -184,6 +188,22 @@ class Evaluator(Kind):
     def asks_judge(self) -> bool:
         """Whether it asks a model, so that the target needs a judge."""
         return any(each.asks_judge for each in self._held)
+
+    @property
+    def judged_by(self) -> tuple[str, ...]:
+        """The judges that it names, a panel if several; empty: that of its composite, else of the case."""
+        return ()
+
+    @property
+    def asked_judges(self) -> tuple[str | None, ...]:
+        """The judges that it and its members ask, by name; None stands for the judge of the case."""
+        if not self.asks_judge:
+            return ()
+        names = [name for each in self._held for name in each.asked_judges]
+        if not names or self.own_code is not None:
+            names.append(None)
+        own = self.judged_by or (None,)
+        return tuple(dict.fromkeys(name for each in names for name in (own if each is None else (each,))))
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:

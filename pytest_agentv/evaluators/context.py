@@ -113,6 +113,8 @@ class Services:
     """The targets of evaluators that compare embeddings, by name."""
     case: EvalCase | None = field(default=None, repr=False)
     """The case that will be judged; None: it is not known yet."""
+    judges: Mapping[str | None, Judge] = field(default_factory=dict)
+    """The judges that evaluators of the case name."""
 
 
 @dataclass(frozen=True, slots=True)

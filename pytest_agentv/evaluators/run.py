@@ -1,5 +1,6 @@
 """Runs one evaluator, and always returns an `EvaluatorResult`."""
 
+import dataclasses
 import inspect
 import time
 from collections.abc import Iterator, Sequence
@@ -122,8 +123,10 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
 
             if is_of_mock(error):
                 result = result.replace(error=None, error_kind=None)
-    asked = context.services.judge if evaluator.asks_judge else None
-    judge_model = getattr(asked, "model", None) or getattr(asked, "name", None)
+    known = context.services
+    asked = [known.judges.get(each) for each in evaluator.judged_by] or [known.judge] if evaluator.asks_judge else []
+    models = (getattr(each, "model", None) or getattr(each, "name", None) for each in asked)
+    judge_model = ", ".join(dict.fromkeys(filter(None, models))) or None
     return result.replace(duration_ms=duration_ms, judge_model=judge_model)
 
 
@@ -169,7 +172,12 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
             context = context.replace(candidate_answer=text_of_part(part), part=part)
     if miss:
         score = Score(0.0, misses=(miss,), unchecked=miss)
+    elif len(evaluator.judged_by) > 1:
+        from pytest_agentv.evaluators.panel import ask_panel  # noqa: PLC0415 - only for panels
+
+        score = await ask_panel(evaluator, context, _judge, _finished)
     else:
+        context = context.replace(services=judged_services(evaluator, context.services))
         score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
         if evaluator.own_code is not None:
             from pytest_agentv.evaluators.python import recordable  # noqa: PLC0415 - for kinds of users only
@@ -180,14 +188,25 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
             if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
                 reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
                 score = score.replace(error=reason)
-        if shared_key(evaluator, "negate") is True:
-            score = negated(score)
+        score = _finished(evaluator, score)
     if shared_key(evaluator, "required") is not True or score.error is not None:
         return score
     if clamp_score(score.value) + SLACK >= evaluator.required_score(context.threshold):
         return score
     unmet = f"{evaluator.label}: {score.misses[0]}" if score.misses else evaluator.label
     return score.replace(unmet_required=(unmet, *(score.unmet_required or ())), verdict="fail")
+
+
+def judged_services(evaluator: AnyEvaluator, services: Services) -> Services:
+    """Return the services for an evaluator and its members, with the judge that it names."""
+    name = next(iter(evaluator.judged_by), None)
+    return services if name is None else dataclasses.replace(services, judge=services.judges.get(name))
+
+
+def _finished(evaluator: AnyEvaluator, score: Score) -> Score:
+    """Hold a score against the evaluator's own threshold, and negate it."""
+    score = evaluator.at_own_threshold(score)
+    return negated(score) if shared_key(evaluator, "negate") is True else score
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
@@ -258,6 +277,7 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
 
     A `prepare` of a user that returns nothing only checks something.
     """
+    services = judged_services(evaluator, services)
     if evaluator.own_code is None:
         return evaluator.prepare(services)  # type: ignore[return-value]
     found: Any = evaluator.prepare(services_for_own_code(services))

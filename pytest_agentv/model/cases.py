@@ -31,6 +31,14 @@ class AnyEvaluator(Protocol):
         """Whether it asks a model."""
 
     @property
+    def judged_by(self) -> tuple[str, ...]:
+        """The judges that it names, a panel if several; empty: that of its composite, else of the case."""
+
+    @property
+    def asked_judges(self) -> tuple[str | None, ...]:
+        """The judges that it and its members ask, by name; None stands for the judge of the case."""
+
+    @property
     def calls_targets(self) -> bool:
         """Whether one of its scripts may call targets."""
 
@@ -58,6 +66,10 @@ class AnyEvaluator(Protocol):
 
     def required_score(self, threshold: float) -> float:
         """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
+        ...
+
+    def at_own_threshold(self, score: Score) -> Score:
+        """Return the score, held against a `threshold` of its own, if the kind has one."""
         ...
 
     def doubts(self, case: "EvalCase") -> Iterable[str]:
@@ -109,6 +121,8 @@ class EvalCase(Record):
     """Groups cases that belong together."""
     target: str | None = None
     """The case's or its file's target; the command line overrides it."""
+    judge: str | None = None
+    """The case's or its file's judge, a target; the command line overrides it. None: that of the target."""
     threshold: float | None = None
     """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None
