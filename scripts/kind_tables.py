@@ -19,7 +19,8 @@ from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.calls import ExpectedCall
 from pytest_agentv.evaluators.composite import AGGREGATORS
 from pytest_agentv.evaluators.data import FieldCheck
-from pytest_agentv.evaluators.judge import Rubric
+from pytest_agentv.evaluators.judge import ModelJudge, Rubric
+from pytest_agentv.evaluators.recipes import Recipe
 from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.kind import REFERENCE, spellings
@@ -34,7 +35,7 @@ from pytest_agentv.targets.keys import CommonKeys
 
 DOCS = Path(__file__).parents[1] / "docs"
 
-COMMON = ("name", "weight", "required", "negate", "path", "file")
+COMMON = ("name", "weight", "required", "negate", "path", "file", "turn")
 """Keys of all evaluators; a page tells them once."""
 
 OLDER = {"execution", "evaluator", "evaluators", "$schema"}
@@ -46,12 +47,14 @@ OTHER_KINDS = {"heuristic", "rubric", "code"}
 _EVALUATORS: Mapping[str, type[BaseModel]] = {
     word: kind
     for word, kind in EVALUATORS.items()
-    if word == kind.kind and not kind.examples and word not in OTHER_KINDS
+    if word == kind.kind and not kind.examples and word not in OTHER_KINDS and not issubclass(kind, Recipe)
 }
 GROUPS: Mapping[str, Mapping[str, type[BaseModel]]] = {
     "keys of files": {"file, case": Shared, "file": Suite, "case": Case, "table": Table},
     "keys of evaluators": {
         **_EVALUATORS,
+        "models that judge": ModelJudge,
+        "recipes": Recipe,
         **{f"aggregator {word}": kind for word, kind in AGGREGATORS.items()},
         "a field": FieldCheck,
         "an expected call": ExpectedCall,
@@ -74,6 +77,7 @@ GROUPS: Mapping[str, Mapping[str, type[BaseModel]]] = {
     },
 }
 INHERITED: Mapping[str, tuple[type[BaseModel], ...]] = {
+    **dict.fromkeys(("llm_judge", "statements", "recipes"), (ModelJudge,)),
     "file": (Shared,),
     "case": (Shared,),
     "openai": (DirectModel,),

@@ -25,7 +25,7 @@ from pytest_agentv.files.places import (
 )
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json, JsonObject, is_number
-from pytest_agentv.model.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
+from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Items, Part, Text, definition, expected, spelled
 from pytest_agentv.model.messages import Role
 from pytest_agentv.model.options import MAX_REPEAT
 
@@ -267,6 +267,7 @@ class Checked(Keys):
     """The keys that `execution` has, too."""
 
     target: str | None = _field("the name of the target that is asked", "default")
+    judge: str | None = _field("the name of the target that judges", "gpt")
     threshold: Share | None = _field("the score from which a case passes, 0 to 1", 0.8)
     checks: Checks = _field(
         "what judges the answer: checks, and sentences that a model checks", _CHECK_EXAMPLE[0], "assert", "assertions"
@@ -315,6 +316,32 @@ class Shared(Checked):
     )
 
 
+class Turn(Part):
+    """A turn of a conversation: what the user says, and what the answer to it has to be."""
+
+    hints: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(EXPECTED_KEYS, "write what the answer has to be under `assert`"),
+        **dict.fromkeys(OUTCOME_KEYS, "write it as a sentence under `assert`"),
+    }
+
+    input: Text = Field(description="what the user says", examples=["I want my money back"])
+    checks: Checks = _field("what judges the answer of this turn", _CHECK_EXAMPLE[0], "assert", "assertions")
+
+
+class User(Part):
+    """A simulated user: a model that talks to the target in place of a person."""
+
+    target: Text = Field(description="the name of the target that plays the user", examples=["gpt-mini"])
+    goal: Text = Field(description="what the user wants", examples=["Get your money back for order 1001"])
+    persona: Text | None = _field("who the user is", "An impatient person who writes short sentences")
+    max_turns: Annotated[int, Field(ge=1)] = Field(
+        default=10, description="after how many turns the conversation ends at the latest", examples=[8]
+    )
+    check: bool = Field(
+        default=False, description="whether the judge checks that the user kept to goal and persona", examples=[True]
+    )
+
+
 class Case(Shared):
     """A case: what is asked, and what the answer has to be."""
 
@@ -326,6 +353,23 @@ class Case(Shared):
     criteria: Text | None = _field("what a good answer achieves", "Names the refund period", *OUTCOME_KEYS)
     rubrics: Annotated[Any, WithJsonSchema(_list({"anyOf": [FILLED_TEXT, definition("Rubric")]}))] = _field(
         "statements that a model checks one by one; a case fails without a required one", ["Names the refund period"]
+    )
+    turns: Annotated[Items[Turn], NOT_EMPTY] | None = _field(
+        "what the user says turn by turn, each with its checks, after the messages of `input`",
+        [{"input": "I want my money back", "assert": [{"contains": "order number"}]}],
+    )
+    user: User | None = _field(
+        "a model that plays the user, after the written turns",
+        {"target": "gpt-mini", "goal": "Get your money back for order 1001"},
+    )
+    on_turn_failure: Literal["continue", "stop"] | None = _field(
+        "whether a conversation goes on after a turn whose checks fail", "stop"
+    )
+    mode: Literal["conversation"] | None = _field(
+        "AgentV's word for a case with `turns`", "conversation", json_schema_extra=_OLDER
+    )
+    aggregation: Literal["mean"] | None = _field(
+        "AgentV's word for how the scores of turns are combined", "mean", json_schema_extra=_OLDER
     )
     conversation_id: str | None = _field("a name for cases that belong together", "refunds")
     group: str | None = _field("a name for cases that statistics do not take for independent", "refunds")

@@ -264,7 +264,7 @@ _NEWER_NAMES: Final = {
 
 AGGREGATOR_VARIABLE: Final = "EVALUATOR_RESULTS_JSON"
 
-NO_MODEL: Final = {"model": "the judge is the target's `judge_target`"}
+NO_MODEL: Final = {"model": "write the name of a target: `judge: <name>`"}
 """The hint for a key that AgentV accepts but never reads."""
 
 _PATH: Final = re.compile(
@@ -305,7 +305,9 @@ def _names_a_file(prompt: str, references: References) -> bool:
     return path is not None and path.is_file()
 
 
-def check_judge_template(template: Template, place: Place, variables: Collection[str] = ()) -> None:
+def check_judge_template(
+    template: Template, place: Place, variables: Collection[str] = (), *, needs_answer: bool = True
+) -> None:
     """Note faults of a judge's template: no answer to judge, variables with other names. `variables` are the case's.
 
     AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages. An inline text
@@ -317,6 +319,8 @@ def check_judge_template(template: Template, place: Place, variables: Collection
         place.error(f"the template uses {{{{ {name} }}}}, a variable of newer AgentV", f"write {{{{ {ours} }}}}")
     used = [newer.get(name, name) for name in names]
     unknown = _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
+    if not needs_answer:
+        return
     if template.is_file and not {"candidate_answer", "expected_messages", "file_changes"} & set(used):
         place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}", unknown)
     elif not {"candidate_answer", "output_messages", "file_changes"} & set(used):

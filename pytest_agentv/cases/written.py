@@ -1,7 +1,7 @@
 """A case as it is written in an eval file, its variables, its evaluators, and what it shares with other cases."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -30,8 +30,8 @@ from pytest_agentv.files.places import (
     takes_place,
 )
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import Json, JsonObject, Record
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Workspace
+from pytest_agentv.model.base import Json, JsonObject, Record, counted
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, TurnPlan, Workspace
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.options import UnknownKeys
 
@@ -155,7 +155,33 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
     # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
     of_file = () if takes_place(value) else _of_file(written)
     own = () if keys is None else _load_list(written, value, place, beside=of_file)
-    return rubrics + own + of_file or None
+    turns = _of_turns(written, beside=of_file + own)
+    return rubrics + turns + own + of_file or None
+
+
+def _of_turns(written: WrittenCase, beside: tuple[AnyEvaluator, ...]) -> tuple[AnyEvaluator, ...]:
+    """Load the checks of the turns of a conversation, each as a check with the key `turn`."""
+    found: tuple[AnyEvaluator, ...] = ()
+    turns = written.value.get("turns")
+    for index, turn in enumerate(turns if isinstance(turns, list) else ()):
+        key = first_key(turn, EVALUATOR_LIST_KEYS[:2]) if isinstance(turn, dict) else None
+        if key is not None:
+            from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
+
+            scope = written.scope(turn[key], written.place.at("turns", index, key))
+            found += load_evaluators(scope, written.share, beside + found, turn=index + 1)
+    return found
+
+
+def note_turns(evaluators: Sequence[AnyEvaluator], turns: TurnPlan | None, place: Place) -> None:
+    """Note checks of turns that the conversation cannot have."""
+    if turns is not None and turns.user is not None:
+        return
+    last = 0 if turns is None else len(turns.inputs)
+    for each in (each for one in evaluators for each in one.walk() if each.own_code is None):
+        if (turn := getattr(each, "turn", None) or 0) > last:
+            what = f"has {counted(last, 'turn')}" if last else "is no conversation"
+            place.error(f"a check has `turn: {turn}`, but the case {what}")
 
 
 def _load_list(
@@ -238,9 +264,9 @@ def looks_at_workspace(evaluator: AnyEvaluator) -> bool:
 
 _NOT_OF_CASES: Final = frozenset((*COLLECTED_KEYS, "vars", "metadata", "description", "note"))
 """Keys of a case that are filled at collection, or never."""
-_TEXTS: Final = frozenset(("id", "conversation_id", "target", *INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS))
+_TEXTS: Final = frozenset(("id", "conversation_id", "target", "judge", *INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS))
 """Keys whose numbers become texts."""
-_CHECKS: Final = frozenset(("execution", *EVALUATOR_LIST_KEYS))
+_CHECKS: Final = frozenset(("execution", "turns", *EVALUATOR_LIST_KEYS))
 _CONTENT_KEYS: Final = frozenset(("content", "value", "name"))
 _FILE: Final = "file"
 

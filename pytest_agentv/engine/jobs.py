@@ -166,6 +166,11 @@ def choose_target(options: RunOptions, written: str | None) -> str:
     return written or DEFAULT_TARGET
 
 
+def choose_judge(options: RunOptions, written: str | None) -> str | None:
+    """Return the name of a case's judge: that of the command line, else of the case or its file, else None."""
+    return (options.judge or "").strip() or written
+
+
 def not_overridden(options: RunOptions, results: Iterable[EvalResult]) -> str | None:
     """Return a text if a run that names `default` has results of eval files with other targets; None if it has not."""
     if options.target is None or options.target.strip() != DEFAULT_TARGET:

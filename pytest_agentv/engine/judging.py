@@ -1,5 +1,6 @@
 """The target that judges, for evaluators that need a model, and kept judgements held against another threshold."""
 
+import dataclasses
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
 from pytest_agentv.evaluators.run import shared_key
 from pytest_agentv.model.base import JsonObject
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, SimulatedUser, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import masked
@@ -168,29 +169,29 @@ def _default_evaluators() -> tuple[AnyEvaluator, ...]:
 class Needs:
     """The targets that evaluators need besides the one that is judged."""
 
-    judge: bool
-    """Whether an evaluator, or a member of one, needs a model."""
+    judges: tuple[str | None, ...]
+    """The judges that evaluators and their members ask, by name; None stands for the judge of the case."""
     targets: bool
     """Whether one is a script that may call targets."""
     embeddings: tuple[str, ...]
     """The targets whose embeddings they compare."""
 
     @property
-    def any_answers(self) -> bool:
-        """Whether a model or another target takes part in judging."""
-        return self.judge or self.targets
+    def asked(self) -> tuple[str | None, ...]:
+        """The judges; scripts that call targets ask that of the case."""
+        return self.judges if None in self.judges or not self.targets else (*self.judges, None)
 
 
 class _NeedsOf:
     """Returns what evaluators need. Remembers the last answer: consecutive cases often share those of their file."""
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[AnyEvaluator, ...], Needs] = ((), Needs(judge=False, targets=False, embeddings=()))
+        self._last: tuple[tuple[AnyEvaluator, ...], Needs] = ((), Needs(judges=(), targets=False, embeddings=()))
 
     def __call__(self, evaluators: tuple[AnyEvaluator, ...]) -> Needs:
         last, needs = self._last  # two threads ask
         if last is not evaluators:
-            needs = Needs(needs_judge(evaluators), needs_targets(evaluators), embedding_targets(evaluators))
+            needs = Needs(asked_judges(evaluators), needs_targets(evaluators), embedding_targets(evaluators))
             self._last = (evaluators, needs)
         return needs
 
@@ -198,9 +199,21 @@ class _NeedsOf:
 needs_of: Final = _NeedsOf()
 
 
-def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether an evaluator, or a member of one, needs a model."""
-    return any(evaluator.asks_judge for evaluator in evaluators)
+def needs_of_case(case: EvalCase) -> Needs:
+    """Return what a case needs to be judged: its evaluators, and who checks its simulated user."""
+    return with_user(needs_of(evaluators_of(case)), case.user)
+
+
+def with_user(needs: Needs, user: SimulatedUser | None) -> Needs:
+    """Return needs with the judge of the case, if it checks a simulated user."""
+    if user is None or not user.check or None in needs.judges:
+        return needs
+    return dataclasses.replace(needs, judges=(*needs.judges, None))
+
+
+def asked_judges(evaluators: Sequence[AnyEvaluator]) -> tuple[str | None, ...]:
+    """Return the judges that evaluators and their members ask, by name; None stands for the judge of the case."""
+    return tuple(dict.fromkeys(name for evaluator in evaluators for name in evaluator.asked_judges))
 
 
 def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
@@ -227,9 +240,10 @@ def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
 
 
 def asks_for_threshold(case: EvalCase) -> bool:
-    """Whether a `required` evaluator of a case has to reach the threshold of the case."""
+    """Whether a `required` evaluator of a case, or each judge of a panel, has to reach the threshold of the case."""
     members = (member for evaluator in evaluators_of(case) for member in evaluator.walk())
     return any(
-        shared_key(each, "required") is True and each.required_score(0.0) != each.required_score(1.0)
+        len(each.judged_by) > 1
+        or (shared_key(each, "required") is True and each.required_score(0.0) != each.required_score(1.0))
         for each in members
     )

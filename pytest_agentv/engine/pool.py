@@ -1,6 +1,7 @@
 """Prepares targets: finds, resolves, opens and health-checks each once, and finds its judge."""
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import logging
@@ -19,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.engine.answers import invoke_with_retries, invoke_within_limit, timed
 from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
-from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of
+from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of, with_user
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
 from pytest_agentv.engine.workspaces import Workspaces, workspace_fault
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.files.problems import Problem, join_problems
-from pytest_agentv.model.cases import AnyEvaluator, Target
+from pytest_agentv.model.cases import AnyEvaluator, SimulatedUser, Target
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked, masking
@@ -478,12 +479,13 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReadyTarget:
-    """A target that can be called, and its judge."""
+    """A target that can be called, and its judges."""
 
     name: str
     is_agent: bool
     provider: Adapter
-    judge: Judge | None
+    judges: Mapping[str | None, Judge]
+    """The judges that evaluators of the case name; that of None is for those that name none."""
     environment: Mapping[str, str]
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     """The targets whose embeddings the case's evaluators compare."""
@@ -496,6 +498,10 @@ class ReadyTarget:
 
     leaves_files: bool = False
     """Whether its work lies in files, which evaluators may look at."""
+    user: tuple[Target, Adapter] | None = None
+    """Who plays the user of a conversation; None: nobody."""
+    has_sessions: bool = False
+    """Whether it goes on with a conversation by itself, and gets only the new messages."""
     workspace_fault: str | None = None
     """Why it cannot work in a workspace; None: it can."""
 
@@ -527,41 +533,59 @@ class TargetPool:
         self.workspaces = Workspaces()
 
     async def prepare(
-        self, eval_dir: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own: Overrides = NO_OVERRIDES
+        self,
+        eval_dir: Path,
+        name: str,
+        evaluators: tuple[AnyEvaluator, ...],
+        own: Overrides = NO_OVERRIDES,
+        *,
+        judge: str | None = None,
+        user: SimulatedUser | None = None,
     ) -> ReadyTarget:
-        """Prepare a target and its judge for the cases of a folder, before anything is paid for.
+        """Prepare a target, its judges and its user for the cases of a folder, before anything is paid for.
 
-        Raises `TargetsError`, `TargetError`, or `ProviderError` if the check of one of them fails.
+        `judge` is the judge of the case; None: that of the target. Raises `TargetsError`, `TargetError`, or
+        `ProviderError` if the check of one of them fails.
         """
         file = None if own.replace_target else self._folders.file(eval_dir)
         environment = self._folders.environment(eval_dir)
-        needs = needs_of(evaluators)
+        needs = with_user(needs_of(evaluators), user)
         if self._options.dry_run:
             for each in needs.embeddings:
                 self.file(eval_dir).find(each)
-            return self._mocked(file, name, environment)
+            for each in filter(None, (judge if each is None else each for each in needs.asked)):
+                self._find_judge(eval_dir, each)
+            if user is not None:
+                self.file(eval_dir).find(user.target)
+            return self._mocked(file, name, environment, needs.judges)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
+        target = dataclasses.replace(target, judge_target=judge or target.judge_target)
         asked = EqualQuestions()
-        judging = self._judging(eval_dir, target, own) if needs.judge else None
+        judging = {each: self._judging(eval_dir, target, own, each) for each in needs.judges}
+        playing = None if user is None else self._folders.open(eval_dir, user.target)
         callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         default = None if callable_targets is None else callable_targets.default
-        asked_ones = (None if self.rejudged is not None else (target, provider), judging, default)
+        asked_ones = (None if self.rejudged is not None else (target, provider), *judging.values(), default, playing)
         for pair in (each for each in asked_ones if each is not None):
             await self._check(*pair)
         tell = partial(self.warn_of_answer, eval_dir)
-        judge = judging and ProviderJudge(*self.stored(eval_dir, *judging), self._options, asked, tell)
         return ReadyTarget(
             target.name,
             getattr(target.settings, "is_agent", False),
             provider,
-            judge,
+            {
+                each: ProviderJudge(*self.stored(eval_dir, *pair), self._options, asked, tell)
+                for each, pair in judging.items()
+            },
             environment.variables,
             embedders,
             callable_targets,
             is_object=file is None,
             is_stored=target.kind != "mock",
             leaves_files=getattr(target.settings, "leaves_files", False),
+            user=playing and self.stored(eval_dir, *playing),
+            has_sessions=getattr(target.settings, "session", False) is True,
             workspace_fault=workspace_fault(target),
         )
 
@@ -642,9 +666,22 @@ class TargetPool:
             provider = own.calls.of(provider, eval_dir, name)
         return Target(name, "python"), self._folders.in_process(eval_dir, provider)
 
-    def _judging(self, eval_dir: Path, target: Target, own: Overrides) -> tuple[Target, Adapter]:
-        if own.judge is not None:
-            return self._own_judge(eval_dir, own.judge)
+    def _judging(self, eval_dir: Path, target: Target, own: Overrides, name: str | None) -> tuple[Target, Adapter]:
+        """Return the judge of a name; None: that of the target."""
+        if name is None:
+            if own.judge is not None:
+                return self._own_judge(eval_dir, own.judge)
+            name = target.judge_target or self._judge_of(eval_dir, target, own)
+        self._find_judge(eval_dir, name)
+        return self._folders.open(eval_dir, name)
+
+    def _find_judge(self, eval_dir: Path, name: str) -> None:
+        try:
+            self._folders.file(eval_dir).find(name)
+        except TargetError as error:
+            raise TargetError(f"judge {name!r}: {error}") from error
+
+    def _judge_of(self, eval_dir: Path, target: Target, own: Overrides) -> str:
         if own.replace_target:
             try:
                 target = self._folders.definition(eval_dir, target.name)  # the replaced one may name a judge
@@ -654,8 +691,11 @@ class TargetPool:
         fault = judging_fault(target, target.settings, self._folders.file(eval_dir).path)
         if fault:
             raise TargetError(fault)
-        judge_name = target.name if target.judge_target is None else target.judge_target
-        return self._folders.open(eval_dir, judge_name)
+        if target.judge_target is None:
+            told = f"target {target.name!r} judges its own answers: name a judge, `judge_target: <name of a target>`"
+            path = self._folders.file(eval_dir).path if target.path is None else Path(target.path)
+            self.warn_once(Problem(path, target.line, "", told, level="warning"), "own-judge")
+        return target.judge_target or target.name
 
     def _callable(
         self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides, asked: EqualQuestions
@@ -695,7 +735,9 @@ class TargetPool:
             )
         return self._embedders[key]
 
-    def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:
+    def _mocked(
+        self, file: TargetsFile | None, name: str, environment: Environment, judges: Sequence[str | None]
+    ) -> ReadyTarget:
         from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - only for dry runs
         from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - imports pydantic
 
@@ -705,7 +747,10 @@ class TargetPool:
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
         callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
-        return ReadyTarget(mock.name, False, provider, judge, environment.variables, {}, callables)
+        named = dict.fromkeys(judges, judge)
+        return ReadyTarget(
+            mock.name, False, provider, named, environment.variables, {}, callables, user=(mock, provider)
+        )
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))

@@ -209,6 +209,7 @@ def _answer_fields(answered: Answered) -> JsonObject:
         "cost_source": answered.cost_source,
         "cached": answered.cached or None,
         "attempts": answered.attempts,
+        "conversation": answered.conversation,
         **answered.requests,
     }
 

@@ -83,6 +83,11 @@ class Evaluator(Kind):
         description="the part of a JSON answer that is judged, instead of all of it",
         examples=["items[0].price"],
     )
+    turn: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="the turn of a conversation that is judged, from 1, instead of the last answer",
+        examples=[2],
+    )
 
     file: Text | None = Field(
         default=None,
@@ -97,6 +102,8 @@ class Evaluator(Kind):
     """Whether a mapping in the short form is the value of `short_key`, and not the keys."""
     is_graded: ClassVar[bool] = True
     """Whether a score between 0 and 1 can be good enough: `required` asks for the case's threshold, else for 1."""
+    reads_conversation: ClassVar[bool] = False
+    """Whether it judges all turns of a conversation, unless `turn` chooses one, and not the last answer."""
     reads_answer: ClassVar[bool] = True
     """Whether it judges the answer itself, so that `path` can choose a part of the answer."""
     examples: ClassVar[Sequence[JsonObject]] = ()
@@ -149,6 +156,10 @@ class Evaluator(Kind):
         """
         return threshold if self.is_graded else 1.0
 
+    def at_own_threshold(self, score: Score) -> Score:
+        """Return the score, held against a `threshold` of its own, if the kind has one."""
+        return score
+
     def derived_name(self, summary: str | None = None) -> str:
         """Return the kind, what it checks, and the part that it judges: `equals: 1 (a.b)`."""
         parts = ", ".join(part for part in (self.file, self.path) if isinstance(part, str))
@@ -162,6 +173,7 @@ class Evaluator(Kind):
         if self.name is not None:
             return self
         base = name or self.derived_name()
+        base = f"turn {self.turn}: {base}" if self.turn else base
         names = itertools.chain([base], (f"{base} ({number})" for number in itertools.count(2)))
         name = next(each for each in names if each not in taken)
         if self._derived_name == name:
@@ -192,6 +204,22 @@ class Evaluator(Kind):
     def asks_judge(self) -> bool:
         """Whether it asks a model, so that the target needs a judge."""
         return any(each.asks_judge for each in self._held)
+
+    @property
+    def judged_by(self) -> tuple[str, ...]:
+        """The judges that it names, a panel if several; empty: that of its composite, else of the case."""
+        return ()
+
+    @property
+    def asked_judges(self) -> tuple[str | None, ...]:
+        """The judges that it and its members ask, by name; None stands for the judge of the case."""
+        if not self.asks_judge:
+            return ()
+        names = [name for each in self._held for name in each.asked_judges]
+        if not names or self.own_code is not None:
+            names.append(None)
+        own = self.judged_by or (None,)
+        return tuple(dict.fromkeys(name for each in names for name in (own if each is None else (each,))))
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:

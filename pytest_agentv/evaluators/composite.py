@@ -192,10 +192,16 @@ class Composite(Evaluator):
 
     kind = "composite"
     short_key = None
+    hints: ClassVar[Mapping[str, str]] = {"judges": "a panel judges one evaluator: write it into the members"}
 
     evaluators: Members = spelled(*EVALUATOR_LIST_KEYS, description="the members")
     aggregator: Annotated[Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema(definition("aggregator"))] = (
         Field(description="how their scores are combined")
+    )
+    judge: Text | None = Field(
+        default=None,
+        description="the target that judges, for members that name none, and for the aggregator",
+        examples=["gpt"],
     )
 
     @model_validator(mode="after")
@@ -227,6 +233,15 @@ class Composite(Evaluator):
     @property
     def asks_judge(self) -> bool:
         return self.aggregator.asks_judge or super().asks_judge
+
+    @property
+    def judged_by(self) -> tuple[str, ...]:
+        return () if self.judge is None else (self.judge,)
+
+    @property
+    def asked_judges(self) -> tuple[str | None, ...]:
+        own = (self.judge,) if self.aggregator.asks_judge else ()
+        return tuple(dict.fromkeys((*super().asked_judges, *own)))
 
     def prepare(self, services: Services) -> Evaluator:
         if not isinstance(self.aggregator, WeightedAverage):

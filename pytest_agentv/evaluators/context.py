@@ -113,6 +113,8 @@ class Services:
     """The targets of evaluators that compare embeddings, by name."""
     case: EvalCase | None = field(default=None, repr=False)
     """The case that will be judged; None: it is not known yet."""
+    judges: Mapping[str | None, Judge] = field(default_factory=dict)
+    """The judges that evaluators of the case name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,9 @@ class Context(Record):
     """The score from which the case passes, 0 to 1."""
     part: Json | Absent = ABSENT
     """The part of a JSON answer that the evaluator's `path` chose; ABSENT: it judges the whole answer."""
+    turns: "tuple[Context, ...]" = ()
+    """What a check of each turn of a conversation sees; empty: there is none. The fields above are of all turns, but
+    `candidate_answer` is the last answer."""
     services: Services = field(default_factory=Services, repr=False, compare=False)
     """The judge, the variables and the targets that an evaluator may use."""
 
@@ -175,7 +180,8 @@ def for_own_code(context: Context) -> Context:
     """Return a context for code of users: what it changes in there changes no record and no other judgement."""
     data = ("case", "prompt", "output_messages", "trace", "trace_summary", "metrics", "part")
     copied = {name: own_copy(getattr(context, name)) for name in data}
-    return context.replace(**copied, services=services_for_own_code(context.services))
+    turns = tuple(map(for_own_code, context.turns))
+    return context.replace(**copied, turns=turns, services=services_for_own_code(context.services))
 
 
 def services_for_own_code(services: Services) -> Services:
@@ -194,7 +200,8 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         config: The keys of the evaluator that are the judge's own.
     """
     case = context.case
-    messages = context.output_messages if context.reports_calls else None  # of a text, they would be made up
+    is_told = context.reports_calls or context.turns
+    messages = context.output_messages if is_told else None  # of a text, they would be made up
     told = None if messages is None else [message.to_plain() for message in messages]
     for message in told or ():
         if not message["tool_calls"]:

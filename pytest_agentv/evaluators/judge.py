@@ -28,6 +28,8 @@ from pytest_agentv.evaluators.answer_data import (
 )
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
+from pytest_agentv.evaluators.panel import Vote
+from pytest_agentv.evaluators.run import SLACK
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json, trim
 from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Amount, Items, Part, Text, definition, spelled
 from pytest_agentv.model.messages import ContentPart, FilePart, OtherPart
@@ -36,11 +38,61 @@ from pytest_agentv.model.secrets import masked
 
 
 class ModelJudge(Evaluator):
-    """An evaluator that asks the judge of the target. Without one, a case ends before its answer is paid for."""
+    """An evaluator that asks a judge, or several. Without one, a case ends before its answer is paid for."""
+
+    judge: Text | None = spelled(
+        *("judge", "target", "provider"),
+        default=None,
+        description="the target that judges; default: that of the composite, of the run, of the case or file, of the "
+        "target",
+        examples=["gpt"],
+    )
+    judges: Items[Text] | None = Field(
+        default=None, description="a panel: each of these targets judges", examples=[["gpt", "claude", "gemini"]]
+    )
+    vote: Vote = Field(default="majority", description="what a panel says", examples=["median"])
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="from this score the score is 1, below it 0; each judge of a panel is held against it",
+        examples=[0.8],
+    )
+
+    @model_validator(mode="after")
+    def _choose_judges(self) -> Self:
+        if self.judges is not None and (self.judge is not None or len(self.judges) < 2):
+            raise ValueError("expected either one name as `judge`, or two names or more as `judges`")
+        return self
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        if self.judges is None and "vote" in self.model_fields_set:
+            yield "vote", "only a panel votes: `judges: [...]`"
+
+    reads_conversation = True
 
     @property
     def asks_judge(self) -> bool:
         return True
+
+    @property
+    def judged_by(self) -> tuple[str, ...]:
+        return self.judges or ((self.judge,) if self.judge is not None else ())
+
+    def required_score(self, threshold: float) -> float:
+        is_graded = self.threshold is None and (self.judges is None or self.vote in ("mean", "median"))
+        return threshold if is_graded else 1.0
+
+    def at_own_threshold(self, score: Score) -> Score:
+        if self.threshold is None or score.error is not None:
+            return score
+        is_enough = score.value + SLACK >= self.threshold
+        shown = f"score {format_number(score.value)} {'>=' if is_enough else '<'} {format_number(self.threshold)}"
+        return score.replace(
+            value=1.0 if is_enough else 0.0,
+            hits=(shown, *score.hits) if is_enough else score.hits,
+            misses=score.misses if is_enough else (shown, *score.misses),
+            verdict=score.verdict if score.unmet_required else None,
+            details={**(score.details or {}), "score": score.value},
+        )
 
     def prepare(self, services: Services) -> Evaluator:
         self.judge_of(services)
@@ -82,10 +134,9 @@ Rubrics: TypeAlias = Annotated[
 ]
 
 
-class LlmJudge(ModelJudge):
-    """A model reads the case and the answer and scores the answer; with rubrics it checks them one by one."""
+class PromptJudge(ModelJudge):
+    """An evaluator that asks a judge by a prompt that may be the user's."""
 
-    kind = "llm_judge"
     short_key = "prompt"
     hints: ClassVar[Mapping[str, str]] = NO_MODEL
 
@@ -93,10 +144,6 @@ class LlmJudge(ModelJudge):
         default=None, description="a file, or the text itself; may use `{{ candidate_answer }}` and other variables"
     )
     prompt_path: Text | None = spelled("prompt_path", "promptPath", default=None, description="the prompt's file")
-    rubrics: Rubrics = Field(default=(), description="what is checked one by one, instead of a prompt")
-    include_trace: bool = spelled(
-        "include_trace", "includeTrace", default=False, description="whether the judge sees the tool calls"
-    )
 
     @model_validator(mode="after")
     def _read_prompt(self, info: ValidationInfo) -> Self:
@@ -107,11 +154,23 @@ class LlmJudge(ModelJudge):
         template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
         if template is not None:
             place = scope.place.at("prompt" if self.prompt is not None else "prompt_path")
-            check_judge_template(template, place, scope.variables)
+            check_judge_template(template, place, scope.variables, needs_answer=self.reads_answer)
         given = {} if self.prompt_path is None else {"prompt_path": None}
         return self.model_copy(update={"prompt": template and template.text, **given})
 
+
+class LlmJudge(PromptJudge):
+    """A model reads the case and the answer and scores the answer; with rubrics it checks them one by one."""
+
+    kind = "llm_judge"
+
+    rubrics: Rubrics = Field(default=(), description="what is checked one by one, instead of a prompt")
+    include_trace: bool = spelled(
+        "include_trace", "includeTrace", default=False, description="whether the judge sees the tool calls"
+    )
+
     def unread_keys(self) -> Iterator[tuple[str, str]]:
+        yield from super().unread_keys()
         if self.rubrics:
             for key in [key for key in ("prompt_path", "prompt") if key in self.model_fields_set][:1]:
                 yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
@@ -190,18 +249,26 @@ DEFAULT_TEMPLATE: Final = "\n\n".join(
 
 def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
     """Render the configured template, or the default one and what was looked up; then the trace if it is requested."""
-    variables = build_variables(context)
     seen = texts_of_steps(context, looked_up=not config.prompt, include_trace=config.include_trace)
+    schema = None if config.prompt else REPLY_SCHEMA
+    template = config.prompt or DEFAULT_TEMPLATE
+    return question_by(template, context, seen, system=SYSTEM_PROMPT, contract=REPLY_CONTRACT, schema=schema)
+
+
+def question_by(
+    template: str, context: Context, seen: Mapping[str, str], *, system: str, contract: str, schema: JsonObject | None
+) -> JudgeQuestion:
+    """Render a template, then what a judge sees besides; `contract` says how to reply, and `schema` binds the reply."""
+    variables = build_variables(context)
     said = ("candidate_answer", "output_messages", "retrieved_context", "file_changes")
     quotes = Quotes((*(variables[name] for name in said), *seen.values()))
     shown = {name: quotes.around(variables[name]) for name in said}
-    template = config.prompt or DEFAULT_TEMPLATE
     sections = (section(name, quotes.around(text)) for name, text in seen.items())
     return JudgeQuestion(
-        f"{SYSTEM_PROMPT}{quotes.rule}\n\n{REPLY_CONTRACT}",
+        f"{system}{quotes.rule}\n\n{contract}",
         "\n\n".join((render_template(template, {**variables, **shown}), *sections)),
         material=(*variables.values(), *seen.values()),
-        schema=None if config.prompt else REPLY_SCHEMA,
+        schema=schema,
     )
 
 

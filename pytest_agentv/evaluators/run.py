@@ -1,21 +1,23 @@
 """Runs one evaluator, and always returns an `EvaluatorResult`."""
 
+import dataclasses
 import inspect
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
+from pytest_agentv.cases.prompts import spoken
 from pytest_agentv.errors import EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
-from pytest_agentv.model.base import ABSENT, Absent, Json, compact_json, format_number, json_fault
+from pytest_agentv.model.base import ABSENT, Absent, Json, compact_json, counted, format_number, json_fault
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_thread, told, user_traceback
 
 # The keys that all kinds share: judge a part of the answer, negate the verdict, be required.
 
-KEYS: Final = ("required", "negate", "path", "file")
+KEYS: Final = ("required", "negate", "path", "file", "turn")
 ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
 SLACK: Final = 1e-9
@@ -122,8 +124,10 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
 
             if is_of_mock(error):
                 result = result.replace(error=None, error_kind=None)
-    asked = context.services.judge if evaluator.asks_judge else None
-    judge_model = getattr(asked, "model", None) or getattr(asked, "name", None)
+    known = context.services
+    asked = [known.judges.get(each) for each in evaluator.judged_by] or [known.judge] if evaluator.asks_judge else []
+    models = (getattr(each, "model", None) or getattr(each, "name", None) for each in asked)
+    judge_model = ", ".join(dict.fromkeys(filter(None, models))) or None
     return result.replace(duration_ms=duration_ms, judge_model=judge_model)
 
 
@@ -141,6 +145,7 @@ def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
     return EvaluatorResult(
         name=evaluator.label,
         type=evaluator.kind,
+        turn=shared_key(evaluator, "turn"),
         score=0.0,
         weight=evaluator.weight,
         verdict="fail",
@@ -154,14 +159,14 @@ def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
 
 
 async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
-    """Judge the answer, or the part that `file` and `path` choose; negate the judgement, and check `required`.
+    """Judge the answer, or what `turn`, `file` and `path` choose of it; negate the judgement, and check `required`.
 
     Raises what the evaluator raises.
     """
     path, file = shared_key(evaluator, "path"), shared_key(evaluator, "file")
     part: Json | Absent = context.part
-    miss = ""
-    if file is not None:
+    context, miss = _of_turn(evaluator, context)
+    if file is not None and not miss:
         from pytest_agentv.evaluators.command import of_workspace  # noqa: PLC0415 - only with a file
 
         part, miss = await run_in_thread(lambda: of_workspace(context, file), "agentv-evaluator")
@@ -175,7 +180,12 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
             context = context.replace(candidate_answer=text_of_part(part), part=part)
     if miss:
         score = Score(0.0, misses=(miss,), unchecked=miss)
+    elif len(evaluator.judged_by) > 1:
+        from pytest_agentv.evaluators.panel import ask_panel  # noqa: PLC0415 - only for panels
+
+        score = await ask_panel(evaluator, context, _judge, _finished)
     else:
+        context = context.replace(services=judged_services(evaluator, context.services))
         score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
         if evaluator.own_code is not None:
             from pytest_agentv.evaluators.python import recordable  # noqa: PLC0415 - for kinds of users only
@@ -186,14 +196,37 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
             if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
                 reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
                 score = score.replace(error=reason)
-        if shared_key(evaluator, "negate") is True:
-            score = negated(score)
+        score = _finished(evaluator, score)
     if shared_key(evaluator, "required") is not True or score.error is not None:
         return score
     if clamp_score(score.value) + SLACK >= evaluator.required_score(context.threshold):
         return score
     unmet = f"{evaluator.label}: {score.misses[0]}" if score.misses else evaluator.label
     return score.replace(unmet_required=(unmet, *(score.unmet_required or ())), verdict="fail")
+
+
+def judged_services(evaluator: AnyEvaluator, services: Services) -> Services:
+    """Return the services for an evaluator and its members, with the judge that it names."""
+    name = next(iter(evaluator.judged_by), None)
+    return services if name is None else dataclasses.replace(services, judge=services.judges.get(name))
+
+
+def _finished(evaluator: AnyEvaluator, score: Score) -> Score:
+    """Hold a score against the evaluator's own threshold, and negate it."""
+    score = evaluator.at_own_threshold(score)
+    return negated(score) if shared_key(evaluator, "negate") is True else score
+
+
+def _of_turn(evaluator: AnyEvaluator, context: Context) -> tuple[Context, str]:
+    """Return what an evaluator judges of a conversation, and why that is not there; empty: it is."""
+    turn = shared_key(evaluator, "turn")
+    if turn is None:
+        if not context.turns or not getattr(evaluator, "reads_conversation", False):
+            return context, ""
+        return context.replace(candidate_answer=spoken(context.output_messages or ()), turns=()), ""
+    if turn > len(context.turns):
+        return context, f"there is no turn {turn}: the conversation has {counted(len(context.turns), 'turn')}"
+    return context.turns[turn - 1].replace(twin=context.twin), ""
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
@@ -226,6 +259,7 @@ def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
     return EvaluatorResult(
         name=evaluator.label,
         type=evaluator.kind,
+        turn=shared_key(evaluator, "turn"),
         score=value,
         weight=evaluator.weight,
         verdict=score.verdict or verdict_of(value),
@@ -264,6 +298,7 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
 
     A `prepare` of a user that returns nothing only checks something.
     """
+    services = judged_services(evaluator, services)
     if evaluator.own_code is None:
         return evaluator.prepare(services)  # type: ignore[return-value]
     found: Any = evaluator.prepare(services_for_own_code(services))

@@ -13,12 +13,13 @@ def _from_factory(word: str, factory: Factory) -> type[Any]:
 
 
 _SENTENCE: Final = "write the sentence by itself: `- Is polite`; a model checks it"
-_PROMPT: Final = "`llm_judge` takes a prompt of its own"
 
 ELSEWHERE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("llm-rubric", "g-eval", "geval", "model-graded-qa", "model-graded-closedqa"), _SENTENCE),
-    **dict.fromkeys(("factuality", "answer-relevance", "answer-relevancy"), _PROMPT),
-    **dict.fromkeys(("faithfulness", "context-faithfulness", "context-precision", "context-recall"), _PROMPT),
+    "answer-relevancy": "write `answer-relevance`",
+    "context-faithfulness": "write `faithfulness`",
+    "context-precision": "`llm_judge` takes a prompt of its own",
+    "is-refusal": "write `refusal`",
     "javascript": "`python` takes an expression, or file.py:function",
     "assert-set": "`composite` combines evaluators",
     "includes": "`icontains` ignores case as it does",
@@ -32,6 +33,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 
 EVALUATORS: Final = KindTable(
     {
+        "answer-relevance": "pytest_agentv.evaluators.recipes:AnswerRelevance",
         "bleu": "pytest_agentv.evaluators.likeness:Bleu",
         "code": "pytest_agentv.evaluators.script:CodeJudge",
         "code_judge": "pytest_agentv.evaluators.script:CodeJudge",
@@ -41,9 +43,13 @@ EVALUATORS: Final = KindTable(
         "contains-all": "pytest_agentv.evaluators.text:ContainsAll",
         "contains-any": "pytest_agentv.evaluators.text:ContainsAny",
         "contains-json": "pytest_agentv.evaluators.data:ContainsJson",
+        "context-recall": "pytest_agentv.evaluators.recipes:ContextRecall",
+        "context-relevance": "pytest_agentv.evaluators.recipes:ContextRelevance",
         "cost": "pytest_agentv.evaluators.calls:Cost",
         "ends-with": "pytest_agentv.evaluators.text:EndsWith",
         "equals": "pytest_agentv.evaluators.data:Equals",
+        "factuality": "pytest_agentv.evaluators.recipes:Factuality",
+        "faithfulness": "pytest_agentv.evaluators.recipes:Faithfulness",
         "field": "pytest_agentv.evaluators.data:AnswerField",
         "field_accuracy": "pytest_agentv.evaluators.data:FieldAccuracy",
         "heuristic": "pytest_agentv.evaluators.text:Heuristic",
@@ -58,6 +64,7 @@ EVALUATORS: Final = KindTable(
         "levenshtein": "pytest_agentv.evaluators.likeness:Levenshtein",
         "llm_judge": "pytest_agentv.evaluators.judge:LlmJudge",
         "python": "pytest_agentv.evaluators.python:PythonCheck",
+        "refusal": "pytest_agentv.evaluators.recipes:Refusal",
         "regex": "pytest_agentv.evaluators.text:Regex",
         "rouge": "pytest_agentv.evaluators.likeness:Rouge",
         "rubric": "pytest_agentv.evaluators.judge:RubricJudge",

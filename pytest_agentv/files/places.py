@@ -230,7 +230,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "targets": "write `matrix: {target: [a, b]}`, and the targets themselves in targets.yaml",
     "timeout_seconds": "write it at the target in targets.yaml, or give --agentv-timeout",
     "trials": "write `repeat`",
-    "turns": "the target is asked once: write the messages before its answer as `input`, and the checks under `assert`",
 }
 """Keys that say what is asked or checked and that nobody reads, with what to write instead: errors of the case."""
 FOREIGN_KEYS: Final = ("prompts", "providers")

@@ -31,6 +31,14 @@ class AnyEvaluator(Protocol):
         """Whether it asks a model."""
 
     @property
+    def judged_by(self) -> tuple[str, ...]:
+        """The judges that it names, a panel if several; empty: that of its composite, else of the case."""
+
+    @property
+    def asked_judges(self) -> tuple[str | None, ...]:
+        """The judges that it and its members ask, by name; None stands for the judge of the case."""
+
+    @property
     def calls_targets(self) -> bool:
         """Whether one of its scripts may call targets."""
 
@@ -60,6 +68,10 @@ class AnyEvaluator(Protocol):
         """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
         ...
 
+    def at_own_threshold(self, score: Score) -> Score:
+        """Return the score, held against a `threshold` of its own, if the kind has one."""
+        ...
+
     def doubts(self, case: "EvalCase") -> Iterable[str]:
         """Yield what is checked, in this case, in another way than its author may think."""
         ...
@@ -69,6 +81,36 @@ class AnyEvaluator(Protocol):
 
     def evaluate(self, context: Any) -> Awaitable[Score] | Score:
         """Judge an answer; raises `EvaluatorError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedUser(Record):
+    """A model that talks to the target in place of a person."""
+
+    target: str
+    """The name of the target that plays the user."""
+    goal: str
+    """What the user wants."""
+    persona: str | None = None
+    """Who the user is; None: nobody in particular."""
+    max_turns: int = 10
+    """After how many turns the conversation ends at the latest."""
+    check: bool = False
+    """Whether the judge checks that the user kept to goal and persona."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan(Record):
+    """The turns of a case that is a conversation. The user of the first one speaks last in the messages of the case."""
+
+    inputs: tuple[str, ...] = ()
+    """What the user says, in each written turn."""
+    user: SimulatedUser | None = None
+    """Who speaks after the written turns; None: nobody."""
+    on_turn_failure: Literal["continue", "stop"] = "continue"
+    """Whether the conversation goes on after a turn whose checks fail."""
+    lines: tuple[int | None, ...] = ()
+    """The lines of the written turns in the eval file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +175,8 @@ class EvalCase(Record):
     """Groups cases that belong together."""
     target: str | None = None
     """The case's or its file's target; the command line overrides it."""
+    judge: str | None = None
+    """The case's or its file's judge, a target; the command line overrides it. None: that of the target."""
     threshold: float | None = None
     """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None
@@ -149,10 +193,17 @@ class EvalCase(Record):
     """Whether it must pass by itself, whatever the verdict on the whole run."""
     group: str | None = None
     """Names the cases that are not independent of each other; None: its conversation, else the case alone."""
+    turns: TurnPlan | None = None
+    """The turns of a conversation; None: the target is asked once."""
     workspace: Workspace | None = None
     """The folder that the target works in; None: the case has none."""
     vars: JsonObject | None = None
     """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
+
+    @property
+    def user(self) -> SimulatedUser | None:
+        """Who plays the user; None: nobody."""
+        return None if self.turns is None else self.turns.user
 
     @property
     def folder(self) -> Path:

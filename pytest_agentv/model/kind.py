@@ -208,6 +208,7 @@ _MEMBERS: Final = {
     "weight": _Member(lambda kind: kind.weight, is_amount, "a number of 0 or more"),
     "required_score()": _Member(lambda kind: kind.required_score(0.5), is_number, "a number from 0 to 1"),
     "asks_judge": _Member(lambda kind: kind.asks_judge, lambda _: True, "True or False"),
+    "judged_by": _Member(lambda kind: kind.judged_by, lambda value: isinstance(value, tuple), "a tuple of names"),
     "calls_targets": _Member(lambda kind: kind.calls_targets, lambda _: True, "True or False"),
     "embeds_with": _Member(lambda kind: kind.embeds_with, _is_text_or_none, "the name of a target, or None"),
     "scripts": _Member(lambda kind: kind.scripts, _are_scripts, "pairs of a folder and a command"),

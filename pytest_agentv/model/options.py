@@ -245,6 +245,7 @@ def _number(text: str, expected: str) -> float:
 
 RUN_OPTIONS: Final = (
     RunOption("target", "NAME", joins=True, ini=True),
+    RunOption("judge", "NAME", ini=True),
     RunOption("targets", "PATH", Path, ini=True),
     RunOption("eval-id", "ID", aliases=("test-id",), repeatable=True),
     RunOption("run", "RULE", _one_of(RunRule, "rule"), default="always", optional_value="always", ini=True),
@@ -307,6 +308,10 @@ _HELP: Final = {
     "target": (
         "Ask this target, or several: a,b. Each of several runs all cases. The name `default` alone overrides no case "
         "and no file (default: the case's, else the file's, else `default`)."
+    ),
+    "judge": (
+        "Let this target judge, where no evaluator names another. It overrides `judge` of cases and files, and "
+        "`judge_target` of targets."
     ),
     "targets": ("Read the targets from this file or folder. Default: search from the eval file's folder upward."),
     "eval-id": "Run only the case with this id; may be repeated. Deselects everything else.",

@@ -29,6 +29,8 @@ class RunOptions(Record):
     """`--agentv-target`: the target to evaluate; None: the case's, else the file's, else `default`; or several."""
     several_targets: tuple[str, ...] = ()
     """`--agentv-target=a,b`: the targets that each run all cases; empty: one at most."""
+    judge: str | None = None
+    """`--agentv-judge`: the target that judges; None: the case's, else the file's, else that of the target."""
     targets: Path | None = None
     """`--agentv-targets`: the targets file, or a folder that holds one, absolute."""
     eval_id: tuple[str, ...] = ()

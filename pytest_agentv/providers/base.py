@@ -13,6 +13,7 @@ from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import (
+    Costs,
     Message,
     TokenUsage,
     TraceEvent,
@@ -22,6 +23,7 @@ from pytest_agentv.model.messages import (
     is_broken,
     is_null,
 )
+from pytest_agentv.model.results import ConversationFigures
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.runtime.files import read_regular_file
 
@@ -51,6 +53,10 @@ class ProviderRequest(Record):
     """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()
     """Absolute paths of the other input files."""
+    turn: int = 0
+    """The number of the turn of a conversation, from 1; 0: it is none."""
+    session: str | None = None
+    """Names the conversation to a target that remembers it. Then only the new message is in the prompt. None: none."""
     system_prompt: str | None = None
     """The system prompt of a judge; None: the prompt is that of a case."""
     schema: JsonObject | None = None
@@ -112,12 +118,30 @@ class ProviderResponse(Record):
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
     is_text_only: bool = field(default=False, compare=False)
     """The target gave only a text, so it is not known whether it called tools."""
+    session: str | None = None
+    """Names the conversation to a target that goes on with it; None: it does not."""
+    conversation: "Conversation | None" = None
+    """How the answer came about turn by turn; None: the target was asked once. The other fields are of all turns."""
     raw: JsonObject = field(default_factory=dict)
     """For debugging: exit code, standard error, paths of logs.
 
     Of a model behind an API or a service, and in `ProviderError.raw` as well: `request_attempts`, `waited_ms`,
     `last_error`; these are written to the result.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation(Record):
+    """The turns of an answer."""
+
+    replies: tuple[ProviderResponse, ...]
+    """What the target answered, turn by turn."""
+    prompts: tuple[Prompt, ...]
+    """What it was asked."""
+    costs: Costs
+    """What all calls of the target took."""
+    figures: ConversationFigures
+    """How the conversation went."""
 
 
 class Adapter(Protocol):

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
@@ -335,9 +335,19 @@ class Cli(Provider):
     env: dict[VariableName, ShieldedText] = Field(
         default={}, description="variables of the command, in addition to those of the environment and of `.env`"
     )
+    session: Flag = Field(
+        default=False,
+        description="whether the command remembers a conversation by its `{SESSION_ID}`, and gets only the new message",
+    )
     healthcheck: Healthcheck | None = Field(
         default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
     )
+
+    @model_validator(mode="after")
+    def _require_session_id(self) -> Self:
+        if self.session and "{SESSION_ID}" not in f"{self.command_template} {self.stdin}":
+            raise ValueError("`session: true` needs {SESSION_ID} in command_template or stdin")
+        return self
 
     def open(self, environment: TargetEnvironment) -> "CliProvider":
         return CliProvider(environment.name, self, environment.variables, environment.target.provider_batching)

@@ -323,6 +323,10 @@ class Python(Provider):
     timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of one call"
     )
+    session: Flag = Field(
+        default=False,
+        description="whether it remembers a conversation by `request.session`, and gets only the new message",
+    )
 
     def open(self, environment: TargetEnvironment) -> "PythonProvider":
         path = environment.target.path

@@ -52,14 +52,14 @@ def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
 
 def judges_of(cases: Iterable[JudgedCase]) -> str | None:
     """Return the names of the judges of cases; None: no model judged."""
-    return _BETWEEN.join(sorted({case.judge for case in cases if case.judge is not None})) or None
+    return _BETWEEN.join(sorted({name for case in cases if case.judge for name in case.judge.split(_BETWEEN)})) or None
 
 
 def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
     """Whether a case of a baseline has a judge that the baseline does not name."""
     known = {case.key[0] for case in baseline.cases}
-    judges = {case.judge for case in cases if case.judge is not None and case.key[0] in known}
-    return baseline.judge is not None and not judges <= set(baseline.judge.split(_BETWEEN))
+    judges = (judges_of(case for case in cases if case.key[0] in known) or "").split(_BETWEEN)
+    return baseline.judge is not None and not {*judges} <= {"", *baseline.judge.split(_BETWEEN)}
 
 
 # Reads a baseline, and names the line at fault.

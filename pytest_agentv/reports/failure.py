@@ -19,7 +19,7 @@ from pytest_agentv.model.base import (
     format_fixed,
     format_number,
 )
-from pytest_agentv.model.messages import Costs, Message, incomplete_reason
+from pytest_agentv.model.messages import Costs, Message, candidate_answer, incomplete_reason
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
     EvalResult,
@@ -45,6 +45,7 @@ from pytest_agentv.reports.figures import (
     shortened,
     shown,
     spent_of,
+    turn_of,
     visible,
 )
 
@@ -160,6 +161,8 @@ _SHORT: Final = 100
 _LONG: Final = 300
 _LINE: Final = 200
 _MOST_CALLS: Final = 20
+_MOST_MESSAGES: Final = 6
+"""Of a conversation."""
 _LONGEST_VALUE: Final = 60
 
 _THRESHOLD_SOURCES: Final = {
@@ -236,7 +239,7 @@ def failure_text(
         Section(block("", assertion, look) if is_cut else "", 20),
         Section(score_line if cause and not result.repeat else "", 5),
         Section(_threshold_hint(result), 5),
-        Section(_question(question, look), 8),
+        Section(_conversation(result, look) or _question(question, look), 8),
         Section(block("Criteria:", result.expected_outcome or "", look), 6),
         Section(_answer(result, look), 15),
         Section(block("Changed files:", result.file_changes or "", look), 12),
@@ -266,12 +269,15 @@ def error_text(
     look = Look(masker, limit)
     detail, error = result.error_detail, result.error or "unknown error"
     headline = f"{_STAGES[detail.stage]} ({detail.kind})" if detail else "The case could not be judged"
+    if detail is not None and detail.kind == "user_at_fault":
+        headline = "The simulated user spoilt the conversation (user_at_fault)"
     has_answer = detail is not None and detail.stage == "evaluator"
     if same_as is not None:
         reason = f"{_first_line(error, look)}\n(the same error as {look.name(same_as, _LONG)})"
         return assemble(headline, [Section(reason, 1)], footer(result, rerun_command, look), limit)
     sections = [
         Section(block("", error, look), 50),
+        Section(_conversation(result, look), 15),
         Section(evaluator_table(result, look), 20),
         Section(raw_outputs(result, look), 15),
         Section(_answer(result, look) if has_answer else "", 15),
@@ -349,6 +355,21 @@ def _question(question: str, look: Look) -> str:
         return block("Question:", question, look)
     head = f"{look.masker.mask(question)[:_LONG].rstrip()}..."  # masked before it is cut
     return block(f"Question (the first {_LONG} of {len(question):,} characters):", head, look)
+
+
+def _conversation(result: EvalResult, look: Look) -> str:
+    """Return the last messages of a conversation, up to the failing turn."""
+    figures, messages = result.conversation, result.output_messages or ()
+    if figures is None or not messages:
+        return ""
+    last = figures.turns + (figures.stopped == "error")
+    turn = min(turn_of(result) or last, last)
+    starts = [index for index, message in enumerate(messages) if message.role == "user"]
+    end = starts[turn] if turn < len(starts) else len(messages)
+    said = [(each.role.capitalize(), candidate_answer([each.replace(role="assistant")])) for each in messages[:end]]
+    lines = [look.line(f"{role}: {text}", _LINE) for role, text in said if text][-_MOST_MESSAGES:]
+    ended = {"max_turns": "; max_turns is reached", "failure": "; on_turn_failure is stop"}.get(figures.stopped, "")
+    return "\n  ".join([f"Conversation up to turn {turn} of {last}{ended}:", *lines])
 
 
 def _answer(result: EvalResult, look: Look) -> str:

@@ -9,10 +9,10 @@ import pytest
 
 from pytest_agentv.cases.entries import SuiteSource, sample
 from pytest_agentv.engine.jobs import OWN_JUDGE, OWN_PROVIDER
-from pytest_agentv.engine.judging import needs_of
+from pytest_agentv.engine.judging import needs_of_case
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.session.outcomes import AgentvWarning
 from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile
 
@@ -80,20 +80,19 @@ class Spending:
         self._read_targets = read_targets
         self._files: dict[Path, TargetsFile | None] = {}
 
-    def is_paid(
-        self, folder: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own_fixtures: Collection[str]
-    ) -> bool:
-        """Whether a case costs money: to ask its target, or to judge the answer.
+    def is_paid(self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None) -> bool:
+        """Whether a case costs money: to ask its target or its user, or to judge the answer.
 
         Args:
-            folder: That of its eval file.
+            case: Its folder and its evaluators count.
             name: The name of its target.
-            evaluators: Those that judge it.
             own_fixtures: The fixtures that stand in for targets.
+            judge: The name of its judge; None: that of its target.
         """
         asked = () if OWN_PROVIDER in own_fixtures else (name,)
-        judging = self._asked_to_judge(folder, name, evaluators, own_fixtures)
-        return any(self.is_paid_target(folder, each) for each in (*asked, *judging))
+        playing = () if case.user is None else (case.user.target,)
+        judging = self._asked_to_judge(case, name, own_fixtures, judge)
+        return any(self.is_paid_target(case.folder, each) for each in (*asked, *playing, *judging))
 
     def is_paid_target(self, folder: Path, name: str) -> bool:
         """Whether a target costs money, by its name in the eval files of a folder."""
@@ -103,16 +102,17 @@ class Spending:
         return bool(getattr(file.kinds.find(definition.kind), "costs_money", False))
 
     def _asked_to_judge(
-        self, folder: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own_fixtures: Collection[str]
+        self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None
     ) -> Iterator[str]:
         """Yield the names of the targets that evaluators ask, or may ask."""
-        needs = needs_of(evaluators)
+        needs = needs_of_case(case)
         yield from needs.embeddings
-        if needs.judge and OWN_JUDGE not in own_fixtures:
-            target = self._find(folder, name)
-            yield name if target is None else target.judge_target or name
+        yield from filter(None, needs.judges)
+        if None in needs.judges and OWN_JUDGE not in own_fixtures:
+            target = self._find(case.folder, name)
+            yield judge or (name if target is None else target.judge_target or name)
         if needs.targets:  # a script may ask any target by its name, also beside a judge of the project
-            file = self._file(folder)
+            file = self._file(case.folder)
             names = () if file is None else file.names
             yield from (each for each in names if each != name or OWN_PROVIDER not in own_fixtures)
 

@@ -164,7 +164,7 @@ _EXPECTED: Final = {
     "repeat": f"a whole number from 1 to {MAX_REPEAT}, or None",
     "required": "True or False",
     **dict.fromkeys(("dataset", "expected_outcome", "question", "reference_answer"), "a text"),
-    **dict.fromkeys(("conversation_id", "target", "group"), "a text, or None"),
+    **dict.fromkeys(("conversation_id", "target", "judge", "group"), "a text, or None"),
 }
 
 

@@ -354,7 +354,7 @@ _RULES: Final = frozenset(
     (
         *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
         *("required", "group", "tags", "skip", "xfail", "skip_defaults"),
-        *("target", "targets"),  # the target of a result has a hash of its own
+        *("target", "targets", "judge"),  # the target of a result has a hash of its own, and so has its grading
     )
 )
 """The fields of a case that affect how its run judges it or whom it asks, but neither its answer nor its score."""

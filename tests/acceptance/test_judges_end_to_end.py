@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fake_llm import FakeLlm, Reply
 
 TARGETS = """
 targets:
@@ -258,3 +259,45 @@ def test_figures_of_a_judge_that_cannot_be_are_left_out_and_told(paid, project, 
     project.write("agent.py", agent.replace('"token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25', figures))
     assert paid(evaluators)["spent"]["judge"] == UNKNOWN
     assert project.run("-o", "log_cli=true").text.count(said) == 1
+
+
+def test_another_judge_and_a_panel_ask_only_whom_nobody_has_asked_yet(project):
+    """Answers and replies are found under the definition of whom was asked, whoever named it."""
+    with FakeLlm() as server:
+        for name in ("shop", "first", "second"):
+            server.script(name, Reply('{"score": 0.9, "hits": [], "misses": [], "reasoning": "Good."}'))
+        server.script("shop", Reply("120 euros"))
+        project.write(
+            "targets.yaml",
+            "targets:\n"
+            + "".join(
+                f"  - {{name: {name}, provider: openai, model: m, base_url: '{server.url}/{name}', api_key: sk-none}}\n"
+                for name in ("shop", "first", "second")
+            ),
+        )
+
+        def asked(*flags, judge="", evaluator="{type: llm_judge}"):
+            """Return how often each was asked in a run with these flags, and the record."""
+            before = {name: len(server.asked(name)) for name in ("shop", "first", "second")}
+            case = f"{{id: a, input: What does it cost?, criteria: Names the price, assert: [{evaluator}]}}"
+            project.write("a.eval.yaml", f"target: shop\nthreshold: 0.8\n{judge}cases: [{case}]\n")
+            run = project.run(*flags)
+            assert run.statuses == {"a": "pass"}
+            return [len(server.asked(name)) - before[name] for name in before], run.results[0]
+
+        assert asked(judge="judge: first\n")[0] == [1, 1, 0]
+        again = "--agentv-cache"
+        assert asked(again, judge="judge: first\n")[0] == [0, 0, 0]
+        assert asked(again, judge="judge: second\n")[0] == [0, 0, 1]
+        assert asked(again, "--agentv-judge=first", judge="judge: second\n")[0] == [0, 0, 0]
+        assert asked(again, evaluator="{type: llm_judge, judge: second}")[0] == [0, 0, 0]
+        calls, result = asked(again, evaluator="{type: llm_judge, judges: [first, first, second]}")
+        assert calls == [0, 1, 0]
+        details = result["evaluator_results"][0]["details"]
+        assert [each["judge"] for each in details["judges"]] == ["first", "first", "second"]
+        assert (
+            asked("--agentv-rejudge=out-1.jsonl", evaluator="{type: llm_judge, judges: [second, second], vote: mean}")[
+                0
+            ][0]
+            == 0
+        )

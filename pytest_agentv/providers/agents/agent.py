@@ -321,6 +321,8 @@ class AgentAnswer(Record):
     duration_ms: float | None = None
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
+    session: str | None = None
+    """The id by which the program goes on with the conversation."""
     is_complete: bool = False
     """Whether the program reported that it was done.
 
@@ -366,6 +368,8 @@ class CodingAgent(Provider):
     """The name in messages."""
     program: ClassVar[str]
     """The usual name of the program."""
+    adds_up_usage: ClassVar[bool] = False
+    """Whether it reports the tokens of the whole conversation when it goes on with one."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()
     """Event types to skip, because they repeat the whole text with each new word."""
 
@@ -404,6 +408,10 @@ class CodingAgent(Provider):
         """Return the command to call. The executable comes before its arguments."""
         raise NotImplementedError
 
+    def goes_on(self, request: ProviderRequest) -> bool:
+        """Whether the next turn is in the same folder, so that the program can go on with its conversation."""
+        return request.turn > 0 and (self.cwd or getattr(request, "workspace", None)) is not None
+
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         """Read the events. Skips events of unexpected shapes."""
         raise NotImplementedError
@@ -433,6 +441,8 @@ class AgentProvider:
         self._argv: tuple[str, ...] = ()
         """The program's absolute path and the other words of `executable`; empty: not searched yet."""
         self._target = environment.name
+        self._used: dict[str, TokenUsage] = {}
+        """The tokens so far of conversations that go on, where the program adds them up."""
 
     async def check(self) -> None:
         self._locate()
@@ -464,9 +474,11 @@ class AgentProvider:
         if log.path is not None:
             raw["log_file"] = str(log.path)
         answer = self._settings.read(output.events)
+        session = answer.session if self._settings.goes_on(request) else None
         response = ProviderResponse(
             output_messages=answer.messages,
-            token_usage=answer.token_usage,
+            session=session,
+            token_usage=self._usage(answer.token_usage, session),
             cost_usd=answer.cost_usd,
             duration_ms=round(result.duration_ms) if answer.duration_ms is None else answer.duration_ms,
             finish_reason=answer.finish_reason,
@@ -485,6 +497,14 @@ class AgentProvider:
         if not (answer.token_usage or answer.cost_usd):
             raise ProviderError(error, kind, raw)
         return response.replace(error=error, error_kind=kind)
+
+    def _usage(self, usage: TokenUsage | None, session: str | None) -> TokenUsage | None:
+        """Return the tokens of this turn."""
+        if usage is None or session is None or not self._settings.adds_up_usage:
+            return usage
+        before, self._used[session] = self._used.get(session, TokenUsage(0, 0, 0)), usage
+        cached = (usage.cached or 0) - (before.cached or 0)
+        return TokenUsage(usage.input - before.input, usage.output - before.output, cached or None)
 
     async def _run(
         self,

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseHooks, CaseJob, Overrides
-from pytest_agentv.engine.judging import embedding_targets, evaluators_of
+from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseHooks, CaseJob, Overrides, choose_judge
+from pytest_agentv.engine.judging import asked_judges, embedding_targets, evaluators_of
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, HookError
@@ -162,7 +162,9 @@ class Away:
             file = self._pool.file(folder)
         except AgentvError:
             return False
-        names = [job.identity.target, *embedding_targets(evaluators)]
+        judges = (choose_judge(job.options, job.case.judge), *asked_judges(evaluators))
+        names = [job.identity.target, *embedding_targets(evaluators), *filter(None, judges)]
+        names += [] if job.case.user is None else [job.case.user.target]
         if any(member.calls_targets for each in evaluators for member in each.walk()):
             names += file.names
         found: dict[str, str | None] = {}

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.jobs import choose_target
-from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.engine.jobs import choose_judge, choose_target
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.session.outcomes import EvalFailed
@@ -240,4 +239,4 @@ def _is_paid(item: EvalItem, session: EvalSession) -> bool:
     if case is None:
         return False
     target = choose_target(session.options, case.target)
-    return session.spending.is_paid(case.folder, target, evaluators_of(case), item.stand_ins)
+    return session.spending.is_paid(case, target, item.stand_ins, choose_judge(session.options, case.judge))

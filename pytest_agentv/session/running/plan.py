@@ -1,6 +1,6 @@
 """From an eval file's entry to a planned job for the engine: its names, its hashes and the limits of its target."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,9 +18,10 @@ from pytest_agentv.engine.jobs import (
     CaseIdentity,
     CaseJob,
     Overrides,
+    choose_judge,
     choose_target,
 )
-from pytest_agentv.engine.judging import evaluators_of, needs_of
+from pytest_agentv.engine.judging import evaluators_of, needs_of_case
 from pytest_agentv.engine.pool import Pace, Places, TargetPool, is_first_to_warn
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, LoopStartError, name_below
@@ -220,7 +221,7 @@ class CasePreparer:
             return loaded.warnings
         blank = next((each for each in loaded.warnings if isinstance(each, BlankInput)), None)
         rest = tuple(each for each in loaded.warnings if each is not blank)
-        if not suite.is_asked or not asks_nothing(case.input_messages, case.messages):
+        if not suite.is_asked or case.user is not None or not asks_nothing(case.input_messages, case.messages):
             return rest
         blank = blank or BlankInput(Path(case.path), case.line, case.eval_id, ASKS_NOTHING, level="warning")
         if self._options.strict:
@@ -273,6 +274,11 @@ class _Known(NamedTuple):
     pace: Pace
 
 
+def _named(judges: Iterable[tuple[str, str | None]]) -> str | None:
+    """Return the judges with the first digits of their hashes: `gpt@0a1b2c3d, claude@4e5f6a7b`; None: there is none."""
+    return ", ".join(dict.fromkeys(f"{name}@{(made or '')[:_HASH_DIGITS]}" for name, made in judges)) or None
+
+
 class Planner:
     """Plans cases: whom each asks, who judges, and how many may be in flight.
 
@@ -303,20 +309,33 @@ class Planner:
             return prepared
         folder, name, own = job.case.folder, job.identity.target, prepared.own
         evaluators = evaluators_of(job.case)
-        needs = needs_of(evaluators)
+        needs = needs_of_case(job.case)
+        user = job.case.user
+        others = needs.embeddings if user is None else (*needs.embeddings, user.target)
+        chosen = choose_judge(self._options, job.case.judge)
+        needs_own = own.judge is None and (None in needs.judges or needs.targets)
+        named = (*filter(None, needs.judges), *([chosen] if chosen is not None and needs_own else []))
         try:
-            self._look_at(folder, name, needs.embeddings, has_judge=needs.any_answers and own.judge is None)
+            self._look_at(folder, name, (*others, *named), has_judge=needs_own and chosen is None)
         except LoopStartError:  # whoever starts the case says it
             return prepared
         target = self._targets[folder, name]
-        judge = self._judge_hash(folder, target.judge, own) if needs.any_answers else ""
-        for each in needs.embeddings:
-            asked = self._targets[folder, each].hash
-            judge = None if judge is None or asked is None else f"{judge} {asked}"
+        default = chosen or target.judge
+        judges = [
+            (each or default, self._judge_hash(folder, each or default, own if each is None else NO_OVERRIDES))
+            for each in needs.asked
+        ]
+        judges += [(each, self._targets[folder, each].hash) for each in needs.embeddings]
+        hashes = [made for _, made in judges if made is not None]
+        judge = " ".join(hashes) if len(hashes) == len(judges) else None
+        target_hash = self._target_hash(target, own)
+        if user is not None and not self._options.dry_run:
+            made = self._targets[folder, user.target].hash
+            target_hash = None if target_hash is None or made is None else digest([target_hash, made])
         identity = job.identity.replace(
-            target_hash=self._target_hash(target, own),
+            target_hash=target_hash,
             grading_hash=None if judge is None else self._grading_hash(evaluators, judge),
-            judge=f"{target.judge}@{judge[:_HASH_DIGITS]}" if judge else None,
+            judge=None if judge is None else _named(judges),
         )
         pace = _ONE_BY_ONE if own.replace_target else target.pace
         return prepared.replace(job=job.replace(identity=identity), pace=pace)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.engine.jobs import CaseJob, choose_judge
 from pytest_agentv.engine.pool import Places, TargetPool, ask_for_call, ask_target, is_first_to_warn
 from pytest_agentv.engine.stored import RejudgedFile
 from pytest_agentv.errors import AgentvError
@@ -296,8 +295,8 @@ class EvalSession:
         job = prepared.job
         if not self.asking.is_paid_only or not isinstance(job, CaseJob) or self._is_asked(Path(job.case.path)):
             return False
-        evaluators = evaluators_of(job.case)
-        return self.spending.is_paid(job.case.folder, job.identity.target, evaluators, prepared.own.fixtures)
+        judge = choose_judge(self.options, job.case.judge)
+        return self.spending.is_paid(job.case, job.identity.target, prepared.own.fixtures, judge)
 
     def _is_asked(self, path: Path) -> bool:
         return self.asking.is_for_all or self.asking.names(path)

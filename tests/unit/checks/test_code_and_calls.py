@@ -295,7 +295,7 @@ def test_a_field_is_required_if_its_check_is(bench, answer):
         ({"tool_trajectory": {"minimums": {"a": 1}, "max_calls": 1}}, "write mode: any_order beside it"),
         ({"tool_trajectory": {"no_tools": False}}, ".no_tools: expected true, got false"),
         ({"field": {"path": "a", "type": "contains", "value": 5}}, ".field.value: expected a non-empty text"),
-        ({"zzz": "a"}, ".zzz: is no kind of evaluator: expected one of bleu, code_judge, "),
+        ({"zzz": "a"}, ".zzz: is no kind of evaluator: expected one of answer-relevance, bleu, code_judge, "),
         ("is-json", "'is-json' is a check in a text, which a model would judge (write a mapping: {is-json: …})"),
         (" not_Contains ", "'not_Contains' is a check in a text, which a model would judge (write a mapping: {not-co"),
         ("Cost: in EUR", "'Cost: …' is a check in a text, which a model would judge (write a mapping: {cost: …})"),
@@ -316,7 +316,7 @@ def test_a_field_is_required_if_its_check_is(bench, answer):
         ({"python": "len(output) < 9"}, "the name 'output' is not known (the answer is called 'answer' here)"),
         ({"LLMJudge": "Is polite"}, ".LLMJudge: is no kind of evaluator (did you mean 'llm_judge'?)"),
         ({"type": "!contains", "value": "x"}, "got the text '!contains' (did you mean 'contains'?)"),
-        ({"tpye": "contains", "value": "a"}, ".type: is missing: expected one of bleu, code_judge, "),
+        ({"tpye": "contains", "value": "a"}, ".type: is missing: expected one of answer-relevance, bleu, code_judge, "),
     ],
 )
 def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
