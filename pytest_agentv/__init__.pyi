@@ -47,6 +47,7 @@ from pytest_agentv.evaluators.judge import Statements as Statements
 from pytest_agentv.providers.kind import Provider as Provider
 from pytest_agentv.providers.base import ProviderRequest as ProviderRequest
 from pytest_agentv.providers.base import ProviderResponse as ProviderResponse
+from pytest_agentv.providers.base import Conversation as Conversation
 from pytest_agentv.cases.prompts import Prompt as Prompt
 from pytest_agentv.cases.prompts import PromptMode as PromptMode
 from pytest_agentv.cases.prompts import ChatMessage as ChatMessage
@@ -68,6 +69,9 @@ from pytest_agentv.model.kind import Part as Part
 
 # Cases
 from pytest_agentv.model.cases import EvalCase as EvalCase
+from pytest_agentv.model.cases import TurnPlan as TurnPlan
+from pytest_agentv.model.cases import SimulatedUser as SimulatedUser
+from pytest_agentv.model.cases import Workspace as Workspace
 from pytest_agentv.model.messages import InputMessage as InputMessage
 from pytest_agentv.model.messages import Role as Role
 from pytest_agentv.model.messages import ContentPart as ContentPart
@@ -90,6 +94,7 @@ from pytest_agentv.model.messages import ExecutionMetrics as ExecutionMetrics
 # Results
 from pytest_agentv.model.results import EvalResult as EvalResult
 from pytest_agentv.model.results import RepeatFigures as RepeatFigures
+from pytest_agentv.model.results import ConversationFigures as ConversationFigures
 from pytest_agentv.model.results import Spent as Spent
 from pytest_agentv.model.results import BaselineFigures as BaselineFigures
 from pytest_agentv.model.results import ShardFigures as ShardFigures

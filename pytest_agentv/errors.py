@@ -22,8 +22,10 @@ from typing import Any, Final, Literal, get_args
 ErrorStage = Literal["setup", "provider", "evaluator"]
 """Where a case broke."""
 
-ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "config", "crash", "cancelled", "no_answer"]
-"""Why a case broke. `no_answer`: the target replied, but without an answer (a filter, a token limit, a refusal)."""
+_NoAnswer = Literal["no_answer", "user_at_fault"]
+ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "config", "crash", "cancelled", _NoAnswer]
+"""Why a case broke. `no_answer`: the target replied, but without an answer (a filter, a token limit, a refusal).
+`user_at_fault`: the simulated user of a conversation did not keep to its goal or its persona."""
 
 _KINDS: Final = get_args(ErrorKind)
 

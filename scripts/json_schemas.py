@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table
+from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table, Workspace
 from pytest_agentv.cli.schema import KINDS, schema_path
 from pytest_agentv.evaluators.composite import AGGREGATORS
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -56,6 +56,7 @@ EXAMPLES: Final[Mapping[str, Json]] = {
     "rubrics": ["Names the refund period"],
     "include": "common.yaml",
     "seed": 1,
+    "session": True,
     "messages": True,
     "tool_calls": [{"tool": "search", "input": {"query": "refund"}}],
     "type": "contains",
@@ -327,7 +328,11 @@ def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) ->
     model = models[kind.__name__]
     main = spellings(kind).get(kind.short_key or "", ())
     others = {key: item for key, item in model["properties"].items() if key not in (*main, "type")}
-    written = {word: {**ref(_value_name(kind)), **_older(word)} for word in words}
+    about = model["properties"].get(main[0] if main else "", {})
+    told = {key: about[key] for key in ("description", "examples") if key in about}
+    # a key of that name may be another thing in other mappings
+    shown = {word: told if word in EXAMPLES else {} for word in words}
+    written = {word: {**ref(_value_name(kind)), **shown[word], **_older(word)} for word in words}
     return {
         "type": "object",
         "description": model.get("description", ""),
@@ -513,8 +518,10 @@ _CONTENT_ITEM: Final = any_of(
     },
     {**MAPPING, "properties": {"type": {"not": {"enum": ["text", "file", "image"]}}}},
 )
-_JUDGED_KEYS: Final = ("execution", "rubrics", *EVALUATOR_LIST_KEYS)
+_JUDGED_KEYS: Final = ("execution", "rubrics", "turns", *EVALUATOR_LIST_KEYS)
 """Keys of cases and files whose evaluators may need no criteria."""
+_ASKING_KEYS: Final = (*INPUT_KEYS, "turns", "user")
+"""Keys of cases that say what is asked."""
 
 
 def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
@@ -525,7 +532,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         aggregators: The kinds of aggregators of composites, likewise.
     """
     kinds = (*evaluators.values(), *aggregators.values())
-    models = [model for kind in kinds for model in (kind, *parts_of(kind))]
+    models = [*parts_of(Case), *(model for kind in kinds for model in (kind, *parts_of(kind)))]
     definitions = {model.__name__: model_schema(model) for model in models}
     # missing keys may come from `defaults`
     partial = {key: value for key, value in model_schema(Case).items() if key != "allOf"}
@@ -534,7 +541,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     definitions |= {
         "case": {
             "required": ["id"],
-            "allOf": [ref("partial_case"), one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), one_key(INPUT_KEYS)],
+            "allOf": [ref("partial_case"), one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), one_key(_ASKING_KEYS)],
         },
         "named_case": {"required": ["id"], "allOf": [ref("partial_case")]},
         "partial_case": partial,
@@ -542,6 +549,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         "content_item": _CONTENT_ITEM,
         "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
         "Execution": model_schema(Execution),
+        "Workspace": model_schema(Workspace),
         "Message": message,
         "PromptFile": model_schema(PromptFile),
         **evaluator_definitions(evaluators, definitions),
@@ -554,7 +562,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
 def _whole_cases() -> JsonObject:
     """Require the keys of cases, unless keys of the file may replace them."""
     without = ("defaults", "include")
-    rules = ((without, one_key(INPUT_KEYS)), ((*without, *_JUDGED_KEYS), ref("case")))
+    rules = ((without, one_key(_ASKING_KEYS)), ((*without, *_JUDGED_KEYS), ref("case")))
     conditions = []
     for keys, case in rules:
         lists = {key: {"items": any_of(case, TEXT)} for key in CASE_LIST_KEYS}

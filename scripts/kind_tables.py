@@ -35,7 +35,7 @@ from pytest_agentv.targets.keys import CommonKeys
 
 DOCS = Path(__file__).parents[1] / "docs"
 
-COMMON = ("name", "weight", "required", "negate", "path")
+COMMON = ("name", "weight", "required", "negate", "path", "file", "turn")
 """Keys of all evaluators; a page tells them once."""
 
 OLDER = {"execution", "evaluator", "evaluators", "$schema"}

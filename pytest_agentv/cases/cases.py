@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.cases.messages import (
+    WrittenMessage,
     asks_nothing,
     load_asked,
     load_expected,
@@ -21,6 +22,9 @@ from pytest_agentv.cases.written import (
     aimed,
     choose_evaluators,
     fill_case,
+    load_workspace,
+    looks_at_workspace,
+    note_turns,
     note_twins,
     note_unfilled,
     read_header,
@@ -32,11 +36,11 @@ from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, Place, first_ke
 from pytest_agentv.files.problems import BlankInput, Problem, UnreadKey, join_problems, with_problems
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json, JsonObject, Record, unshared
-from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.cases import EvalCase, SimulatedUser, TurnPlan
 from pytest_agentv.model.messages import FilePart
 
 if TYPE_CHECKING:
-    from pytest_agentv.cases.keys import Shared
+    from pytest_agentv.cases.keys import Case, Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,8 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
 
     suite, value, place, references = written.suite, written.value, written.place, written.references
-    keys = read_part(Case, value, place, context=written)
+    is_talk = any(value.get(key) for key in ("turns", "user"))
+    keys = read_part(Case, {INPUT_KEYS[0]: [], **value} if is_talk else value, place, context=written)
     note_twins(value, place)
     for key, instead in suite.without_effect.items():
         if value.get(key):
@@ -137,11 +142,15 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     header, of_file = read_header(suite, written.context)
     place.problems.extend(of_file)
     asked = load_asked(written)
+    if keys is not None and keys.turns:
+        first = keys.turns[0].input
+        asked += (WrittenMessage("user", {"role": "user", "content": first}, place.at("turns", 0, "input")),)
     messages = tuple(load_input_message(each, references.at(each.place)) for each in asked)
     question = raw_question(messages)
     input_messages = tuple(message.value for message in asked)
     is_whole = not any(each.level == "error" for each in place.problems)
-    if not question and suite.is_asked and is_whole and asks_nothing(input_messages, messages):
+    is_asked = suite.is_asked and not value.get("user")
+    if not question and is_asked and is_whole and asks_nothing(input_messages, messages):
         # such a call is paid for as well
         place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]).warn_of_blank()
     expected = load_expected(written)
@@ -149,8 +158,15 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     parts = [part for message in messages for part in message.parts if isinstance(part, FilePart)]
     guidelines = tuple([part.resolved_path for part in parts if part.is_guideline])
     evaluators = choose_evaluators(written)
+    noted = len(place.problems)
+    workspace = load_workspace(written, keys, header)
+    is_without = workspace is None and is_whole and len(place.problems) == noted
+    if is_without and any(map(looks_at_workspace, evaluators or ())):
+        place.at("workspace").error("is missing: `command` and `file` look at the folder that the target worked in")
     if keys is None or header is None:
         return None
+    turns = _turns(keys, place)
+    note_turns(evaluators or (), turns, place)
     # Other faults are told first: without them, the criteria may be needless.
     is_soft = written.context.unknown_keys == "warn"
     is_sure = all(each.level != "error" or (is_soft and isinstance(each, UnreadKey)) for each in place.problems)
@@ -179,8 +195,21 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
         **_limit("min_pass_rate", keys.min_pass_rate, header.min_pass_rate),
         required=keys.required is True,
         group=_text(keys.group),
+        turns=turns,
+        workspace=workspace,
         vars=written.variables and {name: unshared(each) for name, each in written.variables.items()},
     )
+
+
+def _turns(keys: "Case", place: Place) -> TurnPlan | None:
+    if not keys.turns and keys.user is None:
+        if keys.on_turn_failure is not None:
+            place.at("on_turn_failure").unread("nobody reads this key", "the case has no `turns`")
+        return None
+    inputs = tuple(turn.input for turn in keys.turns or ())
+    user = None if keys.user is None else SimulatedUser(**dict(keys.user))
+    lines = tuple(place.at("turns", index).line for index in range(len(inputs)))
+    return TurnPlan(inputs, user, keys.on_turn_failure or "continue", lines)
 
 
 def _text(value: str | None) -> str | None:

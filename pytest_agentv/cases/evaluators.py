@@ -39,12 +39,15 @@ class _Written:
 
 
 def load_evaluators(
-    scope: Scope, share: LoadShared | None = None, beside: tuple[AnyEvaluator, ...] = ()
+    scope: Scope,
+    share: LoadShared | None = None,
+    beside: tuple[AnyEvaluator, ...] = (),
+    turn: int | None = None,
 ) -> tuple[AnyEvaluator, ...]:
     """Check a list of evaluators and read their files.
 
     Leaves out invalid evaluators, and notes an error at the place of each. `share` finds those of other cases.
-    `beside` are other evaluators of the case, whose names are taken.
+    `beside` are other evaluators of the case, whose names are taken. `turn` is the turn that all of them judge.
     Source: agentv-formats 6.1, 6.2; evaluation-2025-11, "User defines multiple evaluators in YAML".
     """
     if not isinstance(scope.value, list):
@@ -52,6 +55,8 @@ def load_evaluators(
         scope.place.expected("a list of evaluators", scope.value, hint)
         return ()
     evaluators = [(evaluator, name) for evaluator, name in _load_items(scope, share) if evaluator is not None]
+    if turn is not None:
+        evaluators = [(each.model_copy(update={"turn": turn}), name) for each, name in evaluators]
     taken = {*(each.name for each, _ in evaluators), *(each.label for each in beside)}
     named: list[AnyEvaluator] = []
     for each, name in evaluators:
@@ -145,8 +150,9 @@ def _load(scope: Scope) -> AnyEvaluator | None:
     for key in written.keys:
         if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
             _hint_at_two(key, written.place)
-    if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
-        written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
+    for key in ("path", "file") if found is not None and not written.kind.reads_answer else ():
+        if written.keys.get(key) is not None:
+            written.place.at(key).unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
     return found
 
 

@@ -5,7 +5,9 @@ The reader, did-you-mean and the JSON Schema for editors come from them. Imports
 
 import difflib
 import re
-from typing import Annotated, Any, Final, Literal, TypeAlias
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -23,7 +25,7 @@ from pytest_agentv.files.places import (
 )
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json, JsonObject, is_number
-from pytest_agentv.model.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
+from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Items, Part, Text, definition, expected, spelled
 from pytest_agentv.model.messages import Role
 from pytest_agentv.model.options import MAX_REPEAT
 
@@ -165,6 +167,61 @@ _OLDER: Final[JsonObject] = {"doNotSuggest": True}
 """The schema of keys that load, but that editors do not offer: a word of the language servers of YAML and JSON."""
 
 
+_HARBOR: Final = "containers are for Harbor (harborframework.com), which runs each task in one"
+
+
+def _command(value: Json) -> str:
+    """Return a shell command of a text, of a list of words, or of AgentV's `{command: …, timeout_ms: …}`."""
+    if isinstance(value, dict) and value.keys() <= {"command", "timeout_ms"}:
+        value = value.get("command")
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
+    if not isinstance(value, str) or not value.strip():
+        raise expected("a shell command")
+    return value
+
+
+def _commands(value: Json) -> tuple[str, ...]:
+    return tuple(map(_command, value if isinstance(value, list) else [value]))
+
+
+def _workspace(value: Json) -> Json:
+    """Return the keys of a workspace, of a text, and of AgentV's shapes."""
+    if isinstance(value, str):
+        return {"from": value}
+    if not isinstance(value, dict):
+        raise expected("the path of a folder, or a mapping")
+    keys = {key: item for key, item in value.items() if key not in ("type", "mode", "isolation", "repos", "hooks")}
+    kind, repos, hooks = value.get("type", "host"), value.get("repos") or [], value.get("hooks") or {}
+    if kind != "host":
+        raise ValueError(f"{describe_value(kind)} is no type of an environment here: {_HARBOR}")
+    if repos:
+        repo = repos[0] if len(repos) == 1 and isinstance(repos[0], dict) else {}
+        commit = repo.get("commit") or repo.get("base_commit")
+        if (
+            not commit
+            or repo.get("path", ".") not in (".", "./")
+            or repo.keys() - {"path", "repo", "commit", "base_commit"}
+        ):
+            raise expected("one repository with `repo`, `commit` and no `path` in `repos`")
+        keys |= {"from": repo.get("repo"), "ref": commit}
+    if not isinstance(hooks, dict):
+        raise expected("a mapping of hooks")
+    # nothing is left to do for `after_each` and `after_all`: each copy is removed
+    for key, hook in (("setup", "before_all"), ("before", "before_each")):
+        if hooks.get(hook) is not None:
+            keys[key] = [*_commands(keys.get(key) or []), _command(hooks[hook])]
+    if isinstance(keys.get("setup"), list | dict) and kind == value.get("type"):  # AgentV 5: the words of one command
+        keys["setup"] = _command(keys["setup"])
+    return keys
+
+
+Command: TypeAlias = Annotated[str | None, BeforeValidator(_command), WithJsonSchema(FILLED_TEXT)]
+Commands: TypeAlias = Annotated[
+    tuple[str, ...] | None, BeforeValidator(_commands), WithJsonSchema({"anyOf": [FILLED_TEXT, _list(FILLED_TEXT)]})
+]
+
+
 class Keys(Part):
     """A mapping of an eval file. A key that nobody reads is an error if it says what is asked or checked."""
 
@@ -179,6 +236,31 @@ class Keys(Part):
             return None
         near = difflib.get_close_matches(key, known_keys(cls), n=1, cutoff=_MISSPELT)
         return "error" if is_refused(key, value) or not _FREE.issuperset(near) else "warning"
+
+
+class Workspace(Part):
+    """The folder that each answer gets a fresh copy of."""
+
+    hints: ClassVar[Mapping[str, str]] = {
+        "cwd": "commands run in the workspace; AGENTV_EVAL_DIR names the folder of the eval file",
+        "env": "write it into the commands, or at the target",
+    }
+
+    source: Text | None = _field(
+        "a folder, relative to the eval file; with `ref`, a git repository", "../shop", "from", "template", "workdir"
+    )
+    ref: Text | None = _field("a commit, a branch or a tag of the repository", "v1.2")
+    setup: Commands = _field("shell commands that prepare the folder, once per run", ["npm ci"])
+    before: Commands = _field("shell commands that run in each copy, before the target", ["./seed.sh"])
+    hidden: Paths = _field("folders whose content is copied over it after the target has ended", ["hidden_tests"])
+    check: Command = _field("a shell command that has to fail before the target begins", "python -m pytest -q")
+    overlay: str | None = _field("a folder whose content is copied over it before; or `none`", "{{ overlay }}")
+    keep: Literal["never", "failed", "always"] | None = _field("which copies stay after they were judged", "failed")
+    sandbox: Literal["none", "bwrap"] | None = _field("what keeps the target from writing elsewhere", "bwrap")
+
+    @classmethod
+    def hint_for(cls, key: str) -> str | None:
+        return _HARBOR if key in ("docker", "image", "dockerfile", "context") else super().hint_for(key)
 
 
 class Checked(Keys):
@@ -218,6 +300,11 @@ class Shared(Checked):
     input_files: Paths = _field("files that go with the input of each case", ["policies/refund.md"])
     repeat: Repeat | None = _field("how often each case runs", 5)
     min_pass_rate: Share | None = _field("the share of the repeats that have to pass, 0 to 1", 0.8)
+    workspace: Annotated[
+        Workspace | None,
+        BeforeValidator(_workspace),
+        WithJsonSchema({"anyOf": [FILLED_TEXT, definition("Workspace")]}),
+    ] = _field("the folder that each answer gets a fresh copy of", "../shop", "workspace", "environment")
     execution: Annotated[Execution | None, WithJsonSchema(definition("Execution"))] = _field(
         "AgentV's older place for target, threshold and checks", {"target": "default"}, json_schema_extra=_OLDER
     )
@@ -226,6 +313,32 @@ class Shared(Checked):
         "llm_judge",
         *LEGACY_EVALUATOR_KEYS,
         json_schema_extra=_OLDER,
+    )
+
+
+class Turn(Part):
+    """A turn of a conversation: what the user says, and what the answer to it has to be."""
+
+    hints: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(EXPECTED_KEYS, "write what the answer has to be under `assert`"),
+        **dict.fromkeys(OUTCOME_KEYS, "write it as a sentence under `assert`"),
+    }
+
+    input: Text = Field(description="what the user says", examples=["I want my money back"])
+    checks: Checks = _field("what judges the answer of this turn", _CHECK_EXAMPLE[0], "assert", "assertions")
+
+
+class User(Part):
+    """A simulated user: a model that talks to the target in place of a person."""
+
+    target: Text = Field(description="the name of the target that plays the user", examples=["gpt-mini"])
+    goal: Text = Field(description="what the user wants", examples=["Get your money back for order 1001"])
+    persona: Text | None = _field("who the user is", "An impatient person who writes short sentences")
+    max_turns: Annotated[int, Field(ge=1)] = Field(
+        default=10, description="after how many turns the conversation ends at the latest", examples=[8]
+    )
+    check: bool = Field(
+        default=False, description="whether the judge checks that the user kept to goal and persona", examples=[True]
     )
 
 
@@ -240,6 +353,23 @@ class Case(Shared):
     criteria: Text | None = _field("what a good answer achieves", "Names the refund period", *OUTCOME_KEYS)
     rubrics: Annotated[Any, WithJsonSchema(_list({"anyOf": [FILLED_TEXT, definition("Rubric")]}))] = _field(
         "statements that a model checks one by one; a case fails without a required one", ["Names the refund period"]
+    )
+    turns: Annotated[Items[Turn], NOT_EMPTY] | None = _field(
+        "what the user says turn by turn, each with its checks, after the messages of `input`",
+        [{"input": "I want my money back", "assert": [{"contains": "order number"}]}],
+    )
+    user: User | None = _field(
+        "a model that plays the user, after the written turns",
+        {"target": "gpt-mini", "goal": "Get your money back for order 1001"},
+    )
+    on_turn_failure: Literal["continue", "stop"] | None = _field(
+        "whether a conversation goes on after a turn whose checks fail", "stop"
+    )
+    mode: Literal["conversation"] | None = _field(
+        "AgentV's word for a case with `turns`", "conversation", json_schema_extra=_OLDER
+    )
+    aggregation: Literal["mean"] | None = _field(
+        "AgentV's word for how the scores of turns are combined", "mean", json_schema_extra=_OLDER
     )
     conversation_id: str | None = _field("a name for cases that belong together", "refunds")
     group: str | None = _field("a name for cases that statistics do not take for independent", "refunds")

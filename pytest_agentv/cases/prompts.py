@@ -10,7 +10,15 @@ from typing import Final, Literal, TypeGuard
 from pytest_agentv.errors import CaseError, locate
 from pytest_agentv.model.base import Record, pretty_json, trim
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.messages import ContentPart, FilePart, InputMessage, ObjectPart, Role, TextPart
+from pytest_agentv.model.messages import (
+    ContentPart,
+    FilePart,
+    InputMessage,
+    Message,
+    ObjectPart,
+    TextPart,
+    candidate_answer,
+)
 
 PromptMode = Literal["agent", "lm"]
 """`agent`: the prompt references files, and the agent reads them. `lm`: the prompt embeds their texts."""
@@ -144,6 +152,12 @@ def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
     return Prompt("\n\n".join(turns), guidelines, _chat_prompt(case.messages, guidelines, mode))
 
 
+def spoken(messages: Iterable[Message]) -> str:
+    """Return the texts of a conversation with markers for its speakers, as prompts show one."""
+    texts = ((message.role, candidate_answer([message.replace(role="assistant")])) for message in messages)
+    return "\n\n".join(f"{_marker(role)}\n{text}" for role, text in texts if text)
+
+
 def _parts(
     messages: Sequence[InputMessage], mode: PromptMode, glue: str, tidy: Callable[[str], str] = str
 ) -> tuple[str | FilePart, ...] | None:
@@ -163,7 +177,7 @@ def _parts(
     return tuple(found)
 
 
-def _marker(role: Role) -> str:
+def _marker(role: str) -> str:
     return f"@[{role.capitalize()}]:"
 
 

@@ -251,6 +251,7 @@ def is_picture(path: Path, media: Media | None, role: Role, place: Place) -> boo
 TEMPLATE_VARIABLES: Final = (
     *("candidate_answer", "expected_outcome", "reference_answer", "question"),
     *("input_messages", "expected_messages", "output_messages", "retrieved_context"),
+    *("file_changes", "workspace_path"),
 )
 _NEWER_NAMES: Final = {
     "criteria": "expected_outcome",
@@ -320,9 +321,9 @@ def check_judge_template(
     unknown = _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
     if not needs_answer:
         return
-    if template.is_file and not {"candidate_answer", "expected_messages"} & set(used):
+    if template.is_file and not {"candidate_answer", "expected_messages", "file_changes"} & set(used):
         place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}", unknown)
-    elif not {"candidate_answer", "output_messages"} & set(used):
+    elif not {"candidate_answer", "output_messages", "file_changes"} & set(used):
         note = place.error if unknown else place.warn
         note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
 

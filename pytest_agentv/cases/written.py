@@ -1,7 +1,7 @@
 """A case as it is written in an eval file, its variables, its evaluators, and what it shares with other cases."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -30,13 +30,13 @@ from pytest_agentv.files.places import (
     takes_place,
 )
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import Json, JsonObject, Record
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase
+from pytest_agentv.model.base import Json, JsonObject, Record, counted
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, TurnPlan, Workspace
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.options import UnknownKeys
 
 if TYPE_CHECKING:
-    from pytest_agentv.cases.keys import Suite
+    from pytest_agentv.cases.keys import Shared, Suite
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators that a file sets for its cases, and their problems."""
@@ -155,7 +155,33 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
     # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
     of_file = () if takes_place(value) else _of_file(written)
     own = () if keys is None else _load_list(written, value, place, beside=of_file)
-    return rubrics + own + of_file or None
+    turns = _of_turns(written, beside=of_file + own)
+    return rubrics + turns + own + of_file or None
+
+
+def _of_turns(written: WrittenCase, beside: tuple[AnyEvaluator, ...]) -> tuple[AnyEvaluator, ...]:
+    """Load the checks of the turns of a conversation, each as a check with the key `turn`."""
+    found: tuple[AnyEvaluator, ...] = ()
+    turns = written.value.get("turns")
+    for index, turn in enumerate(turns if isinstance(turns, list) else ()):
+        key = first_key(turn, EVALUATOR_LIST_KEYS[:2]) if isinstance(turn, dict) else None
+        if key is not None:
+            from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
+
+            scope = written.scope(turn[key], written.place.at("turns", index, key))
+            found += load_evaluators(scope, written.share, beside + found, turn=index + 1)
+    return found
+
+
+def note_turns(evaluators: Sequence[AnyEvaluator], turns: TurnPlan | None, place: Place) -> None:
+    """Note checks of turns that the conversation cannot have."""
+    if turns is not None and turns.user is not None:
+        return
+    last = 0 if turns is None else len(turns.inputs)
+    for each in (each for one in evaluators for each in one.walk() if each.own_code is None):
+        if (turn := getattr(each, "turn", None) or 0) > last:
+            what = f"has {counted(last, 'turn')}" if last else "is no conversation"
+            place.error(f"a check has `turn: {turn}`, but the case {what}")
 
 
 def _load_list(
@@ -189,13 +215,58 @@ def wants_outcome(evaluator: AnyEvaluator) -> bool:
     return any(each.kind == "llm_judge" and not any(map(each.to_plain().get, _OWN_WORDS)) for each in evaluator.walk())
 
 
+# The folder that the target works in.
+
+
+def load_workspace(written: WrittenCase, case: "Shared | None", suite: "Shared | None") -> Workspace | None:
+    """Return the workspace of a case, each key of its own or that of its file; None: there is none, or a fault."""
+    of_case, of_file = case and case.workspace, suite and suite.workspace
+    if of_case is None and of_file is None:
+        return None
+    places = {True: written.place, False: written.header_place()}
+    own = {} if of_case is None else of_case.to_plain()
+    shared = {} if of_file is None else written.fill(of_file.to_plain(), places[False].at("workspace"))
+    keys = {**shared, **own}
+    noted = len(written.place.problems)
+
+    def folder(key: str, value: str) -> str:
+        place = places[key in own].at("workspace")
+        found = written.references.at(place).find_folder(value, place)
+        return "" if found is None else str(found)
+
+    source, hidden, overlay = keys.get("source"), keys.get("hidden") or (), keys.get("overlay")
+    if not source:
+        written.place.at("workspace").error("`from` is missing: the folder that each answer gets a copy of")
+        return None
+    source = source if keys.get("ref") and re.search(r"://|^\S+@\S+:", source) else folder("source", source)
+    folders = tuple(folder("hidden", each) for each in ([hidden] if isinstance(hidden, str) else hidden))
+    for each in folders:
+        if source and Path(each).is_relative_to(source):
+            places["hidden" in own].at("workspace").error(
+                f"the hidden folder {locate(Path(each), None)} lies in `from`, where the target sees it"
+            )
+    has_overlay = overlay not in (None, "", "none")
+    rest = {key: keys[key] for key in ("ref", "setup", "before", "check", "keep", "sandbox") if key in keys}
+    laid_over = folder("overlay", str(overlay)) if has_overlay else None
+    return None if len(written.place.problems) > noted else Workspace(source, hidden=folders, overlay=laid_over, **rest)
+
+
+def looks_at_workspace(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or one of its members, looks at the workspace."""
+    return any(
+        each.kind == "command" or isinstance(getattr(each, "file", None), str)
+        for each in evaluator.walk()
+        if each.own_code is None and each.kind != "code_judge"
+    )
+
+
 # The variables of a case, filled into it, and prompt files, replaced by their texts.
 
 _NOT_OF_CASES: Final = frozenset((*COLLECTED_KEYS, "vars", "metadata", "description", "note"))
 """Keys of a case that are filled at collection, or never."""
 _TEXTS: Final = frozenset(("id", "conversation_id", "target", "judge", *INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS))
 """Keys whose numbers become texts."""
-_CHECKS: Final = frozenset(("execution", *EVALUATOR_LIST_KEYS))
+_CHECKS: Final = frozenset(("execution", "turns", *EVALUATOR_LIST_KEYS))
 _CONTENT_KEYS: Final = frozenset(("content", "value", "name"))
 _FILE: Final = "file"
 

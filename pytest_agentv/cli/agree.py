@@ -4,17 +4,32 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.cli.compare import read
 from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, note, parse_delta, say
+from pytest_agentv.errors import FileError, locate
+from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import counted
-from pytest_agentv.reports.how_sure import Agreement, agree, read_labels
+from pytest_agentv.reports.figures import on_one_line, visible
+from pytest_agentv.reports.how_sure import (
+    LEAST_TO_CHOOSE,
+    Agreement,
+    Label,
+    agree,
+    changed_judge,
+    evaluator_names,
+    read_labels,
+)
+from pytest_agentv.reports.reading import TEXTS
 from pytest_agentv.stats.comparing import LEAST_LABELS, LEAST_OF_A_CLASS
 from pytest_agentv.stats.intervals import Interval
 
+_CONSTANT: Final = "none, judge and labels are constant"
+_WIDEST: Final = 160
+"""Characters of an answer or of a judge's reasons."""
 _EPILOG: Final = """\
 labels:
   A CSV file with the columns eval_id and label, or JSONL with these keys. A label is pass, fail or a number.
@@ -22,36 +37,51 @@ labels:
   rater names the person if several people label.
 
 exit codes:
-  0 compared, 1 the kappa is below --min-kappa, 2 no label belongs to a judged case, or one to several."""
+  0 compared, 1 the kappa may be below --min-kappa, 2 no label belongs to a judged case, or one to several."""
+
+
+_UNREAD: Final = TEXTS - {"candidate_answer", "evaluator_provider_request"}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the agreement and return the exit code."""
+    """Print the agreement of each results file and return the exit code."""
     options = _create_parser().parse_args(arguments)
-    agreement = agree(read_labels(options.labels, options.scale), read(options.results).cases)
-    if agreement is None:
-        note("agentv agree: no label belongs to a case that was judged")
-        return USAGE_ERROR
-    if not agreement.cases:
-        note("agentv agree: people are split on all cases that were judged")
-        return USAGE_ERROR
+    labels = read_labels(options.labels, options.scale)
+    runs: dict[str, Agreement] = {}
+    for path in options.results:
+        agreement = _agreement(labels, path, options)
+        of_file = f" of {locate(path, None)}" if len(options.results) > 1 else ""
+        if agreement is None:
+            note(f"agentv agree: no label belongs to a case{of_file} that was judged")
+            return USAGE_ERROR
+        if not agreement.cases:
+            note(f"agentv agree: people are split on all cases{of_file} that were judged")
+            return USAGE_ERROR
+        runs[locate(path, None)] = agreement
     if options.format == "json" or (options.format is None and not sys.stdout.isatty()):
-        plain = agreement.to_plain()
-        for name in ("true_positive_rate", "false_positive_rate"):
-            rate = getattr(agreement.confusion, name)
-            if rate is not None:
-                plain[name] = {"rate": rate[0], "low": rate[1].low, "high": rate[1].high}
-        json.dump(plain, sys.stdout, indent=2)
+        plain = [_plain(name, runs, verbose=options.verbose) for name in runs]
+        json.dump(plain[0] if len(plain) == 1 else {"runs": plain}, sys.stdout, indent=2)
         say()
     else:
-        say("\n".join(_lines(agreement)))
-    if options.min_kappa is None:
-        return 0
-    if agreement.kappa is None:
-        note("agentv agree: judge and labels are constant, so there is no kappa to hold against --min-kappa")
-        return 1
-    # Rounding may take something from a kappa: 3/5 is computed as 0.5999999999999999.
-    return int(agreement.kappa < options.min_kappa - 1e-9)
+        say(visible("\n".join(_lines(runs, verbose=options.verbose))))
+    least = -math.inf if options.min_kappa is None else options.min_kappa
+    below = [name for name, each in runs.items() if each.kappa_low < least - 1e-9]
+    for name in below:
+        note(f"agentv agree: {name}: kappa {_kappa(runs[name])}: its low end is below --min-kappa={least:g}")
+    return int(bool(below))
+
+
+def _agreement(labels: Sequence[Label], path: Path, options: argparse.Namespace) -> Agreement | None:
+    cases = read(path, _UNREAD).cases
+    names = evaluator_names(cases)
+    wanted = options.evaluator
+    if wanted is not None and wanted not in names:
+        hint = did_you_mean(wanted, names) or f"there are {', '.join(names) or 'none'}"
+        raise FileError(path, f"has no evaluator {wanted!r}: {hint}")
+    try:
+        return agree(labels, cases, wanted, choose=options.choose_threshold)
+    except ValueError as error:
+        raise FileError(path, str(error)) from None
 
 
 def _create_parser() -> ArgumentParser:
@@ -59,12 +89,19 @@ def _create_parser() -> ArgumentParser:
         prog="agentv agree", description="Measure how well a judge agrees with people's labels.", epilog=_EPILOG
     )
     parser.add_argument("labels", type=Path, help="Labels: CSV, JSONL or YAML.")
-    parser.add_argument("results", type=Path, help="Results file of a run.")
+    parser.add_argument("results", type=Path, nargs="+", help="Results file of a run; several are rows of a table.")
+    parser.add_argument(
+        "--evaluator", metavar="NAME", help="Compare this evaluator (default: the verdict on the case)."
+    )
+    text = (
+        f"Choose the threshold on half of the labels, of at least {LEAST_TO_CHOOSE}, compare the others (default: off)."
+    )
+    parser.add_argument("--choose-threshold", action="store_true", help=text)
     parser.add_argument(
         "--min-kappa",
         type=parse_delta,
         metavar="KAPPA",
-        help="Exit with 1 below this kappa, 0 to 1 (default: not set).",
+        help="Exit with 1 if the low end of kappa's interval is below this, 0 to 1 (default: not set).",
     )
     parser.add_argument(
         "--scale",
@@ -76,6 +113,8 @@ def _create_parser() -> ArgumentParser:
     parser.add_argument(
         "-f", "--format", choices=("table", "json"), help="Output format (default: table on a terminal, else json)."
     )
+    text = "List the cases on which judge and labels differ (default: off)."
+    parser.add_argument("-v", "--verbose", action="store_true", help=text)
     return parser
 
 
@@ -90,9 +129,72 @@ def _scale(text: str) -> tuple[float, float]:
     return values
 
 
-def _lines(agreement: Agreement) -> Iterator[str]:
+def _plain(name: str, runs: Mapping[str, Agreement], *, verbose: bool) -> dict[str, Any]:
+    agreement = runs[name]
+    plain = {"results": name, **agreement.replace(judged=()).to_plain()}
+    del plain["judged"]
+    for rate in ("true_positive_rate", "false_positive_rate"):
+        found = getattr(agreement.confusion, rate)
+        if found is not None:
+            plain[rate] = {"rate": found[0], "low": found[1].low, "high": found[1].high}
+    if changed := changed_judge(next(iter(runs.values())), agreement):
+        plain["judge_changed"] = list(changed)
+    if verbose:
+        names = ("case", "label", "passes", "score", "reasoning", "answer")
+        differ = [each for each in agreement.judged if each.passes != each.label]
+        plain["disagreements"] = [{name: getattr(each, name) for name in names} for each in differ]
+    return plain
+
+
+def _lines(runs: Mapping[str, Agreement], *, verbose: bool) -> Iterator[str]:
+    (first, agreement), *others = runs.items()
+    if others:
+        yield from _rows(runs)
+        yield from (f"{name}: {text}" for name, each in runs.items() for text in _left_out(each))
+    else:
+        yield from _account(agreement)
+        yield from _left_out(agreement)
+    for name, other in others:
+        if changed := changed_judge(agreement, other):
+            yield f"JUDGE CHANGED from {first} to {name}: {'; '.join(changed)}"
+    if verbose:
+        yield from _disagreements(runs)
+
+
+def _rows(runs: Mapping[str, Agreement]) -> Iterator[str]:
+    titles = "results", "labels", "good passed", "bad passed", "kappa, 95 % CI", "unreadable", "threshold"
+    rows: list[tuple[str, ...]] = [titles]
+    for name, each in runs.items():
+        rates = (each.confusion.true_positive_rate, each.confusion.false_positive_rate)
+        shares = ["-" if rate is None else f"{rate[0]:.1%} ({_range(rate[1])})" for rate in rates]
+        unreadable = f"{each.unreadable:,} of {each.replies:,}" if each.replies else "-"
+        threshold = "-" if each.threshold is None else f"{each.threshold:.3g}"
+        rows.append((name, f"{each.cases:,}", *shares, _kappa(each, "none", ""), unreadable, threshold))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _disagreements(runs: Mapping[str, Agreement]) -> Iterator[str]:
+    judged = [{each.case: each for each in agreement.judged} for agreement in runs.values()]
+    differ = dict.fromkeys(each.case for known in judged for each in known.values() if each.passes != each.label)
+    for case in differ:
+        found = {name: known[case] for name, known in zip(runs, judged, strict=True) if case in known}
+        yield ""
+        yield f"{case}: people say {'pass' if next(iter(found.values())).label else 'fail'}"
+        width = max(map(len, found))
+        for name, each in found.items():
+            word = "pass" if each.passes else "fail"
+            yield f"  {name:{width}}  {word} {each.score:.2f}  {on_one_line(each.reasoning, _WIDEST)}".rstrip()
+        for answer in dict.fromkeys(each.answer for each in found.values() if each.answer):
+            yield f"  answer: {on_one_line(answer, _WIDEST)}"
+
+
+def _account(agreement: Agreement) -> Iterator[str]:
     table = agreement.confusion
     yield f"{counted(agreement.cases, 'case')} with a label and a verdict"
+    if agreement.threshold is not None:
+        yield f"Threshold {agreement.threshold:.3g}, chosen on the other half of the labels"
     yield ""
     yield f"{'':14}{'label pass':>12}{'label fail':>12}"
     yield f"{'judge pass':14}{table.both_pass:>12,}{table.only_judge:>12,}"
@@ -100,7 +202,7 @@ def _lines(agreement: Agreement) -> Iterator[str]:
     yield ""
     yield _rate_line("Of good answers the judge passes", table.true_positive_rate)
     yield _rate_line("Of bad answers the judge passes", table.false_positive_rate)
-    yield f"Kappa: {_figure(agreement.kappa, 'none, judge and labels are constant')}"
+    yield f"Kappa: {_kappa(agreement)}"
     if agreement.linear_kappa is not None or agreement.quadratic_kappa is not None:
         linear, quadratic = _figure(agreement.linear_kappa), _figure(agreement.quadratic_kappa)
         yield f"Kappa of the scores: {linear} linear, {quadratic} quadratic"
@@ -112,10 +214,18 @@ def _lines(agreement: Agreement) -> Iterator[str]:
     else:
         least = f"{LEAST_LABELS} labels with {LEAST_OF_A_CLASS} of each kind, and cases without a label"
         yield f"Pass rate corrected by the labels: it takes at least {least}"
+    if agreement.replies:
+        share = agreement.unreadable / agreement.replies
+        yield f"Unreadable replies of the judge: {agreement.unreadable:,} of {agreement.replies:,} ({share:.1%})"
+
+
+def _left_out(agreement: Agreement) -> Iterator[str]:
     if agreement.split:
         yield f"{counted(agreement.split, 'case')} on which people are split left out"
     if agreement.unmatched:
         yield f"{counted(agreement.unmatched, 'label')} of cases that were not judged left out"
+    if agreement.other_answers:
+        yield f"{counted(agreement.other_answers, 'label')} of other answers left out: --agentv-rejudge judges the same"
 
 
 def _rate_line(what: str, rate: tuple[float, Interval] | None) -> str:
@@ -124,6 +234,11 @@ def _rate_line(what: str, rate: tuple[float, Interval] | None) -> str:
 
 def _range(interval: Interval) -> str:
     return f"{interval.low * 100:.1f} to {interval.high * 100:.1f}"
+
+
+def _kappa(agreement: Agreement, none: str = _CONSTANT, of: str = "95 % CI: ") -> str:
+    interval = f"{of}{agreement.kappa_low:.3f} to {agreement.kappa_high:.3f}"
+    return f"{_figure(agreement.kappa, none)} ({interval})"
 
 
 def _figure(value: float | None, otherwise: str = "none") -> str:

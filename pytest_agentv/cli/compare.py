@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -233,9 +233,9 @@ def _read_runs(paths: Sequence[Path]) -> RunView:
     return view_of("", cases.values()).replace(ending=AS_JUDGED.replace(skipped=frozenset(skipped)))
 
 
-def read(path: Path) -> RunView:
+def read(path: Path, without: Collection[str] = TEXTS | FINDINGS) -> RunView:
     """Read the results of a run, and note what cannot be read. Raises `FileError` if it has none, or of a dry run."""
-    view = read_view(path, without=TEXTS | FINDINGS)
+    view = read_view(path, without=without)
     if view.baseline is not None:
         text = "is a baseline, not a results file: name the baseline first, and the results behind it"
         raise FileError(path, text)

@@ -241,7 +241,7 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     patterns = [word for word in rest if word not in flags]
     if not patterns:
         raise UsageError("no eval paths given: expected eval files, folders or globs")
-    files = _find_files(patterns, own)
+    files = find_eval_files(patterns, own)
     names = [str(path) if (name := os.path.relpath(path)).startswith(os.pardir) else name for path in files]
     if faults := [f"  {name}" for name in names if "[" in name]:  # pytest takes it for the start of parameters
         raise UsageError("\n".join(["pytest takes no path with brackets; run `pytest` with a folder above:", *faults]))
@@ -294,7 +294,7 @@ def _flag_of_pytest(option: RunOption) -> Callable[[str], str]:
     return convert
 
 
-def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ...]:
+def find_eval_files(patterns: Sequence[str], words: Sequence[str] = ()) -> tuple[Path, ...]:
     """Return the eval files for files, folders and globs: absolute, sorted, each once.
 
     A file that a pattern names or matches is an eval file unless its name belongs to another kind of file. In

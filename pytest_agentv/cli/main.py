@@ -15,6 +15,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "validate": "Check eval, dataset, targets and config files without running anything.",
     "compare": "Compare the scores of two results files.",
     "plan": "Say how many cases and repeats you need to see a drop.",
+    "audit": "Find the cases that an empty answer, a refusal or another useless answer passes.",
+    "label": "Ask a person which answers of a run are good.",
     "agree": "Measure how well a judge agrees with people's labels.",
     "report": "Write a report of a run: an HTML page, a comment for a pull request, a file for a CI service.",
     "merge": "Join the results files of a run's shards.",

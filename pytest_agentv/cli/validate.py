@@ -22,7 +22,7 @@ from pytest_agentv.cases.written import LoadContext, read_header
 from pytest_agentv.cli.eval import ArgumentParser, find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, say
 from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
-from pytest_agentv.engine.judging import evaluators_of, judging_fault, needs_of
+from pytest_agentv.engine.judging import judging_fault, needs_of_case
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
@@ -377,8 +377,7 @@ class Checker:
         except FileError as error:
             self._note(_problems_of(error, path))
             return
-        self._note(suite.problems)
-        cases = self._load_cases(suite)
+        cases = self.load_cases(suite)
         targets = self._find_targets(path.parent)
         if targets is None:
             return
@@ -390,7 +389,9 @@ class Checker:
                     said.add(fault)
                     self._note([Problem(*_target_place(suite, case), "", fault)])
 
-    def _load_cases(self, suite: SuiteSource) -> list[EvalCase]:
+    def load_cases(self, suite: SuiteSource) -> list[EvalCase]:
+        """Return the cases of a file that can be loaded. The faults of the others are among the problems."""
+        self._note(suite.problems)
         context = self._context(suite.path.parent)
         cases: list[EvalCase] = []
         if not suite.entries:  # else its faults are those of each case
@@ -515,10 +516,11 @@ def _doubts(evaluator: AnyEvaluator, case: EvalCase) -> list[str]:
 
 def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
     """Yield what a run says of the targets that a case needs, beside what is wrong with the targets themselves."""
-    needs = needs_of(evaluators_of(case))
-    own = case.target or DEFAULT_TARGET
+    needs = needs_of_case(case)
+    own, user = case.target or DEFAULT_TARGET, case.user
     judges = [case.judge if each is None else each for each in needs.asked]
-    for name in dict.fromkeys((own, *needs.embeddings, *filter(None, judges))):
+    players = () if user is None else (user.target,)
+    for name in dict.fromkeys((own, *needs.embeddings, *filter(None, judges), *players)):
         try:
             target = targets.find(name)
         except TargetError as error:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, json_fault, text_or_none
 from pytest_agentv.model.messages import (
@@ -24,6 +25,7 @@ from pytest_agentv.model.messages import (
     candidate_answer,
     traced_calls,
 )
+from pytest_agentv.model.results import ConversationFigures
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import (
@@ -336,6 +338,8 @@ def timed(response: ProviderResponse, started: float) -> ProviderResponse:
 def costs_of(attempts: Attempts) -> Costs:
     """Return what the calls for an answer took. A given answer counts as one call, and one of the cache as none."""
     response = attempts.response
+    if response is not None and response.conversation is not None:
+        return Costs() if response.cached else response.conversation.costs
     told = [*attempts.lost, *([] if response is None or response.cached else [response])]
     silent = attempts.count - len(told) - (response is not None and response.cached)
     unknown = [Costs(silent)] if silent > 0 else []
@@ -370,6 +374,8 @@ class Answered(Record):
     model: str | None = None
     """The name that the API reports; None: it reports none."""
     retrieved_context: tuple[str, ...] | None = None
+    workspace: JsonObject | None = None
+    file_changes: str | None = None
     cost_source: str | None = None
     """Where the cost comes from; None: it is unknown."""
     is_text_only: bool = False
@@ -378,10 +384,21 @@ class Answered(Record):
     """The number of calls."""
     requests: JsonObject = field(default_factory=dict)
     """The data on API requests and the log of these calls, under the keys of results."""
+    conversation: ConversationFigures | None = None
+    """How a conversation went; None: the target was asked once."""
+    turns: "tuple[tuple[Prompt, Answered], ...]" = ()
+    """What was asked and answered in each turn of a conversation."""
 
 
 async def read_answer(attempts: Attempts, options: RunOptions) -> Answered:
     """Read the answer of a response. Uses a thread if the answer includes a file."""
+    held = None if attempts.response is None else attempts.response.conversation
+    if held is not None:
+        replies = [_answered(Attempts(1, None, reply), options) for reply in held.replies]
+        whole = _answered(attempts, options)
+        last = replies[-1].candidate_answer if replies else ""
+        turns = tuple(zip(held.prompts, replies, strict=True))
+        return whole.replace(candidate_answer=last, conversation=held.figures, turns=turns)
     if attempts.response is None or attempts.response.trace_ref is None:
         return _answered(attempts, options)
     return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
@@ -419,6 +436,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         finish_reason=response.finish_reason,
         model=text_or_none(response.raw.get("model")),
         retrieved_context=response.retrieved_context,
+        workspace=response.workspace,
+        file_changes=response.file_changes,
         cost_source=None if paid is None or paid.cost_usd is None else response.cost_source or "target",
         attempts=attempts.count,
         requests=attempts.requests,

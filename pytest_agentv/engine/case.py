@@ -4,9 +4,10 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.cases.prompts import Prompt, attached, build_prompt, guideline_files
 from pytest_agentv.engine.answers import (
@@ -30,12 +31,21 @@ from pytest_agentv.engine.results import (
     unjudged_result,
 )
 from pytest_agentv.engine.stored import StoredAnswer, key_of
-from pytest_agentv.errors import AgentvError, EvaluatorError, FileError, HookError, KindError
+from pytest_agentv.engine.workspaces import Workbench
+from pytest_agentv.errors import (
+    AgentvError,
+    EvaluatorError,
+    FileError,
+    HookError,
+    KindError,
+    ProviderError,
+    TargetError,
+)
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.run import prepare, run_evaluator
+from pytest_agentv.evaluators.run import prepare, run_evaluator, shared_key
 from pytest_agentv.files.problems import Hint, Problem
-from pytest_agentv.model.base import trim
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase
+from pytest_agentv.model.base import Json, trim
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, SimulatedUser
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import masked, masking
@@ -92,13 +102,17 @@ class _Prepared:
     asked: Asked
     answer: ProviderResponse | None
     """A given answer, instead of a call; None: call the target."""
+    bench: Workbench | None
+    """Makes the folder that the target works in; None: the case has no workspace."""
+    judged: dict[int, EvaluatorResult] = field(default_factory=dict)
+    """The results of checks of turns that were made during the conversation, by the id of the evaluator."""
 
 
 async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
     judge = choose_judge(job.options, job.case.judge)
-    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own, judge)
+    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own, judge=judge, user=job.case.user)
     judges = target.judges
     own_judge = judges.get(None)
     services = Services(own_judge, target.environment, target.callable_targets, target.embedders, job.case, judges)
@@ -107,7 +121,9 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:
         _warn_of_guidelines(job, pool, asked.prompt.question)
     dump_job_prompt(job, pool, asked.prompt)
-    return _Prepared(pool, target, evaluators, services, asked, own.answer)
+    workspace = job.case.workspace
+    bench = None if workspace is None else Workbench(job, workspace, target.environment)
+    return _Prepared(pool, target, evaluators, services, asked, own.answer, bench)
 
 
 def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
@@ -120,15 +136,28 @@ def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
 
 
 async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks) -> EvalResult:
+    bench = prepared.bench
+    if bench is None:
+        return await _ask_and_judge(job, prepared, member, hooks)
+    try:
+        return await bench.end(await _ask_and_judge(job, prepared, member, hooks))
+    finally:
+        bench.drop()
+
+
+async def _ask_and_judge(
+    job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks
+) -> EvalResult:
     if job.identity.target != prepared.target.name:
         job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     request = _request(job, prepared)
     row = _row(job, prepared, request, hooks)
     attempts = None if row is None else await row.find(judge=prepared.pool.rejudged is not None)
     if attempts is None and prepared.pool.rejudged is not None and prepared.answer is None:
-        looks_at_files = prepared.target.leaves_files and look_at_files(prepared.evaluators)
+        leaves_files = prepared.target.leaves_files or prepared.bench is not None
+        looks_at_files = leaves_files and look_at_files(prepared.evaluators)
         attempts = prepared.pool.rejudged.answer(job, prepared.asked, looks_at_files=looks_at_files)
-    costs = Costs()
+    costs, is_asked = Costs(), attempts is None
     if attempts is not None:
         if member is not None:
             member.leave()  # judging may take long
@@ -137,9 +166,7 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
         if prepared.answer is not None:
             attempts = Attempts(0, None, require_answer(prepared.answer))
         else:
-            provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
-            called = f"target {prepared.target.name}"
-            attempts = await invoke_with_retries(provider, request, job.options.max_retries, called)
+            attempts = await _ask(job, prepared, request, member, row)
         costs = costs_of(attempts)
         has_hooks = hooks.response is not None or hooks.decide is not None
         is_kept = row is not None and (has_hooks or take_long(prepared.evaluators))
@@ -152,7 +179,88 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
         found = Costs.of_call(result.execution_metrics.token_usage, result.execution_metrics.cost_usd)
         costs = found.replace(calls=costs.calls) if costs.calls else costs
     is_judged_before = row is not None and row.judgement is not None
-    return result.replace(spent=Spent(costs, None if result.spent is None or is_judged_before else result.spent.judge))
+    judges = [None if result.spent is None or is_judged_before else result.spent.judge]
+    if is_asked and result.conversation is not None:  # one of the store has cost nothing now
+        judges.append(result.conversation.user_metrics)
+    return result.replace(spent=Spent(costs, Costs.added(judges) if any(judges) else None))
+
+
+async def _ask(
+    job: CaseJob,
+    prepared: _Prepared,
+    request: ProviderRequest,
+    member: "BatchMember | None",
+    row: StoredAnswer | None,
+) -> Attempts:
+    provider, called = prepared.target.provider, f"target {prepared.target.name}"
+    if prepared.bench is not None:
+        if member is not None:
+            provider, member = member.wrap(provider), None
+        known, fault = prepared.pool.workspaces, prepared.target.workspace_fault
+        provider = await prepared.bench.around(provider, fault, known)
+    if job.case.turns is None:
+        provider = provider if member is None else member.wrap(provider)
+        return await invoke_with_retries(provider, request, job.options.max_retries, called)
+    if member is not None:
+        raise TargetError(
+            f"{called} answers all cases in one call (provider_batching): it cannot be asked turn by turn"
+        )
+    from pytest_agentv.engine.conversations import ConversationAdapter  # noqa: PLC0415 - few cases have turns
+
+    if row is not None:
+        target = [job.identity.target, job.identity.target_hash]
+        provider = row.of_turns(provider, target, prepared.pool.masker, has_sessions=prepared.target.has_sessions)
+    plan, user = job.case.turns, job.case.user
+    conversation = ConversationAdapter(
+        provider.mode,
+        provider,
+        job.case,
+        plan,
+        called,
+        job.options.max_retries,
+        prepared.target.has_sessions,
+        prepared.target.user,
+        partial(_turn_passes, job, prepared) if plan.on_turn_failure == "stop" else None,
+        partial(_fault_of_user, job, prepared) if user and user.check and not job.options.dry_run else None,
+    )
+    return await invoke_with_retries(conversation, request, 0, called)
+
+
+async def _turn_passes(job: CaseJob, prepared: _Prepared, response: ProviderResponse) -> bool:
+    """Judge the last turn of a conversation by its checks, and return whether they pass."""
+    context = _context(job, prepared, await read_answer(Attempts(1, None, response), job.options))
+    if len(context.turns) == 1:
+        prepared.judged.clear()  # of a conversation that the user spoilt
+    evaluators = [each for each in prepared.evaluators if shared_key(each, "turn") == len(context.turns)]
+    for each in evaluators:
+        prepared.judged[id(each)] = await run_evaluator(each, context)
+    evaluations = tuple(prepared.judged[id(each)] for each in evaluators)
+    judgement = Judgement(evaluations, effective_threshold(job.options, job.case))
+    return not evaluations or judgement.status(judgement.combined) == "pass"
+
+
+async def _fault_of_user(job: CaseJob, prepared: _Prepared, user: SimulatedUser, said: str) -> tuple[str | None, Costs]:
+    """Let the judge check the messages of a simulated user. Raises `ProviderError` if it cannot."""
+    from pytest_agentv.evaluators.judge import Statements  # noqa: PLC0415 - imports pydantic
+
+    told = "A simulated user talks to an assistant. Only the messages of the user are shown."
+    asked = "\n\n".join([told, f"Its goal: {user.goal}", *([f"Its persona: {user.persona}"] if user.persona else [])])
+    check = Statements(name="user", value=USER_RULES)
+    case = job.case.replace(expected_outcome="", reference_answer="")
+    context = Context(case, Prompt(asked), said, answer=job.answer, reruns=job.reruns, services=prepared.services)
+    result = await run_evaluator(check, context.replace(timeout_seconds=job.timeout_seconds))
+    if result.error is not None:
+        raise ProviderError(f"the simulated user could not be checked: {result.error}", result.error_kind or "crash")
+    fault = None if result.score == 1 else "; ".join(result.misses)
+    return fault, result.judge_metrics or Costs()
+
+
+USER_RULES: Final = (
+    "Each message fits the goal and the persona",
+    "No message tells a fact about the user or the order that the goal and the persona do not tell",
+    "Each message is one that a user would write: none answers in place of the assistant",
+)
+"""What is checked of a simulated user."""
 
 
 def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
@@ -172,14 +280,21 @@ def _row(job: CaseJob, prepared: _Prepared, request: ProviderRequest, hooks: Cas
     store, identity, target = prepared.pool.store, job.identity, prepared.target
     if store is None or prepared.answer is not None or identity.target_hash is None or not target.is_stored:
         return None
-    key = key_of([identity.target, identity.target_hash], request)  # two targets of one definition may be compared
+    plan = job.case.turns
+    turns: list[Json] = [] if plan is None else [plan.replace(lines=()).to_plain()]
+    turns += [identity.grading_hash] if plan is not None and plan.on_turn_failure == "stop" else []
+    if prepared.bench is not None and identity.case_hash is None:
+        return None
+    workspace = [] if prepared.bench is None else [identity.case_hash]
+    # Two targets of one definition may be compared.
+    key = key_of([identity.target, identity.target_hash, *turns, *workspace], request)
     question = Question(identity.node_id, identity.eval_id, key, job.answer, job.reruns, identity.target)
     grading = identity.grading_hash or ""
     if hooks.response is not None:
         grading = ""  # it may change the answer before it is judged
     elif grading and asks_for_threshold(job.case):
         grading = f"{grading} {effective_threshold(job.options, job.case).value}"
-    needs_files = target.leaves_files and look_at_files(prepared.evaluators)
+    needs_files = bool(workspace) or (target.leaves_files and look_at_files(prepared.evaluators))
     return StoredAnswer(store, question, grading, needs_files=needs_files, own_runs_only=target.is_object)
 
 
@@ -226,11 +341,12 @@ async def _read_and_judge(
     return unjudged_result(job, prepared.asked, answered, unanswered)
 
 
-async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, row: StoredAnswer | None) -> EvalResult:
-    threshold = effective_threshold(job.options, job.case)
-    context = Context(
+def _context(job: CaseJob, prepared: _Prepared, answered: Answered, prompt: Prompt | None = None) -> Context:
+    """Return what evaluators see of an answer, or of a turn with this prompt."""
+    turns = tuple(_context(job, prepared, turn, asked) for asked, turn in answered.turns)
+    return Context(
         case=job.case,
-        prompt=prepared.asked.prompt,
+        prompt=prompt or prepared.asked.prompt,
         candidate_answer=answered.candidate_answer,
         output_messages=answered.output_messages,
         trace=answered.trace,
@@ -243,13 +359,21 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, row: St
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,
         retrieved_context=answered.retrieved_context,
+        workspace=None if prepared.bench is None or prepared.bench.changes is None else prepared.bench,
+        file_changes=answered.file_changes,
         dry_run=job.options.dry_run,
-        threshold=threshold.value,
+        threshold=effective_threshold(job.options, job.case).value,
+        turns=turns,
         services=prepared.services,
     )
+
+
+async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, row: StoredAnswer | None) -> EvalResult:
+    threshold, context = effective_threshold(job.options, job.case), _context(job, prepared, answered)
+    known = prepared.judged
     evaluations = None if row is None else row.judgement
     if evaluations is None:
-        evaluations = tuple([await run_evaluator(evaluator, context) for evaluator in prepared.evaluators])
+        evaluations = tuple([known.get(id(each)) or await run_evaluator(each, context) for each in prepared.evaluators])
         if row is not None:
             row.note(evaluations, prepared.pool.masker)
     prepared.pool.warn(_warnings(job, evaluations))

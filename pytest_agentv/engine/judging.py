@@ -1,5 +1,6 @@
 """The target that judges, for evaluators that need a model, and kept judgements held against another threshold."""
 
+import dataclasses
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
 from pytest_agentv.evaluators.run import shared_key
 from pytest_agentv.model.base import JsonObject
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, SimulatedUser, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import masked
@@ -198,6 +199,18 @@ class _NeedsOf:
 needs_of: Final = _NeedsOf()
 
 
+def needs_of_case(case: EvalCase) -> Needs:
+    """Return what a case needs to be judged: its evaluators, and who checks its simulated user."""
+    return with_user(needs_of(evaluators_of(case)), case.user)
+
+
+def with_user(needs: Needs, user: SimulatedUser | None) -> Needs:
+    """Return needs with the judge of the case, if it checks a simulated user."""
+    if user is None or not user.check or None in needs.judges:
+        return needs
+    return dataclasses.replace(needs, judges=(*needs.judges, None))
+
+
 def asked_judges(evaluators: Sequence[AnyEvaluator]) -> tuple[str | None, ...]:
     """Return the judges that evaluators and their members ask, by name; None stands for the judge of the case."""
     return tuple(dict.fromkeys(name for evaluator in evaluators for name in evaluator.asked_judges))
@@ -210,9 +223,9 @@ def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
 
 
 def look_at_files(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether evaluators may look at what an answer left in files: scripts and code of users."""
+    """Whether evaluators may look at what an answer left in files: scripts, code of users, `file` but for diffs."""
     members = [member for evaluator in evaluators for member in evaluator.walk()]
-    return any(each.own_code or each.scripts for each in members)
+    return any(each.own_code or each.scripts or shared_key(each, "file") not in (None, "diff") for each in members)
 
 
 def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:

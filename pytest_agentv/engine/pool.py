@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.engine.answers import invoke_with_retries, invoke_within_limit, timed
 from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
-from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of
+from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of, with_user
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
+from pytest_agentv.engine.workspaces import Workspaces, workspace_fault
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.files.problems import Problem, join_problems
-from pytest_agentv.model.cases import AnyEvaluator, Target
+from pytest_agentv.model.cases import AnyEvaluator, SimulatedUser, Target
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked, masking
@@ -156,6 +157,7 @@ class InProcessProvider:
     """Calls a provider while `os.environ` shows the variables of its folder. Masks those that a call sets."""
 
     keeps_limits = True  # The time limit of a call starts when its turn comes.
+    is_in_process = True
 
     def __init__(
         self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str], masker: Masker
@@ -496,6 +498,12 @@ class ReadyTarget:
 
     leaves_files: bool = False
     """Whether its work lies in files, which evaluators may look at."""
+    user: tuple[Target, Adapter] | None = None
+    """Who plays the user of a conversation; None: nobody."""
+    has_sessions: bool = False
+    """Whether it goes on with a conversation by itself, and gets only the new messages."""
+    workspace_fault: str | None = None
+    """Why it cannot work in a workspace; None: it can."""
 
 
 class TargetPool:
@@ -522,6 +530,7 @@ class TargetPool:
         self._unlike_others = uuid.uuid4().hex
         """Stands in keys for what cannot be compared with other runs."""
         self._told: set[object] = set()
+        self.workspaces = Workspaces()
 
     async def prepare(
         self,
@@ -529,30 +538,35 @@ class TargetPool:
         name: str,
         evaluators: tuple[AnyEvaluator, ...],
         own: Overrides = NO_OVERRIDES,
+        *,
         judge: str | None = None,
+        user: SimulatedUser | None = None,
     ) -> ReadyTarget:
-        """Prepare a target and its judges for the cases of a folder, before anything is paid for.
+        """Prepare a target, its judges and its user for the cases of a folder, before anything is paid for.
 
         `judge` is the judge of the case; None: that of the target. Raises `TargetsError`, `TargetError`, or
         `ProviderError` if the check of one of them fails.
         """
         file = None if own.replace_target else self._folders.file(eval_dir)
         environment = self._folders.environment(eval_dir)
-        needs = needs_of(evaluators)
+        needs = with_user(needs_of(evaluators), user)
         if self._options.dry_run:
             for each in needs.embeddings:
                 self.file(eval_dir).find(each)
             for each in filter(None, (judge if each is None else each for each in needs.asked)):
                 self._find_judge(eval_dir, each)
+            if user is not None:
+                self.file(eval_dir).find(user.target)
             return self._mocked(file, name, environment, needs.judges)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
         target = dataclasses.replace(target, judge_target=judge or target.judge_target)
         asked = EqualQuestions()
         judging = {each: self._judging(eval_dir, target, own, each) for each in needs.judges}
+        playing = None if user is None else self._folders.open(eval_dir, user.target)
         callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         default = None if callable_targets is None else callable_targets.default
-        asked_ones = (None if self.rejudged is not None else (target, provider), *judging.values(), default)
+        asked_ones = (None if self.rejudged is not None else (target, provider), *judging.values(), default, playing)
         for pair in (each for each in asked_ones if each is not None):
             await self._check(*pair)
         tell = partial(self.warn_of_answer, eval_dir)
@@ -570,6 +584,9 @@ class TargetPool:
             is_object=file is None,
             is_stored=target.kind != "mock",
             leaves_files=getattr(target.settings, "leaves_files", False),
+            user=playing and self.stored(eval_dir, *playing),
+            has_sessions=getattr(target.settings, "session", False) is True,
+            workspace_fault=workspace_fault(target),
         )
 
     def pace(self, eval_dir: Path, name: str) -> Pace:
@@ -623,6 +640,7 @@ class TargetPool:
     async def close(self) -> None:
         """Close all providers, even if closing one of them fails."""
         await self._folders.close()
+        self.workspaces.close()
 
     def stored(
         self, eval_dir: Path, target: Target, provider: Adapter, *, is_part: bool = False
@@ -730,7 +748,9 @@ class TargetPool:
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
         callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
         named = dict.fromkeys(judges, judge)
-        return ReadyTarget(mock.name, False, provider, named, environment.variables, {}, callables)
+        return ReadyTarget(
+            mock.name, False, provider, named, environment.variables, {}, callables, user=(mock, provider)
+        )
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))

@@ -202,11 +202,14 @@ def _answer_fields(answered: Answered) -> JsonObject:
         "finish_reason": answered.finish_reason,
         "model": answered.model,
         "retrieved_context": answered.retrieved_context,
+        "workspace": answered.workspace,
+        "file_changes": answered.file_changes,
         "execution_metrics": answered.paid,
         "output_messages": messages if is_more else None,  # the result holds the answer already
         "cost_source": answered.cost_source,
         "cached": answered.cached or None,
         "attempts": answered.attempts,
+        "conversation": answered.conversation,
         **answered.requests,
     }
 

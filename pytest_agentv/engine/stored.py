@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ from pytest_agentv.model.messages import Costs, ExecutionMetrics, Message, candi
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker, masked
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, read_trace
-from pytest_agentv.store.answers import Question, current_case
+from pytest_agentv.store.answers import Question, Stored, current_case
 from pytest_agentv.store.readers import iter_recorded
 
 if TYPE_CHECKING:
@@ -124,6 +125,15 @@ class StoredAnswer:
         lost = tuple(map(ProviderResponse.from_plain, found.response["lost"]))
         return Attempts(found.response["attempts"], None, response, requests=found.response["requests"], lost=lost)
 
+    def of_turns(self, provider: Adapter, target: Json, masker: Masker, *, has_sessions: bool) -> "StoredProvider":
+        """Return what asks the turns of a conversation, each a row of its own. A session begins anew in each run."""
+
+        def takes(found: Stored) -> bool:
+            has_session = has_sessions or "session" in found.response["response"]
+            return not has_session and not self.needs_files and (found.is_ours or not self.own_runs_only)
+
+        return StoredProvider(provider, target, self.store, masker, role="turn", takes=takes)
+
     async def keep(self, attempts: Attempts, masker: Masker) -> None:
         """Write the answer: before it is judged, or with its judgement. Only the former waits for the disk."""
         response, text = attempts.response, None
@@ -133,7 +143,8 @@ class StoredAnswer:
             lost = [each.to_plain() for each in attempts.lost]
             more = {"attempts": attempts.count, "requests": attempts.requests, "lost": lost}
             text = response_text(response, masker, more)
-        judged, costs = self._judged, costs_of(attempts)
+        has_rows = response is not None and response.conversation is not None  # its turns
+        judged, costs = self._judged, Costs() if has_rows else costs_of(attempts)
         self._id = await self.store.add(self.question, text, costs, judged=judged, waits=judged is None)
 
     def note(self, judgement: tuple[EvaluatorResult, ...], masker: Masker) -> None:
@@ -158,8 +169,10 @@ class StoredProvider:
         masker: Masker,
         *,
         costs_count: bool = True,
+        role: str = "judge",
+        takes: Callable[[Stored], bool] = lambda _: True,
     ) -> None:
-        """`target` is what identifies the target in keys."""
+        """`target` is what identifies the target in keys. `takes` tells whether an answer may be taken."""
         self.mode: PromptMode = provider.mode
         self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
         self._provider = provider
@@ -167,6 +180,8 @@ class StoredProvider:
         self._store = store
         self._masker = masker
         self._costs_count = costs_count
+        self._role = role
+        self._takes = takes
         self._ids: dict[Question, str] = {}
 
     async def check(self) -> None:
@@ -175,7 +190,7 @@ class StoredProvider:
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         question = self._question(request)
         found = self._store.find(question)
-        if found is not None:
+        if found is not None and self._takes(found):
             self._ids[question] = found.id
             return ProviderResponse.from_plain(found.response["response"]).replace(cached=True)
         started = time.perf_counter()
@@ -202,7 +217,7 @@ class StoredProvider:
 
     def _question(self, request: ProviderRequest) -> Question:
         item, eval_id, target = current_case.get()
-        return Question(item, eval_id, self.place(request), request.answer, request.reruns, target, "judge")
+        return Question(item, eval_id, self.place(request), request.answer, request.reruns, target, self._role)
 
 
 class RejudgedFile:
@@ -253,6 +268,8 @@ class RejudgedFile:
             duration_ms=metrics.duration_ms,
             finish_reason=result.finish_reason,
             retrieved_context=result.retrieved_context,
+            workspace=result.workspace,
+            file_changes=result.file_changes,
             is_text_only=messages is None and result.trace_summary is None,
             raw={} if result.model is None else {"model": result.model},
         )

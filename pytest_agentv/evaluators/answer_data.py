@@ -405,12 +405,14 @@ def question_of(context: Context) -> str:
 
 
 def texts_of_steps(context: Context, *, looked_up: bool = True, include_trace: bool = False) -> dict[str, str]:
-    """Return what the target looked up, and its steps, as sections of a prompt by name. Leaves out unknown ones.
+    """Return what the target looked up and changed, and its steps, as sections of a prompt. Leaves out unknown ones.
 
     Source: scenario "LLM judge may consume trace (opt-in)".
     """
     text = "\n\n".join(context.retrieved_context or ())
     found = {"retrieved_context": text} if looked_up and trim(text) else {}
+    if looked_up and context.file_changes is not None:
+        found["file_changes"] = masked(context.file_changes) or "(no file has changed)"
     if include_trace:
         summary = context.trace_summary
         steps = [event.to_plain() for event in context.trace or ()]

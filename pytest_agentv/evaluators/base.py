@@ -83,6 +83,18 @@ class Evaluator(Kind):
         description="the part of a JSON answer that is judged, instead of all of it",
         examples=["items[0].price"],
     )
+    turn: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="the turn of a conversation that is judged, from 1, instead of the last answer",
+        examples=[2],
+    )
+
+    file: Text | None = Field(
+        default=None,
+        description="the file of the workspace that is judged, instead of the answer; `diff`: what has changed there, "
+        "`changed`: the list of changed files",
+        examples=["diff"],
+    )
 
     short_key: ClassVar[str | None] = "value"
     """The key that a value stands for in the short form `{kind: value}`; None: the value holds all keys."""
@@ -90,6 +102,8 @@ class Evaluator(Kind):
     """Whether a mapping in the short form is the value of `short_key`, and not the keys."""
     is_graded: ClassVar[bool] = True
     """Whether a score between 0 and 1 can be good enough: `required` asks for the case's threshold, else for 1."""
+    reads_conversation: ClassVar[bool] = False
+    """Whether it judges all turns of a conversation, unless `turn` chooses one, and not the last answer."""
     reads_answer: ClassVar[bool] = True
     """Whether it judges the answer itself, so that `path` can choose a part of the answer."""
     examples: ClassVar[Sequence[JsonObject]] = ()
@@ -148,7 +162,8 @@ class Evaluator(Kind):
 
     def derived_name(self, summary: str | None = None) -> str:
         """Return the kind, what it checks, and the part that it judges: `equals: 1 (a.b)`."""
-        return self.describe(summary) + (f" ({self.path})" if self.path else "")
+        parts = ", ".join(part for part in (self.file, self.path) if isinstance(part, str))
+        return self.describe(summary) + (f" ({parts})" if parts else "")
 
     def with_name_beside(self, taken: Collection[str], name: str | None = None) -> Self:
         """Return the evaluator with a unique name: its own, else `name`, else the derived one.
@@ -158,6 +173,7 @@ class Evaluator(Kind):
         if self.name is not None:
             return self
         base = name or self.derived_name()
+        base = f"turn {self.turn}: {base}" if self.turn else base
         names = itertools.chain([base], (f"{base} ({number})" for number in itertools.count(2)))
         name = next(each for each in names if each not in taken)
         if self._derived_name == name:

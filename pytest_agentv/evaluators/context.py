@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, Record, own_copy
@@ -154,21 +154,34 @@ class Context(Record):
     """Whether the target reports its tool calls; a target that returns only a text does not."""
     retrieved_context: tuple[str, ...] | None = None
     """The texts that the target looked up and answered from, in order; None: not reported."""
+    workspace: Any = field(default=None, repr=False, compare=False)
+    """Runs commands where the target has worked; None: the case has no workspace, or the answer is of another run."""
+    file_changes: str | None = None
+    """What the target changed there, as a unified diff of at most 200 kB; None: the case has no workspace."""
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
     threshold: float = DEFAULT_THRESHOLD
     """The score from which the case passes, 0 to 1."""
     part: Json | Absent = ABSENT
     """The part of a JSON answer that the evaluator's `path` chose; ABSENT: it judges the whole answer."""
+    turns: "tuple[Context, ...]" = ()
+    """What a check of each turn of a conversation sees; empty: there is none. The fields above are of all turns, but
+    `candidate_answer` is the last answer."""
     services: Services = field(default_factory=Services, repr=False, compare=False)
     """The judge, the variables and the targets that an evaluator may use."""
+
+    @property
+    def workspace_path(self) -> str | None:
+        """The folder that the target has worked in, absolute; None as for `workspace`."""
+        return None if self.workspace is None else str(self.workspace.path)
 
 
 def for_own_code(context: Context) -> Context:
     """Return a context for code of users: what it changes in there changes no record and no other judgement."""
     data = ("case", "prompt", "output_messages", "trace", "trace_summary", "metrics", "part")
     copied = {name: own_copy(getattr(context, name)) for name in data}
-    return context.replace(**copied, services=services_for_own_code(context.services))
+    turns = tuple(map(for_own_code, context.turns))
+    return context.replace(**copied, turns=turns, services=services_for_own_code(context.services))
 
 
 def services_for_own_code(services: Services) -> Services:
@@ -187,7 +200,8 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         config: The keys of the evaluator that are the judge's own.
     """
     case = context.case
-    messages = context.output_messages if context.reports_calls else None  # of a text, they would be made up
+    is_told = context.reports_calls or context.turns
+    messages = context.output_messages if is_told else None  # of a text, they would be made up
     told = None if messages is None else [message.to_plain() for message in messages]
     for message in told or ():
         if not message["tool_calls"]:
@@ -210,6 +224,9 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
     }
     if context.retrieved_context is not None:
         payload["retrieved_context"] = context.retrieved_context
+    if context.file_changes is not None:
+        payload["file_changes"] = context.file_changes
+        payload["workspace_path"] = context.workspace_path
     converted = {key: snake_case_keys(value) for key, value in payload.items()}
     return converted if case.vars is None else {**converted, "vars": case.vars}  # under the names of templates
 

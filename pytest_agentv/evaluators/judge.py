@@ -34,6 +34,7 @@ from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_jso
 from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Amount, Items, Part, Text, definition, spelled
 from pytest_agentv.model.messages import ContentPart, FilePart, OtherPart
 from pytest_agentv.model.results import NOTHING_COUNTS, EvaluatorResult, Score, verdict_of, weighted_mean
+from pytest_agentv.model.secrets import masked
 
 
 class ModelJudge(Evaluator):
@@ -65,6 +66,8 @@ class ModelJudge(Evaluator):
     def unread_keys(self) -> Iterator[tuple[str, str]]:
         if self.judges is None and "vote" in self.model_fields_set:
             yield "vote", "only a panel votes: `judges: [...]`"
+
+    reads_conversation = True
 
     @property
     def asks_judge(self) -> bool:
@@ -257,7 +260,7 @@ def question_by(
 ) -> JudgeQuestion:
     """Render a template, then what a judge sees besides; `contract` says how to reply, and `schema` binds the reply."""
     variables = build_variables(context)
-    said = ("candidate_answer", "output_messages", "retrieved_context")
+    said = ("candidate_answer", "output_messages", "retrieved_context", "file_changes")
     quotes = Quotes((*(variables[name] for name in said), *seen.values()))
     shown = {name: quotes.around(variables[name]) for name in said}
     sections = (section(name, quotes.around(text)) for name, text in seen.items())
@@ -286,6 +289,8 @@ def build_variables(context: Context) -> Mapping[str, str]:
         "expected_messages": pretty_json(list(case.expected_messages)),
         "output_messages": pretty_json([camel_case_message(message) for message in context.output_messages or ()]),
         "retrieved_context": "\n\n".join(context.retrieved_context or ()),
+        "file_changes": masked(context.file_changes or ""),
+        "workspace_path": context.workspace_path or "",
     }
 
 

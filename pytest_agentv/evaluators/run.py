@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
+from pytest_agentv.cases.prompts import spoken
 from pytest_agentv.errors import EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
-from pytest_agentv.model.base import ABSENT, Absent, Json, compact_json, format_number, json_fault
+from pytest_agentv.model.base import ABSENT, Absent, Json, compact_json, counted, format_number, json_fault
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_thread, told, user_traceback
 
 # The keys that all kinds share: judge a part of the answer, negate the verdict, be required.
 
-KEYS: Final = ("required", "negate", "path")
+KEYS: Final = ("required", "negate", "path", "file", "turn")
 ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
 SLACK: Final = 1e-9
@@ -144,6 +145,7 @@ def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
     return EvaluatorResult(
         name=evaluator.label,
         type=evaluator.kind,
+        turn=shared_key(evaluator, "turn"),
         score=0.0,
         weight=evaluator.weight,
         verdict="fail",
@@ -157,14 +159,20 @@ def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
 
 
 async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
-    """Judge the answer, or the part that `path` chooses; negate the judgement, and check `required`.
+    """Judge the answer, or what `turn`, `file` and `path` choose of it; negate the judgement, and check `required`.
 
     Raises what the evaluator raises.
     """
-    path = shared_key(evaluator, "path")
+    path, file = shared_key(evaluator, "path"), shared_key(evaluator, "file")
     part: Json | Absent = context.part
-    miss = ""
-    if path is not None:
+    context, miss = _of_turn(evaluator, context)
+    if file is not None and not miss:
+        from pytest_agentv.evaluators.command import of_workspace  # noqa: PLC0415 - only with a file
+
+        part, miss = await run_in_thread(lambda: of_workspace(context, file), "agentv-evaluator")
+        if not miss:
+            context = context.replace(candidate_answer=text_of_part(part), part=part)
+    if path is not None and not miss:
         from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop  # noqa: PLC0415 - only with a path
 
         part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, path)
@@ -209,6 +217,18 @@ def _finished(evaluator: AnyEvaluator, score: Score) -> Score:
     return negated(score) if shared_key(evaluator, "negate") is True else score
 
 
+def _of_turn(evaluator: AnyEvaluator, context: Context) -> tuple[Context, str]:
+    """Return what an evaluator judges of a conversation, and why that is not there; empty: it is."""
+    turn = shared_key(evaluator, "turn")
+    if turn is None:
+        if not context.turns or not getattr(evaluator, "reads_conversation", False):
+            return context, ""
+        return context.replace(candidate_answer=spoken(context.output_messages or ()), turns=()), ""
+    if turn > len(context.turns):
+        return context, f"there is no turn {turn}: the conversation has {counted(len(context.turns), 'turn')}"
+    return context.turns[turn - 1].replace(twin=context.twin), ""
+
+
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
     found: Any
     if _is_async(type(evaluator)):
@@ -239,6 +259,7 @@ def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
     return EvaluatorResult(
         name=evaluator.label,
         type=evaluator.kind,
+        turn=shared_key(evaluator, "turn"),
         score=value,
         weight=evaluator.weight,
         verdict=score.verdict or verdict_of(value),

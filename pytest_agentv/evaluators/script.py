@@ -287,7 +287,7 @@ def _proxy(value: Json) -> Json:
     return value
 
 
-def _words(value: Json) -> Json:
+def words_of_command(value: Json) -> Json:
     """Return a shell command unchanged, and a list of words as a tuple."""
     if isinstance(value, str) and value.strip():
         return value
@@ -317,10 +317,11 @@ class CodeJudge(Evaluator):
     cwd: Folder = Field(
         default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
     )
-    script: Annotated[str | tuple[str, ...], BeforeValidator(_words), WithJsonSchema(COMMAND_SCHEMA)] = Field(
+    script: Annotated[str | tuple[str, ...], BeforeValidator(words_of_command), WithJsonSchema(COMMAND_SCHEMA)] = Field(
         description="a list of words, the path of a script, or a shell command"
     )
     path: Any = Field(default=None, description="passed to the script, like other keys", examples=["items[0].price"])
+    file: Any = Field(default=None, description="passed to the script, like other keys", examples=["report.json"])
     target: Annotated[Proxy | None, BeforeValidator(_proxy), WithJsonSchema(PROXY_SCHEMA)] = Field(
         default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`"
     )

@@ -216,7 +216,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "depends_on": "no case waits for another one: prepare what it needs in a fixture",
     **dict.fromkeys(("derived_metrics", "derivedMetrics"), "a name for several checks: `composite`"),
     "env": "write ${{ NAME }} at the target in targets.yaml, and the value into .env",
-    **dict.fromkeys(("environment", "workspace"), "prepare the folder in a fixture, and name it under `fixtures`"),
     **dict.fromkeys(
         ("evaluate_options", "evaluateOptions"), "write `repeat`, or give --agentv-workers, --agentv-timeout"
     ),
@@ -231,7 +230,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "targets": "write `matrix: {target: [a, b]}`, and the targets themselves in targets.yaml",
     "timeout_seconds": "write it at the target in targets.yaml, or give --agentv-timeout",
     "trials": "write `repeat`",
-    "turns": "the target is asked once: write the messages before its answer as `input`, and the checks under `assert`",
 }
 """Keys that say what is asked or checked and that nobody reads, with what to write instead: errors of the case."""
 FOREIGN_KEYS: Final = ("prompts", "providers")
@@ -361,7 +359,7 @@ def column_fault(name: str) -> tuple[str, str] | None:
 
 # Merges mappings with inherited keys: a file with its included files, a case with its `defaults`.
 
-_MERGED: Final = frozenset({"execution", "vars", "metadata"})
+_MERGED: Final = frozenset({"execution", "vars", "metadata", "workspace"})
 """Mappings that are merged key by key. Other mappings are replaced as a whole."""
 _ALTERNATIVES: Final = (
     EVALUATOR_LIST_KEYS,

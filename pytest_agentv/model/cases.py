@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.messages import InputMessage
@@ -84,6 +84,60 @@ class AnyEvaluator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SimulatedUser(Record):
+    """A model that talks to the target in place of a person."""
+
+    target: str
+    """The name of the target that plays the user."""
+    goal: str
+    """What the user wants."""
+    persona: str | None = None
+    """Who the user is; None: nobody in particular."""
+    max_turns: int = 10
+    """After how many turns the conversation ends at the latest."""
+    check: bool = False
+    """Whether the judge checks that the user kept to goal and persona."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan(Record):
+    """The turns of a case that is a conversation. The user of the first one speaks last in the messages of the case."""
+
+    inputs: tuple[str, ...] = ()
+    """What the user says, in each written turn."""
+    user: SimulatedUser | None = None
+    """Who speaks after the written turns; None: nobody."""
+    on_turn_failure: Literal["continue", "stop"] = "continue"
+    """Whether the conversation goes on after a turn whose checks fail."""
+    lines: tuple[int | None, ...] = ()
+    """The lines of the written turns in the eval file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace(Record):
+    """The folder that each answer of a case gets a fresh copy of, and what is done with the copy."""
+
+    source: str
+    """The folder, absolute; with `ref`, a git repository: a folder or an address."""
+    ref: str | None = None
+    """The commit, branch or tag of that repository; None: the folder is taken as it is."""
+    setup: tuple[str, ...] = ()
+    """Shell commands that prepare what the copies are made of, once per run."""
+    before: tuple[str, ...] = ()
+    """Shell commands that run in each copy, before the target."""
+    hidden: tuple[str, ...] = ()
+    """Absolute folders whose content is copied over each copy after the target has ended."""
+    check: str | None = None
+    """A shell command that has to fail before the target begins; None: nothing is checked."""
+    overlay: str | None = None
+    """An absolute folder whose content is copied over each copy before the target begins; None: none."""
+    keep: Literal["never", "failed", "always"] = "failed"
+    """Which copies stay after they were judged: those of cases that did not pass, none, or all."""
+    sandbox: Literal["none", "bwrap"] = "none"
+    """What keeps the target from writing elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
 class EvalCase(Record):
     """One case: everything that running it needs, with all its files read."""
 
@@ -139,8 +193,17 @@ class EvalCase(Record):
     """Whether it must pass by itself, whatever the verdict on the whole run."""
     group: str | None = None
     """Names the cases that are not independent of each other; None: its conversation, else the case alone."""
+    turns: TurnPlan | None = None
+    """The turns of a conversation; None: the target is asked once."""
+    workspace: Workspace | None = None
+    """The folder that the target works in; None: the case has none."""
     vars: JsonObject | None = None
     """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
+
+    @property
+    def user(self) -> SimulatedUser | None:
+        """Who plays the user; None: nobody."""
+        return None if self.turns is None else self.turns.user
 
     @property
     def folder(self) -> Path:

@@ -113,6 +113,8 @@ class EvaluatorResult(Record):
     """The unknown value that the score depends on, as an amount that the target does not report; None: nothing."""
     unchecked: str | None = None
     """Why the check could not be made on this answer: it lacks the part that is judged; None: it was made."""
+    turn: int | None = None
+    """The turn of a conversation that was judged, from 1; None: the last answer, or the whole."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
@@ -231,6 +233,23 @@ class RepeatFigures(Record):
     """How many of the answers came from the cache; None: none."""
     confirm: "RepeatFigures | None" = None
     """Fresh answers that were asked because the case looked broken; they do not count for its verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFigures(Record):
+    """How a conversation went."""
+
+    turns: int
+    """How often the target was asked."""
+    stopped: Literal["turns", "user", "max_turns", "failure", "error"]
+    """Why it ended: no written turn was left, the simulated user said so, its `max_turns` were reached, the checks of a
+    turn failed (`on_turn_failure: stop`), or a turn had no answer."""
+    user_target: str | None = None
+    """The target that played the user; None: all turns are written."""
+    user_metrics: Costs | None = None
+    """What the simulated user took, and the judge that checked it; None: there was none."""
+    lines: tuple[int | None, ...] = ()
+    """The lines of the written turns in the eval file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +476,10 @@ class EvalResult(Record):
         default=None, metadata=about("case", "Reference answer", size="text", column=23)
     )
     """The text of the ideal answer; None: there is none."""
+    workspace: JsonObject | None = field(default=None, metadata=about("answer", "Workspace", size="text"))
+    """The folder that the target worked in: `from`, `files`, `changed` (at most 500 names), `diff_sha256`, `kept`."""
+    file_changes: str | None = field(default=None, metadata=about("answer", "Changed files", size="text"))
+    """What the target changed in its workspace, as a unified diff of at most 200 kB; None: it had none."""
     output_messages: tuple[Message, ...] | None = field(default=None, metadata=about("answer", "Messages", size="text"))
     """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
     cost_source: str | None = field(default=None, metadata=about("answer", "Source of the cost"))
@@ -470,6 +493,8 @@ class EvalResult(Record):
     """How often a plugin such as pytest-rerunfailures had the case asked anew before; None: never."""
     shard: ShardFigures | None = field(default=None, metadata=about("run", "Shard", masked=False))
     """The part of the run that the case was in, with `--agentv-shard`."""
+    conversation: ConversationFigures | None = field(default=None, metadata=about("answer", "Turns"))
+    """How the conversation went; None: the target was asked once."""
     answers: tuple[JsonObject, ...] | None = field(default=None, metadata=about("run", "Each answer", size="text"))
     """All answers in their order, each as the keys of a result of its own, with `--agentv-include-answers`."""
     baseline: BaselineFigures | None = field(default=None, metadata=about("run", "Against the baseline"))

@@ -13,6 +13,7 @@ from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import (
+    Costs,
     Message,
     TokenUsage,
     TraceEvent,
@@ -22,6 +23,7 @@ from pytest_agentv.model.messages import (
     is_broken,
     is_null,
 )
+from pytest_agentv.model.results import ConversationFigures
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.runtime.files import read_regular_file
 
@@ -51,10 +53,18 @@ class ProviderRequest(Record):
     """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()
     """Absolute paths of the other input files."""
+    turn: int = 0
+    """The number of the turn of a conversation, from 1; 0: it is none."""
+    session: str | None = None
+    """Names the conversation to a target that remembers it. Then only the new message is in the prompt. None: none."""
     system_prompt: str | None = None
     """The system prompt of a judge; None: the prompt is that of a case."""
     schema: JsonObject | None = None
     """The JSON Schema of a judge's reply, for APIs that can be bound to one; None: the reply is free."""
+    workspace: str | None = None
+    """The folder that the target works in, absolute; None: the case has none."""
+    sandbox: tuple[str, ...] = ()
+    """The words before a command that keep it from writing elsewhere; empty: nothing does."""
     timeout_seconds: float | None = None
     """The run's limit for this call, in seconds; a provider may have a shorter one of its own. None: no limit."""
 
@@ -62,6 +72,11 @@ class ProviderRequest(Record):
     def file_paths(self) -> tuple[str, ...]:
         """All files, guidelines first."""
         return self.guideline_paths + self.input_paths
+
+    def sandboxed(self, argv: Sequence[str], folder: Path) -> list[str]:
+        """Return a command as it runs in the sandbox, if there is one. It may write to a folder of the call, too."""
+        bound = ["--bind", str(folder), str(folder)] if self.sandbox else []
+        return [*self.sandbox, *bound, *argv]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +110,38 @@ class ProviderResponse(Record):
     """The texts that the target looked up and answered from, in order; None: not reported."""
     warnings: tuple[str, ...] = ()
     """What is odd about the reply; the run warns about it once per target."""
+    workspace: JsonObject | None = None
+    """About the folder that the target worked in: `from`, `files`, `changed`, `diff_sha256`; the run sets it."""
+    file_changes: str | None = None
+    """What the target changed in that folder, as a unified diff of at most 200 kB; the run sets it."""
     cached: bool = False
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
     is_text_only: bool = field(default=False, compare=False)
     """The target gave only a text, so it is not known whether it called tools."""
+    session: str | None = None
+    """Names the conversation to a target that goes on with it; None: it does not."""
+    conversation: "Conversation | None" = None
+    """How the answer came about turn by turn; None: the target was asked once. The other fields are of all turns."""
     raw: JsonObject = field(default_factory=dict)
     """For debugging: exit code, standard error, paths of logs.
 
     Of a model behind an API or a service, and in `ProviderError.raw` as well: `request_attempts`, `waited_ms`,
     `last_error`; these are written to the result.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation(Record):
+    """The turns of an answer."""
+
+    replies: tuple[ProviderResponse, ...]
+    """What the target answered, turn by turn."""
+    prompts: tuple[Prompt, ...]
+    """What it was asked."""
+    costs: Costs
+    """What all calls of the target took."""
+    figures: ConversationFigures
+    """How the conversation went."""
 
 
 class Adapter(Protocol):

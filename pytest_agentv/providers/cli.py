@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
@@ -50,6 +50,7 @@ from pytest_agentv.runtime.processes import OUTPUT_LIMIT, ProcessResult, Process
 from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.runtime.user_code import run_in_thread
+from pytest_agentv.runtime.workspaces import EVAL_DIR, in_eval_dir
 from pytest_agentv.targets.fields import (
     Flag,
     OptionalText,
@@ -189,7 +190,7 @@ def _long_argument_hint(used: Mapping[str, str]) -> str:
     return ""
 
 
-def read_output(result: ProcessResult, path: Path | None) -> str:
+def read_output(result: ProcessResult, path: Path | None, *, may_be_empty: bool = False) -> str:
     """Return what a successful command printed, or wrote to its output file. Raises `OutputError`."""
     what, text, fault = "output", result.stdout.rstrip("\n"), result.stdout_fault
     if path is not None:
@@ -204,7 +205,7 @@ def read_output(result: ProcessResult, path: Path | None) -> str:
         text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     if fault:
         raise OutputError(f"The {what} of the command is {fault}", "process")
-    if not text.strip():
+    if not text.strip() and not may_be_empty:
         reason = f"The command ended with exit code 0, but its {what} is empty{_it_said(result)}"
         raise OutputError(reason, "no_answer")
     return text
@@ -299,6 +300,7 @@ class Cli(Provider):
 
     kind = "cli"
     leaves_files = True
+    takes_workspace = True
     answers_by_id = True
 
     command_template: CommandTemplate = spelled(
@@ -333,9 +335,19 @@ class Cli(Provider):
     env: dict[VariableName, ShieldedText] = Field(
         default={}, description="variables of the command, in addition to those of the environment and of `.env`"
     )
+    session: Flag = Field(
+        default=False,
+        description="whether the command remembers a conversation by its `{SESSION_ID}`, and gets only the new message",
+    )
     healthcheck: Healthcheck | None = Field(
         default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
     )
+
+    @model_validator(mode="after")
+    def _require_session_id(self) -> Self:
+        if self.session and "{SESSION_ID}" not in f"{self.command_template} {self.stdin}":
+            raise ValueError("`session: true` needs {SESSION_ID} in command_template or stdin")
+        return self
 
     def open(self, environment: TargetEnvironment) -> "CliProvider":
         return CliProvider(environment.name, self, environment.variables, environment.target.provider_batching)
@@ -354,7 +366,7 @@ class Cli(Provider):
 
     @property
     def sources(self) -> Sources:
-        return Sources((self.command_template,), folder=self.cwd)
+        return Sources((in_eval_dir(self.command_template),), folder=self.cwd)
 
 
 class CliProvider:
@@ -391,7 +403,7 @@ class CliProvider:
 
         with self._folder(request.eval_id) as folder:
             values = request_values(request, self._settings.files_format, folder / "output.json")
-            (response,) = await self._run(values, request.timeout_seconds, parse)
+            (response,) = await self._run(values, request.timeout_seconds, parse, request)
             return response
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
@@ -419,7 +431,11 @@ class CliProvider:
         return temporary_folder(f"agentv-{name}-", keep=keep)
 
     async def _run(
-        self, values: CallValues, limit: float | None, parse: Callable[[str], list[ProviderResponse]]
+        self,
+        values: CallValues,
+        limit: float | None,
+        parse: Callable[[str], list[ProviderResponse]],
+        request: ProviderRequest | None = None,
     ) -> list[ProviderResponse]:
         """Run the command once, for at most `limit` seconds, and read its output. Raises `ProviderError`."""
         settings, words, limit = self._settings, values.for_shell(), shortest(self._settings.timeout_seconds, limit)
@@ -430,14 +446,20 @@ class CliProvider:
         if settings.stdin is not None:
             stdin = render_command(settings.stdin, values.as_texts()).encode("utf-8", "surrogateescape")
         self._log("target %s: running %s", self._name, command)
+        cwd, variables = self._cwd, with_prompt(self._environment, values.prompt)
+        argv = shell_argv(command, values.output_file.parent)
+        if request is not None and request.workspace is not None:
+            cwd, variables = request.workspace, {**variables, EVAL_DIR: cwd}
+            argv = request.sandboxed(argv, values.output_file.parent)
         started = time.perf_counter()
         try:
             result = await run_process(
-                shell_argv(command, values.output_file.parent),
-                cwd=self._cwd,
-                env=with_prompt(self._environment, values.prompt),
+                argv,
+                cwd=cwd,
+                env=variables,
                 stdin=stdin,
                 timeout_seconds=limit,
+                leaves_nothing=cwd != self._cwd,
             )
         except ProcessStartError as error:
             raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
@@ -453,16 +475,17 @@ class CliProvider:
             raw["output_file"] = str(values.output_file)
 
         def read() -> list[ProviderResponse]:
-            responses = parse(read_output(result, values.output_file if self._has_output_file else None))
-            return [self._complete(response, raw, round(duration_ms / len(responses))) for response in responses]
+            path = values.output_file if self._has_output_file else None
+            responses = parse(read_output(result, path, may_be_empty=cwd != self._cwd))
+            return [self._complete(response, raw, duration_ms / len(responses), cwd) for response in responses]
 
         # in a thread: a file on a network may block and a long answer takes time, and other cases must not wait
         return await run_in_thread(read, "agentv-read")
 
-    def _complete(self, response: ProviderResponse, raw: JsonObject, duration_ms: float) -> ProviderResponse:
+    def _complete(self, response: ProviderResponse, raw: JsonObject, duration_ms: float, cwd: str) -> ProviderResponse:
         """Add what the run knows. Reads the trace now, because the command may have written it into its own folder."""
-        took = duration_ms if response.duration_ms is None else response.duration_ms
-        place = None if response.trace_ref is None else str(Path(self._cwd, response.trace_ref))
+        took = round(duration_ms) if response.duration_ms is None else response.duration_ms
+        place = None if response.trace_ref is None else str(Path(cwd, response.trace_ref))
         return with_trace(response.replace(duration_ms=took, raw=raw, trace_ref=place))
 
     def _log(self, message: str, *values: object) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Final, TypeAlias
+from uuid import uuid4
 
 from pydantic import BeforeValidator
 
@@ -25,7 +26,7 @@ PROMPT_VARIABLE: Final = "AGENTV_PROMPT"
 
 PLACEHOLDERS: Final = (
     *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
-    *("FILES", "ATTACHMENTS", "OUTPUT_FILE"),
+    *("FILES", "ATTACHMENTS", "OUTPUT_FILE", "SESSION_ID", "WORKSPACE"),
 )
 """The names that a command template may hold in braces."""
 
@@ -44,6 +45,8 @@ class CallValues(Record):
     attempt: int = 0
     files: tuple[str, ...] = ()
     files_format: str = "{path}"
+    session: str = ""
+    workspace: str = ""
 
     @property
     def prompt_file(self) -> Path:
@@ -64,6 +67,8 @@ class CallValues(Record):
             "GUIDELINES": self.guidelines,
             "EVAL_ID": self.eval_id,
             "ATTEMPT": str(self.attempt),
+            "SESSION_ID": self.session,
+            "WORKSPACE": self.workspace,
         }
         paths = {"OUTPUT_FILE": str(self.output_file), "PROMPT_FILE": str(self.prompt_file)}
         files = " ".join(_render_file(path, self.files_format, write) for path in dict.fromkeys(self.files))
@@ -84,7 +89,9 @@ def request_values(request: ProviderRequest, files_format: str, output_file: Pat
         attempt=request.attempt,
         files=request.file_paths,
         files_format=files_format,
+        session=request.session or uuid4().hex,
         output_file=output_file,
+        workspace=request.workspace or "",
     )
 
 

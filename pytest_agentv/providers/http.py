@@ -7,10 +7,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import quote
+from uuid import uuid4
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, render
@@ -37,7 +38,7 @@ from pytest_agentv.providers.kind import RetryKeys, get, read_call
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks, conversation, prompt_text, require_no_media
 from pytest_agentv.runtime.retry import RequestError
-from pytest_agentv.targets.fields import SHIELDED, Headers, Seconds, Url, reveal
+from pytest_agentv.targets.fields import SHIELDED, Flag, Headers, Seconds, Url, reveal
 
 # Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.
 
@@ -337,7 +338,7 @@ def _split_events(text: str) -> Iterator[tuple[str, str]]:
 
 # The keys of services.
 
-NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
+NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt", "session_id")
 """The names for templates."""
 
 _REFERENCE: Final = re.compile(r"\$\{\{.*?\}\}")
@@ -433,6 +434,17 @@ class Service(RetryKeys):
         default=None,
         description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
     )
+    session: Flag = Field(
+        default=False,
+        description="whether it remembers a conversation by its `{{ session_id }}`, and gets only the new message",
+    )
+
+    @model_validator(mode="after")
+    def _require_session_id(self) -> Self:
+        shown = [self.body, dict(self.headers), *(getattr(self, name, None) for name in ("url", "path"))]
+        if self.session and not any("session_id" in text for text in _texts(reveal(shown))):
+            raise ValueError("`session: true` needs {{ session_id }} in the body, the headers or the URL")
+        return self
 
     @property
     def content(self) -> Json:
@@ -591,6 +603,7 @@ def values_of(request: ProviderRequest) -> dict[str, Json]:
         ],
         "eval_id": request.eval_id,
         "attempt": request.attempt,
+        "session_id": request.session or uuid4().hex,
     }
 
 

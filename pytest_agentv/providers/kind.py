@@ -100,6 +100,8 @@ class Provider(Settings, Kind):
     """Results record its requests as `agent_provider_request`."""
     leaves_files: ClassVar[bool] = False
     """Its work lies in files, which evaluators may look at: later runs do not have them."""
+    takes_workspace: ClassVar[bool] = False
+    """It works in the folder `request.workspace`, if there is one."""
     costs_money: ClassVar[bool] = False
     """Its calls cost money: with `agentv_run = asked-if-paid`, its cases have to be asked for."""
     is_one_by_one: ClassVar[bool] = False

@@ -313,6 +313,7 @@ class Python(Provider):
     """A function in the pytest process, sync or async, or an agent of a framework."""
 
     kind = "python"
+    takes_workspace = True
 
     callable: CallableName = Field(description="package.module:function or path/to/file.py:function")
     messages: Flag | None = Field(
@@ -321,6 +322,10 @@ class Python(Provider):
     arguments: dict[str, Any] = Field(default={}, description="further keyword arguments of every call")
     timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of one call"
+    )
+    session: Flag = Field(
+        default=False,
+        description="whether it remembers a conversation by `request.session`, and gets only the new message",
     )
 
     def open(self, environment: TargetEnvironment) -> "PythonProvider":

@@ -19,14 +19,14 @@ from pytest_agentv.model.base import (
     format_fixed,
     format_number,
 )
-from pytest_agentv.model.messages import Costs, Message, incomplete_reason
+from pytest_agentv.model.messages import Costs, Message, candidate_answer, incomplete_reason
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
+    PASS_SCORE,
     EvalResult,
     EvaluatorResult,
     RepeatFigures,
     explicitly_unmet,
-    verdict_of,
 )
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import (
@@ -45,6 +45,7 @@ from pytest_agentv.reports.figures import (
     shortened,
     shown,
     spent_of,
+    turn_of,
     visible,
 )
 
@@ -160,6 +161,8 @@ _SHORT: Final = 100
 _LONG: Final = 300
 _LINE: Final = 200
 _MOST_CALLS: Final = 20
+_MOST_MESSAGES: Final = 6
+"""Of a conversation."""
 _LONGEST_VALUE: Final = 60
 
 _THRESHOLD_SOURCES: Final = {
@@ -236,9 +239,10 @@ def failure_text(
         Section(block("", assertion, look) if is_cut else "", 20),
         Section(score_line if cause and not result.repeat else "", 5),
         Section(_threshold_hint(result), 5),
-        Section(_question(question, look), 8),
+        Section(_conversation(result, look) or _question(question, look), 8),
         Section(block("Criteria:", result.expected_outcome or "", look), 6),
         Section(_answer(result, look), 15),
+        Section(block("Changed files:", result.file_changes or "", look), 12),
         Section(_reference(result, reference_answer, look), 12),
         Section("\n  ".join(["Tool calls:", *calls]) if calls else "", 10),
         Section(evaluator_table(result, look), 25),
@@ -265,12 +269,15 @@ def error_text(
     look = Look(masker, limit)
     detail, error = result.error_detail, result.error or "unknown error"
     headline = f"{_STAGES[detail.stage]} ({detail.kind})" if detail else "The case could not be judged"
+    if detail is not None and detail.kind == "user_at_fault":
+        headline = "The simulated user spoilt the conversation (user_at_fault)"
     has_answer = detail is not None and detail.stage == "evaluator"
     if same_as is not None:
         reason = f"{_first_line(error, look)}\n(the same error as {look.name(same_as, _LONG)})"
         return assemble(headline, [Section(reason, 1)], footer(result, rerun_command, look), limit)
     sections = [
         Section(block("", error, look), 50),
+        Section(_conversation(result, look), 15),
         Section(evaluator_table(result, look), 20),
         Section(raw_outputs(result, look), 15),
         Section(_answer(result, look) if has_answer else "", 15),
@@ -332,13 +339,12 @@ def _score_line(result: EvalResult) -> str:
 
 
 def _threshold_hint(result: EvalResult) -> str:
-    """Return what to write where all rows say `pass`, the case too would, and only the default threshold fails it."""
-    verdicts = {verdict_of(result.score), *(each.verdict for each in result.evaluator_results or ())}
-    if result.threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
+    """Return what to write where each score is 0.8 or more, and only the default threshold fails the case."""
+    scores = (result.score, *(each.score for each in result.evaluator_results or ()))
+    if result.threshold_source != "default" or result.score >= (result.threshold or 0) or min(scores) < PASS_SCORE:
         return ""
     return (
-        "An evaluator says `pass` from 0.8 on, but a case needs 1.0 by default: if 0.8 is enough, "
-        "write `threshold: 0.8` in the case or at the top of its file."
+        "A case needs 1.0 by default: if 0.8 is enough, write `threshold: 0.8` in the case or at the top of its file."
     )
 
 
@@ -348,6 +354,21 @@ def _question(question: str, look: Look) -> str:
         return block("Question:", question, look)
     head = f"{look.masker.mask(question)[:_LONG].rstrip()}..."  # masked before it is cut
     return block(f"Question (the first {_LONG} of {len(question):,} characters):", head, look)
+
+
+def _conversation(result: EvalResult, look: Look) -> str:
+    """Return the last messages of a conversation, up to the failing turn."""
+    figures, messages = result.conversation, result.output_messages or ()
+    if figures is None or not messages:
+        return ""
+    last = figures.turns + (figures.stopped == "error")
+    turn = min(turn_of(result) or last, last)
+    starts = [index for index, message in enumerate(messages) if message.role == "user"]
+    end = starts[turn] if turn < len(starts) else len(messages)
+    said = [(each.role.capitalize(), candidate_answer([each.replace(role="assistant")])) for each in messages[:end]]
+    lines = [look.line(f"{role}: {text}", _LINE) for role, text in said if text][-_MOST_MESSAGES:]
+    ended = {"max_turns": "; max_turns is reached", "failure": "; on_turn_failure is stop"}.get(figures.stopped, "")
+    return "\n  ".join([f"Conversation up to turn {turn} of {last}{ended}:", *lines])
 
 
 def _answer(result: EvalResult, look: Look) -> str:
@@ -408,26 +429,32 @@ def indented(text: str, spaces: str) -> str:
 
 
 def evaluator_table(result: EvalResult, look: Look) -> str:
-    rows = [("Evaluator", "Type", "Score", "Weight", "Verdict"), *_rows(result.evaluator_results or (), look)]
+    """Return a row for each evaluator: its score, and the mean that the case needs."""
+    rows = [
+        ("Evaluator", "Type", "Score", "Needs", "Weight"),
+        *_rows(result.evaluator_results or (), look, result.threshold),
+    ]
     if len(rows) == 1:
         return ""
     name_width, type_width = (max(columns(row[column]) for row in rows) for column in (0, 1))
     return "\n".join(
-        f"{padded(name, name_width)}  {padded(kind, type_width)}  {score:>5}  {weight:>6}  {verdict}"
-        for name, kind, score, weight, verdict in rows
+        f"{padded(name, name_width)}  {padded(kind, type_width)}  {score:>5}  {needed:>5}  {weight:>6}"
+        for name, kind, score, needed, weight in rows
     )
 
 
-def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Iterator[tuple[str, str, str, str, str]]:
+def _rows(
+    results: Sequence[EvaluatorResult], look: Look, threshold: float | None, depth: int = 0
+) -> Iterator[tuple[str, str, str, str, str]]:
     for result in results:
         yield (
             "  " * depth + look.name(result.name, 28),
             look.name(result.type, 18),
-            format_score(result.score),
+            "error" if result.error else format_score(result.score),
+            "-" if threshold is None or depth else format_score(threshold),
             "-" if result.weight is None else format_number(result.weight),
-            "error" if result.error else result.verdict,
         )
-        yield from _rows(result.evaluator_results or (), look, depth + 1)
+        yield from _rows(result.evaluator_results or (), look, threshold, depth + 1)
 
 
 def findings(title: str, result: EvalResult, look: Look) -> str:
@@ -513,6 +540,8 @@ def footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
         lines.append(f"Tools:  {cut(tools, _LONG)}")
     if result.log_file:
         lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
+    if kept := (result.workspace or {}).get("kept"):
+        lines.append(f"Kept:   {cut(look.all_of(str(kept)), _LONG)}")
     if result.eval_file:
         lines.append(f"Case:   {cut(visible(place_of(result)), _LONG)}")
     if rerun_command:

@@ -166,9 +166,20 @@ def ended_at(timestamp: str) -> datetime | None:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
+def turn_of(result: EvalResult) -> int | None:
+    """Return the first turn of a conversation whose checks fail, or that has no answer; None: there is none."""
+    figures = result.conversation
+    if figures is not None and figures.stopped == "error":
+        return figures.turns + 1
+    failing = [each.turn for each in result.evaluator_results or () if each.turn is not None and each.score < 1]
+    return min(failing, default=None)
+
+
 def place_of(result: EvalResult) -> str:
-    """Return where a case is written: its line in the eval file, and the row of its table."""
-    place = f"{result.eval_file}:{result.line}" if result.line else f"{result.eval_file}"
+    """Return where a case or its failing turn is written: the line in the eval file, and the row of its table."""
+    lines, turn = () if result.conversation is None else result.conversation.lines, turn_of(result)
+    line = (turn and turn <= len(lines) and lines[turn - 1]) or result.line
+    place = f"{result.eval_file}:{line}" if line else f"{result.eval_file}"
     return f"{place}, row {result.row}" if result.row else place
 
 

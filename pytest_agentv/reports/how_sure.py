@@ -1,5 +1,6 @@
 """How far a judge agrees with people's labels, and how many cases and repeats show a drop."""
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,17 +12,20 @@ from typing import Any, Final
 from pytest_agentv.cases.tables import read_delimited
 from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem, describe_value
-from pytest_agentv.model.base import JsonObject, Record, is_measure
+from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
+from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
 from pytest_agentv.reports.verdict import compare_runs
 from pytest_agentv.stats.comparing import (
     NO_DEVIATION,
     Confusion,
     CorrectedRate,
+    best_threshold,
     cases_to_see,
     confusion,
     corrected_rate,
     kappa,
+    kappa_interval,
     krippendorff_alpha,
     most_within,
     variance_between,
@@ -32,6 +36,10 @@ from pytest_agentv.store.readers import iter_entries
 
 _WORDS: Final = {"pass": 1.0, "true": 1.0, "yes": 1.0, "good": 1.0, "fail": 0.0, "false": 0.0, "no": 0.0, "bad": 0.0}
 _HALF: Final = 0.5
+DEFAULT_JUDGE: Final = "llm_judge"
+"""The name of the judge of a case that names no evaluators."""
+LEAST_TO_CHOOSE: Final = 50
+"""The least number of labels to choose a threshold from: each half needs some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,26 @@ class Label(Record):
     eval_file: str | None = None
     target: str | None = None
     rater: str = ""
+    answer_hash: str | None = None
+    """That of the answer which the person saw; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Record):
+    """What a judge said of a case, and people."""
+
+    case: str
+    passes: bool
+    score: float
+    reasoning: str = ""
+    answer: str = ""
+    label: bool | None = None
+    """What most people said; None: nobody, or as many that as the other."""
+    judge: str = ""
+    """The models that judged."""
+    prompt: Json = None
+    """What they were asked."""
+    grading_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +87,9 @@ class Agreement(Record):
     confusion: Confusion
     kappa: float | None
     """None: both are constant."""
+    kappa_low: float
+    """The lower end of its 95 % interval."""
+    kappa_high: float
     linear_kappa: float | None
     """For labels on a scale; None for pass or fail."""
     quadratic_kappa: float | None
@@ -72,6 +103,16 @@ class Agreement(Record):
     """Labels of cases that have no result, or that could not be judged."""
     split: int = 0
     """Judged cases that as many people pass as fail: they have no label."""
+    other_answers: int = 0
+    """Labels of other answers of these cases than those that were judged."""
+    threshold: float | None = None
+    """The threshold that was chosen on the other half of the labels; None: that of each case counts."""
+    replies: int = 0
+    """What the models replied that judge the run."""
+    unreadable: int = 0
+    """How many of these replies held no judgement."""
+    judged: tuple[Judgement, ...] = ()
+    """The cases that have a label."""
 
 
 def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
@@ -100,7 +141,7 @@ def _label(path: Path, line: int, value: JsonObject, scale: tuple[float, float])
     if not isinstance(eval_id, str):
         raise FileError(path, f"eval_id: expected a text, got {describe_value(eval_id)}", line)
     texts: Mapping[str, Any] = {
-        key: text for key in ("eval_file", "target", "rater") if isinstance(text := value.get(key), str)
+        key: text for key in ("eval_file", "target", "rater", "answer_hash") if isinstance(text := value.get(key), str)
     }
     return Label(eval_id, _value(path, line, value.get("label"), scale), path, line, **texts)
 
@@ -122,54 +163,174 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
     return (number - low) / (high - low)
 
 
-def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
-    """Compare the verdicts of a run with labels; None if no case is both judged and labelled.
+def agree(
+    labels: Sequence[Label], cases: Sequence[JudgedCase], evaluator: str | None = None, *, choose: bool = False
+) -> Agreement | None:
+    """Compare the verdicts of a run, or of one of its evaluators, with labels; None if no case is judged and labelled.
+
+    `choose`: choose a threshold on one half of the labels; the agreement is that of the other half.
 
     Raises `FileError` for a label that fits several cases: a label is of one answer, and it does not tell of which.
+    Raises `ValueError` if there are too few labels to choose a threshold, or none to choose.
     """
-    judged = [case for case in cases if case.scores]
-    by_case, unmatched = _by_case(labels, judged)
+    found = [(case, _judgement(case, evaluator)) for case in cases]
+    judged = [(case, judgement) for case, judgement in found if judgement is not None]
+    by_case, unmatched, others = _by_case(labels, [case for case, _ in judged])
     if not by_case:
         return None
     is_scale = any(label.value not in (0, 1) for label in labels)
-    chosen: dict[int, bool] = {}  # whether most people pass a case; not those that as many pass as fail
+    labelled: dict[int, Judgement] = {}  # not those that as many people pass as fail
     for index, group in by_case.items():
-        passes = sum(_is_good(label, judged[index]) for label in group)
+        case, judgement = judged[index]
+        passes = sum(_is_good(label, case) for label in group)
         if 2 * passes != len(group):
-            chosen[index] = 2 * passes > len(group)
-    labelled = [judged[index] for index in chosen]
-    verdicts, said = [_passes(case) for case in labelled], list(chosen.values())
+            labelled[index] = judgement.replace(label=2 * passes > len(group))
+    split = len(by_case) - len(labelled)
+    unlabelled = [judgement for index, (_, judgement) in enumerate(judged) if index not in by_case]
+    threshold = None
+    if choose:
+        threshold, labelled = _chosen(labelled)
+        unlabelled = [each.replace(passes=each.score >= threshold) for each in unlabelled]
+    verdicts = [each.passes for each in labelled.values()]
+    said = [each.label is True for each in labelled.values()]
     # Rounded: the noise of further digits would make two values of equal means.
-    scores = [round(math.fsum(case.scores) / case.judged, 9) for case in labelled]
-    ratings = [round(fmean(label.value for label in by_case[index]), 9) for index in chosen]
-    others = [float(_passes(case)) for index, case in enumerate(judged) if index not in by_case]
+    scores = [round(each.score, 9) for each in labelled.values()]
+    ratings = [round(fmean(label.value for label in by_case[index]), 9) for index in labelled]
     ours, theirs = list(map(float, verdicts)), list(map(float, said))
     raters = sorted({label.rater for label in labels})
     by_rater = [{label.rater: label.value for label in group} for group in by_case.values()]
     table = [[ratings_of.get(rater) for rater in raters] for ratings_of in by_rater]
+    counts, agreed = confusion(verdicts, said), kappa(ours, theirs)
+    interval = kappa_interval(counts, agreed)
+    asked = [each for case in cases for _, each in _evaluators(case, evaluator) if each.judge_model is not None]
+    replied = [each for each in asked if each.evaluator_provider_request is not None]
+    retries = sum(each.judge_retries or 0 for each in replied)
     return Agreement(
         cases=len(labelled),
-        confusion=confusion(verdicts, said),
-        kappa=kappa(ours, theirs),
+        confusion=counts,
+        kappa=agreed,
+        kappa_low=interval.low,
+        kappa_high=interval.high,
         linear_kappa=kappa(scores, ratings, "linear") if is_scale else None,
         quadratic_kappa=kappa(scores, ratings, "quadratic") if is_scale else None,
         alpha=krippendorff_alpha(table, "interval" if is_scale else "nominal") if len(raters) > 1 else None,
         raters=len(raters),
-        corrected=corrected_rate(ours, theirs, others),
-        unlabelled=len(others),
+        corrected=corrected_rate(ours, theirs, [float(each.passes) for each in unlabelled]),
+        unlabelled=len(unlabelled),
         unmatched=unmatched,
-        split=len(by_case) - len(chosen),
+        split=split,
+        other_answers=others,
+        threshold=threshold,
+        replies=len(replied) + retries,
+        unreadable=retries + sum(each.error is not None and each.raw_output is not None for each in replied),
+        judged=tuple(labelled.values()),
     )
 
 
-def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int]:
-    """Return the labels by the positions of their cases, and how many labels have no case."""
+def _chosen(labelled: Mapping[int, Judgement]) -> tuple[float, dict[int, Judgement]]:
+    """Return a threshold that one half of the cases chose, and the other half judged by it.
+
+    The halves depend on the names of the cases alone, so that nobody can try until one fits.
+    """
+    if len(labelled) < LEAST_TO_CHOOSE:
+        text = f"a threshold is chosen from {LEAST_TO_CHOOSE} labelled cases on, here are {len(labelled)}"
+        raise ValueError(f"{text}: with fewer, it claims more than it has")
+    order = sorted(labelled, key=lambda index: hashlib.sha256(labelled[index].case.encode()).digest())
+    chosen = [labelled[index] for index in order[::2]]
+    threshold = best_threshold([each.score for each in chosen], [each.label is True for each in chosen])
+    if threshold is None:
+        raise ValueError("there is no threshold to choose: all scores are the same")
+    others = {index: labelled[index] for index in sorted(order[1::2])}
+    return threshold, {index: each.replace(passes=each.score >= threshold) for index, each in others.items()}
+
+
+def changed_judge(before: Agreement, now: Agreement) -> tuple[str, ...]:
+    """Return how the judge of one run differs from that of another, as texts; empty: it does not.
+
+    What a judge is asked holds the answer. So prompts are compared where the answer is the same, else the hashes of
+    the grading.
+    """
+    known = {each.case: each for each in before.judged}
+    pairs = [(known[each.case], each) for each in now.judged if each.case in known]
+    models = dict.fromkeys((old.judge, new.judge) for old, new in pairs if old.judge != new.judge)
+    is_other = any(
+        old.prompt != new.prompt
+        if old.answer == new.answer
+        else old.judge == new.judge and old.grading_hash != new.grading_hash
+        for old, new in pairs
+    )
+    return (*(f"model {old or 'none'} -> {new or 'none'}" for old, new in models), *(["prompt"] if is_other else []))
+
+
+def evaluator_names(cases: Sequence[JudgedCase]) -> list[str]:
+    """Return the names of all evaluators that judged some case, and their paths where they are members."""
+    return list(dict.fromkeys(n for case in cases for path, each in _evaluators(case, None) for n in (each.name, path)))
+
+
+def _evaluators(case: JudgedCase, name: str | None) -> list[tuple[str, EvaluatorResult]]:
+    """Return the evaluators of a case, members too, each with its path; only those of a name, unless it is None."""
+    result = case.result
+    if result is None:
+        return []
+    if result.evaluator_results is None and result.evaluator_provider_request is not None:
+        words = result.score, 1.0, "fail", result.hits, result.misses, result.reasoning
+        only = EvaluatorResult(DEFAULT_JUDGE, DEFAULT_JUDGE, *words, result.evaluator_provider_request)  # type: ignore[arg-type]
+        members = [(DEFAULT_JUDGE, only.replace(judge_retries=result.judge_retries, judge_model=result.judge))]
+    else:
+        members = list(_walk(result.evaluator_results or (), ""))
+    return [(path, each) for path, each in members if name is None or name in (path, each.name)]
+
+
+def _walk(results: Sequence[EvaluatorResult], above: str) -> Iterator[tuple[str, EvaluatorResult]]:
+    for each in results:
+        yield f"{above}{each.name}", each
+        yield from _walk(each.evaluator_results or (), f"{above}{each.name}.")
+
+
+def _judgement(case: JudgedCase, evaluator: str | None) -> Judgement | None:
+    """Return what an evaluator said of a case, or all of them; None: it could not be judged.
+
+    Raises `ValueError` if several evaluators of the case have the name.
+    """
+    result, found = case.result, _evaluators(case, evaluator)
+    if len(found) > 1 and evaluator is not None:
+        paths = ", ".join(path for path, _ in found)
+        raise ValueError(f"--evaluator={evaluator}: {case.name} has several evaluators of that name: {paths}")
+    only = found[0][1] if found and evaluator is not None else None
+    if (only is None or only.error is not None) if evaluator is not None else not case.scores:
+        return None
+    models = [each for _, each in found if each.judge_model is not None]
+    asked = [each.evaluator_provider_request or {} for each in models]
+    judge = (None if result is None else result.judge, *(each.judge_model for each in models))
+    score = math.fsum(case.scores) / case.judged if only is None else only.score
+    bar = _HALF if case.threshold is None else case.threshold
+    reasoning, answer = (None, None) if result is None else (result.reasoning, result.candidate_answer)
+    return Judgement(
+        case.label,
+        _passes(case) if only is None else passing([score], bar) == 1 and not only.unmet_required,
+        score,
+        (reasoning if only is None else only.reasoning) or "",
+        answer or "",
+        judge=" + ".join(dict.fromkeys(filter(None, judge))),
+        prompt=[[each.get("system_prompt"), each.get("user_prompt")] for each in asked],
+        grading_hash=case.grading_hash,
+    )
+
+
+def hash_of_answer(result: EvalResult | None) -> str | None:
+    """Return what identifies the answer that a result shows; None: there is none."""
+    text = result and result.candidate_answer
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16] if text else None
+
+
+def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int, int]:
+    """Return the labels by the positions of their cases, how many have no case, and how many are of other answers."""
     named: dict[str | None, list[int]] = {}
     for index, case in enumerate(cases):
         for name in {case.eval_id, case.node_id}:
             named.setdefault(name, []).append(index)
     found: dict[int, list[Label]] = {}
-    unmatched = 0
+    unmatched = others = 0
     for label in labels:
         indexes = [
             index
@@ -180,8 +341,11 @@ def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict
             raise FileError(label.path, _ambiguity(label, [cases[index] for index in indexes]), label.line)
         unmatched += not indexes
         for index in indexes:
-            found.setdefault(index, []).append(label)
-    return found, unmatched
+            if label.answer_hash in (None, hash_of_answer(cases[index].result)):
+                found.setdefault(index, []).append(label)
+            else:
+                others += 1
+    return found, unmatched, others
 
 
 def _ambiguity(label: Label, cases: Sequence[JudgedCase]) -> str:

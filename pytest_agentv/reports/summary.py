@@ -214,6 +214,10 @@ def summary_lines(
     expected = f"{counts['expected']:,} {run.expected_words}, " if counts["expected"] else ""
     text = f"{counts['pass']:,} passed, {counts['fail']:,} failed, {expected}{counted(counts['error'], 'error')}"
     yield SummaryLine(f"Total eval cases: {len(results):,} ({text})", style)
+    spoilt = sum(1 for each in results if each.error_detail and each.error_detail.kind == "user_at_fault")
+    if spoilt:
+        text = f"{counted(spoilt, 'conversation')}: these errors are not the target's"
+        yield SummaryLine(f"User at fault:    {text}", "error")
     statistics = score_statistics(results)
     scores = list(score_figures(statistics)) if statistics else []
     is_green = counts["pass"] == len(results)

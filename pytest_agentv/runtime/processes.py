@@ -5,6 +5,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -40,6 +41,35 @@ _LAUNCHER_SECONDS: Final = 1.0
 _OUTPUT_LIMIT: Final = 64 * 1024
 """Bytes kept of each stream: enough for an error message."""
 
+_LAUNCHER: Final = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become children of this process
+signal.signal(signal.SIGTERM, lambda *_: None)  # it ends when the program has ended
+child = os.fork()
+if not child:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        os.execvp(sys.argv[1], sys.argv[1:])
+    except OSError as error:
+        os.write(2, f"cannot run {sys.argv[1]!r}: {error.strerror}\\n".encode())
+        os._exit(127)
+pid = 0
+while pid != child:
+    pid, status = os.waitpid(-1, 0)
+try:
+    while left := open(f"/proc/self/task/{os.getpid()}/children").read().split():
+        for each in left:
+            os.kill(int(each), signal.SIGKILL)
+        os.waitpid(-1, 0)
+except OSError:
+    pass  # all are gone, or belong to another user
+if os.WIFSIGNALED(status):
+    signal.signal(os.WTERMSIG(status), signal.SIG_DFL) if os.WTERMSIG(status) != signal.SIGKILL else None
+    os.kill(os.getpid(), os.WTERMSIG(status))
+os._exit(os.waitstatus_to_exitcode(status))
+"""
+"""Runs a program, and kills what it leaves running, wherever that went and whatever its environment is."""
+
 OutputListener: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes], None]
 """Gets the output of a program as it arrives, in chunks that may end anywhere. Called on the event loop."""
 
@@ -73,13 +103,15 @@ async def run_process(
     timeout_seconds: float | None,
     output_limit: int = OUTPUT_LIMIT,
     listener: OutputListener | None = None,
+    leaves_nothing: bool = False,
 ) -> ProcessResult:
     """Run a program in its own session.
 
     After a time-out its process group, and every descendant that moved to another group, gets SIGTERM, and SIGKILL
     five seconds later. After a cancellation of the caller, SIGKILL follows half a second later. Descendants that left
     the group and lost their parent, which only their environment tells, are killed then too. When the program ends by
-    itself, children that are left in its group are killed. Without `stdin` the program reads from /dev/null. A listener
+    itself, children that are left in its group are killed; with `leaves_nothing`, on Linux, all its descendants,
+    daemons included. Without `stdin` the program reads from /dev/null. A listener
     gets all output without a limit, and the result then holds none.
 
     Raises `ProcessStartError`.
@@ -87,6 +119,8 @@ async def run_process(
     start_watcher()
     value = uuid.uuid4().hex
     mark = f"{PROGRAM_MARK}={value}"
+    if leaves_nothing and sys.platform == "linux":
+        argv = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *argv]
     child = Child(argv, cwd, {**env, PROGRAM_MARK: value}, output_limit, listener, has_stdin=stdin is not None)
     started = time.perf_counter()
     with watched(f"MARK {mark}"), watched(f"GROUP {child.pid}"):

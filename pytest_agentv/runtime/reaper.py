@@ -85,6 +85,25 @@ def remove_at_end(folder: Path) -> None:
     _WATCHER.tell(f"+DIR {folder}")
 
 
+def remove_with_last(folder: Path) -> None:
+    """Have the watcher remove a folder when this process ends, unless another one uses it.
+
+    A process uses it as long as it holds a lock on the file `in-use` in there.
+    """
+    _WATCHER.tell(f"+SHARED {folder}")
+
+
+def keep_folder(folder: Path) -> None:
+    """Let a folder of `remove_at_end` stay."""
+    _WATCHER.tell(f"-DIR {folder}")
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of `remove_at_end` now."""
+    _remove(folder)
+    keep_folder(folder)
+
+
 class _Watcher:
     """The watcher process of this process. Runs continue without it if it cannot start."""
 
@@ -148,6 +167,23 @@ def watch(lines: Iterable[bytes]) -> None:
     for kind, folder in found:
         if kind == "DIR":
             _remove(Path(folder))
+    for kind, folder in found:
+        if kind == "SHARED":
+            remove_unused(Path(folder), _GRACE_SECONDS)
+
+
+def remove_unused(folder: Path, seconds: float = 0) -> None:
+    """Remove a folder of `remove_with_last` if no process uses it. One that ends may hold its lock a moment longer."""
+    import fcntl  # noqa: PLC0415 - missing on Windows
+
+    deadline = time.monotonic() + seconds
+    while folder.exists():
+        with suppress(OSError), (folder / "in-use").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(folder)
+        if time.monotonic() > deadline:
+            return
+        time.sleep(_POLL_SECONDS)
 
 
 def _remove(folder: Path) -> None:

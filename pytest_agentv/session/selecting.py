@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentv.cases.entries import SuiteSource, sample
 from pytest_agentv.engine.jobs import OWN_JUDGE, OWN_PROVIDER
-from pytest_agentv.engine.judging import evaluators_of, needs_of
+from pytest_agentv.engine.judging import needs_of_case
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.cases import EvalCase
@@ -81,7 +81,7 @@ class Spending:
         self._files: dict[Path, TargetsFile | None] = {}
 
     def is_paid(self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None) -> bool:
-        """Whether a case costs money: to ask its target, or to judge the answer.
+        """Whether a case costs money: to ask its target or its user, or to judge the answer.
 
         Args:
             case: Its folder and its evaluators count.
@@ -90,8 +90,9 @@ class Spending:
             judge: The name of its judge; None: that of its target.
         """
         asked = () if OWN_PROVIDER in own_fixtures else (name,)
+        playing = () if case.user is None else (case.user.target,)
         judging = self._asked_to_judge(case, name, own_fixtures, judge)
-        return any(self.is_paid_target(case.folder, each) for each in (*asked, *judging))
+        return any(self.is_paid_target(case.folder, each) for each in (*asked, *playing, *judging))
 
     def is_paid_target(self, folder: Path, name: str) -> bool:
         """Whether a target costs money, by its name in the eval files of a folder."""
@@ -104,7 +105,7 @@ class Spending:
         self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None
     ) -> Iterator[str]:
         """Yield the names of the targets that evaluators ask, or may ask."""
-        needs = needs_of(evaluators_of(case))
+        needs = needs_of_case(case)
         yield from needs.embeddings
         yield from filter(None, needs.judges)
         if None in needs.judges and OWN_JUDGE not in own_fixtures:

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.model.base import Record
@@ -432,6 +433,41 @@ def kappa(first: Sequence[float], second: Sequence[float], weighting: Weighting 
         _distance(a, b, weighting) * count * other for a, count in ours.items() for b, other in theirs.items()
     )
     return 1.0 - seen / (chance / len(first) ** 2)
+
+
+def kappa_interval(table: Confusion, seen: float | None) -> Interval:
+    """Return where the kappa of other cases of this kind would lie.
+
+    One case is added to each cell, as Agresti and Coull add some to a share. Without them, the standard error would be
+    0 where all agree, and too small nearby. The interval holds `seen`, the kappa of the table.
+
+    Source: Fleiss, Cohen and Everitt 1969.
+    """
+    counts = table.both_pass, table.only_judge, table.only_label, table.both_fail
+    n = sum(counts) + 4
+    a, b, c, d = ((count + 1) / n for count in counts)
+    judge, label = a + b, a + c
+    chance = judge * label + (1 - judge) * (1 - label)
+    value = (a + d - chance) / (1 - chance)
+    agreed = a * (1 - (judge + label) * (1 - value)) ** 2 + d * (1 - (2 - judge - label) * (1 - value)) ** 2
+    differed = (1 - value) ** 2 * (b * (label + 1 - judge) ** 2 + c * (1 - label + judge) ** 2)
+    variance = max(0.0, agreed + differed - (value - chance * (1 - value)) ** 2)
+    half = Z * math.sqrt(variance / n) / (1 - chance)
+    high = value + half if seen is None else max(value + half, seen)
+    return Interval(max(-1.0, value - half), min(1.0, high))
+
+
+def best_threshold(scores: Sequence[float], labels: Sequence[bool]) -> float | None:
+    """Return the threshold between two scores at which kappa is highest; None: all scores are the same.
+
+    It is too good on the cases that it was chosen on. Only others tell how good it is.
+    """
+    between = [round((low + high) / 2, 9) for low, high in pairwise(sorted(set(scores)))]
+
+    def worth(threshold: float) -> float:
+        return kappa([float(score >= threshold) for score in scores], list(map(float, labels))) or 0.0
+
+    return max(between, key=worth, default=None)
 
 
 def _distance(a: float, b: float, weighting: Weighting) -> float:

@@ -81,7 +81,7 @@ class Question(Record):
     target: str = ""
     """The target under test, also for its judges."""
     role: str = "answer"
-    """`answer` or `judge`."""
+    """`answer`, `turn` (of the answer that is a conversation, whose row costs nothing then) or `judge`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class AnswerStore:
         costs: dict[str, list[Costs]] = {"answer": [], "judge": []}
         for role, run_id, text in self._read(sql, (item, eval_id, target, self._writer)):
             if run_id == self._runs.run_id or (run_id in self._ours and not self._runs.rejudge):
-                costs[role].append(Costs.from_plain(json.loads(text)))
+                costs["judge" if role == "judge" else "answer"].append(Costs.from_plain(json.loads(text)))
         if not any(costs.values()):
             return None
         return Spent(Costs.added(costs["answer"]), Costs.added(costs["judge"]) if costs["judge"] else None)

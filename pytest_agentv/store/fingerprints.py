@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,9 +21,10 @@ from pytest_agentv.cases.cases import LoadedCase
 from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, Plain
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target, affects_answers
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target, Workspace, affects_answers
 from pytest_agentv.model.messages import FilePart
 from pytest_agentv.model.secrets import Secret
+from pytest_agentv.runtime.workspaces import EVAL_DIR, content_of
 
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
@@ -363,6 +365,7 @@ class CaseHashes:
 
     def __init__(self) -> None:
         self._headers: dict[Path, str] = {}
+        self._folders: dict[str, str] = {}
 
     def of(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str | None:
         """Return a hash of the case: its text, its file, the files it refers to, the changes of hooks.
@@ -384,11 +387,29 @@ class CaseHashes:
         own = loaded.value if suite.hashed_id is None else {**loaded.value, "id": suite.hashed_id}
         hashed = [_to_json(_without_rules(own)), self._headers[suite.path], files, expected]
         hashed += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
+        if case.workspace is not None:
+            hashed += self._of_workspace(case.workspace, case.folder)
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()
             changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
             hashed += map(_to_json, filter(None, [_without_rules(changed)]))
         return digest(hashed)
+
+    def _of_workspace(self, workspace: Workspace, folder: Path) -> Iterator[str]:
+        """Yield the hashes of the folders of a workspace, and of the files beside the eval file that commands name."""
+        folders = [*workspace.hidden, *filter(None, [workspace.overlay])]
+        if workspace.ref is None:
+            folders.append(workspace.source)
+        elif not re.fullmatch("[0-9a-f]{40}", workspace.ref):
+            raise _Unknown  # a branch may move
+        for each in folders:
+            if each not in self._folders:
+                self._folders[each] = content_of(Path(each))
+            yield self._folders[each]
+        commands = [*workspace.setup, *workspace.before, workspace.check or ""]
+        for name in dict.fromkeys(re.findall(rf"\$\{{?{EVAL_DIR}\}}?/([\w./-]+)", "\n".join(commands))):
+            if (folder / name).is_file():
+                yield hashlib.sha256((folder / name).read_bytes()).hexdigest()
 
 
 def _without_rules(value: Json) -> Json:

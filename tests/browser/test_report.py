@@ -218,7 +218,7 @@ class TestCase:
         text = page.inner_text("#detail")
         for part in (
             "Question",
-            "Expected:",
+            "Criteria:",
             "Evaluators",
             "Conversation",
             "Time and cost",

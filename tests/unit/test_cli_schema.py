@@ -277,7 +277,7 @@ def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
     assert shape["description"] == "The answer is nearly equal to a text: few characters differ."
     found = {key: resolved(value, schema) for key, value in shape["properties"].items() if key != "type"}
     keys = {key: value.get("description") for key, value in found.items()}
-    assert list(keys) == ["name", "weight", "required", "negate", "path", "value", "threshold"]
+    assert list(keys) == ["name", "weight", "required", "negate", "path", "file", "turn", "value", "threshold"]
     assert all(keys.values())
 
 

@@ -1,5 +1,6 @@
-"""`agentv compare --statistics`, `agentv plan`, `agentv agree`: what they print, and their exit codes."""
+"""`agentv compare --statistics`, `plan`, `agree`, `label`: what they print, and their exit codes."""
 
+import io
 import json
 from pathlib import Path
 
@@ -179,12 +180,91 @@ def labels(name="labels.jsonl", pairs=LABELS, **more):
     return results(name, [{"eval_id": eval_id, "label": label, **more} for eval_id, label in pairs])
 
 
-@pytest.mark.parametrize(("least", "exit_code"), [("0.6", 0), ("0.600001", 1)])
-def test_a_kappa_is_as_high_as_the_gate_that_it_equals(agentv, least, exit_code):
+def test_the_gate_is_on_the_low_end_of_the_interval_of_kappa(agentv):
     verdicts = [(5, "pass")] * 13 + [(5, "fail")] * 5 + [(0, "pass")] * 6 + [(0, "fail")] * 48
     pairs = [(f"c{number}", label) for number, (_, label) in enumerate(verdicts)]
-    results = run("a.jsonl", [score for score, _ in verdicts])
-    assert agentv("agree", labels(pairs=pairs), results, f"--min-kappa={least}").exit_code == exit_code
+    files = labels(pairs=pairs), run("a.jsonl", [score for score, _ in verdicts])
+    told = json.loads(agentv("agree", *files).out)
+    assert told["kappa"] == pytest.approx(0.6)
+    assert told["kappa_low"] < 0.5 < told["kappa_high"]
+    assert agentv("agree", *files, f"--min-kappa={told['kappa_low']}").exit_code == 0
+    done = agentv("agree", *files, "--min-kappa=0.5")
+    assert (done.exit_code, "its low end is below --min-kappa=0.5" in done.err) == (1, True)
+
+
+@pytest.fixture
+def person(agentv, monkeypatch):
+    """Labels with the words that a person types; returns what was shown, and the labels of the file by case."""
+
+    def label(results, *words, rater=""):
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{word}\n" for word in words)))
+        done = agentv("label", results, "--out=labels.jsonl", *([f"--rater={rater}"] if rater else []))
+        lines = Path("labels.jsonl").read_text().splitlines() if Path("labels.jsonl").exists() else []
+        return done, [json.loads(line) for line in lines]
+
+    return label
+
+
+def answered(name, answers, **more):
+    judged = {"score": 0.123, "threshold": 0.8, "reasoning": "The judge likes it", "hits": ["so good"], **more}
+    asked = {"lm_provider_request": {"question": "What does it cost?"}, "eval_file": "a.yaml", "target": "t"}
+    return results(
+        name, [{**judged, **asked, "eval_id": id_, "candidate_answer": text} for id_, text in answers.items()]
+    )
+
+
+def test_a_person_labels_blind_and_goes_on_later(agentv, person):
+    answers = {f"c{n}": f"It costs {n} euros" for n in range(12)}
+    done, known = person(answered("a.jsonl", answers), "p", "FAIL", "what", "s", "q")
+    assert (done.exit_code, [each["label"] for each in known]) == (0, ["pass", "fail"])
+    assert done.err == "labels.jsonl: 2 labels; 10 answers without one: call it again\n"
+    assert done.out.count("What does it cost?") == 4
+    assert not any(secret in done.out for secret in ("0.123", "likes", "so good", "status"))
+    done, known = person("a.jsonl", *["p"] * 20)
+    assert [done.out.count(f"{text}\n") for text in answers.values()].count(1) == 10, "the others are asked once"
+    assert len({each["eval_id"] for each in known}) == len(known) == 12
+    done, _ = person("a.jsonl")
+    assert (done.out, done.err) == ("", "labels.jsonl: 12 labels\n")
+    assert person("a.jsonl", *["f"] * 12, rater="ann")[1][-1]["rater"] == "ann"
+    agreed = json.loads(agentv("agree", "labels.jsonl", "a.jsonl").out)
+    assert (agreed["cases"] + agreed["split"], agreed["raters"], agreed["unmatched"]) == (12, 2, 0)
+
+
+def test_answers_are_shown_in_random_order(person):
+    answers = {f"c{n}": f"It costs {n} euros" for n in range(40)}
+    done, _ = person(answered("a.jsonl", answers), *["s"] * 40)
+    shown = sorted(range(40), key=lambda n: done.out.index(f"It costs {n} euros\n"))
+    assert shown != list(range(40))  # by chance once in 40! calls
+
+
+def test_a_label_is_of_the_answer_that_was_seen(agentv, person):
+    person(answered("a.jsonl", {"c0": "120 euros", "c1": "130 euros"}), "p", "p")
+    answered("b.jsonl", {"c0": "120 euros", "c1": "I do not know"})
+    told = json.loads(agentv("agree", "labels.jsonl", "b.jsonl").out)
+    assert (told["cases"], told["other_answers"]) == (1, 1)
+    _, known = person("b.jsonl", "f")
+    assert [(each["eval_id"], each["label"]) for each in known[2:]] == [("c1", "fail")]
+
+
+def test_cases_of_one_name_are_labelled_by_their_items(agentv, person):
+    names = [{"node_id": f"test_a.py::test_{n}", "eval_file": "test_a.py", "target": "t"} for n in range(2)]
+    lines = [{"eval_id": "c", "score": n, "threshold": 1, "candidate_answer": "a", **names[n]} for n in range(2)]
+    _, known = person(results("a.jsonl", lines), "p", "f")
+    assert {each["eval_id"] for each in known} == {"test_a.py::test_0", "test_a.py::test_1"}
+    assert json.loads(agentv("agree", "labels.jsonl", "a.jsonl").out)["cases"] == 2
+
+
+def test_what_cannot_be_labelled(agentv):
+    broken = {
+        "eval_id": "c",
+        "score": 0,
+        "error": "no answer",
+        "error_detail": {"stage": "provider", "kind": "network"},
+    }
+    done = agentv("label", results("a.jsonl", [{**broken, "candidate_answer": "Error"}]), "-o", "labels.jsonl")
+    assert (done.exit_code, done.err) == (2, "agentv label: a.jsonl: holds no answers to label\n")
+    done = agentv("label", "a.jsonl", "-o", "labels.csv")
+    assert (done.exit_code, "expected a name that ends in .jsonl" in done.err) == (2, True)
 
 
 def test_cases_on_which_people_are_split_have_no_label(agentv):
@@ -195,11 +275,11 @@ def test_cases_on_which_people_are_split_have_no_label(agentv):
     )
     Path("labels.csv").write_text(labels)
     run("r.jsonl", [5, 5, 0])
-    done = agentv("agree", "labels.csv", "r.jsonl", "--min-kappa=0.9", "--format=table")
+    done = agentv("agree", "labels.csv", "r.jsonl", "--min-kappa=0", "--format=table")
     assert done.out.startswith("2 cases with a label and a verdict\n")
     assert "1 case on which people are split left out" in done.out
     assert "Krippendorff's alpha of 2 people: 0.4" in done.out, "it tells of these too"
-    assert done.exit_code == 0
+    assert done.exit_code == 1, "two cases tell next to nothing"
     Path("labels.csv").write_text("eval_id,label\nc0,pass\nc0,fail\n")
     done = agentv("agree", "labels.csv", "r.jsonl")
     assert (done.exit_code, done.err) == (2, "agentv agree: people are split on all cases that were judged\n")

@@ -321,6 +321,8 @@ class AgentAnswer(Record):
     duration_ms: float | None = None
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
+    session: str | None = None
+    """The id by which the program goes on with the conversation."""
     is_complete: bool = False
     """Whether the program reported that it was done.
 
@@ -335,6 +337,12 @@ class AgentAnswer(Record):
 DEFAULT_SYSTEM_PROMPT: Final = (
     "Do not create, change or delete files. Put your whole answer into your reply, changes to code included: for each "
     "file its path and a unified diff, as `git diff` writes it. Only the reply is judged."
+)
+
+
+WORKSPACE_PROMPT: Final = (
+    "Work in the current folder: create, change and delete files there as the task asks. What the folder holds when "
+    "you end is judged. Nobody answers questions."
 )
 
 
@@ -354,11 +362,14 @@ class CodingAgent(Provider):
 
     is_agent = True
     leaves_files = True
+    takes_workspace = True
     costs_money = True
     title: ClassVar[str]
     """The name in messages."""
     program: ClassVar[str]
     """The usual name of the program."""
+    adds_up_usage: ClassVar[bool] = False
+    """Whether it reports the tokens of the whole conversation when it goes on with one."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()
     """Event types to skip, because they repeat the whole text with each new word."""
 
@@ -375,7 +386,7 @@ class CodingAgent(Provider):
     system_prompt: OptionalText = spelled(
         *("system_prompt", "systemPrompt"),
         default=None,
-        description="instructions; by default the agent changes no files, and puts diffs into its reply",
+        description="instructions; by default the agent changes files only in a workspace; else its reply has diffs",
     )
     timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),
@@ -396,6 +407,10 @@ class CodingAgent(Provider):
     def command(self, request: ProviderRequest) -> AgentCommand:
         """Return the command to call. The executable comes before its arguments."""
         raise NotImplementedError
+
+    def goes_on(self, request: ProviderRequest) -> bool:
+        """Whether the next turn is in the same folder, so that the program can go on with its conversation."""
+        return request.turn > 0 and (self.cwd or getattr(request, "workspace", None)) is not None
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         """Read the events. Skips events of unexpected shapes."""
@@ -426,6 +441,8 @@ class AgentProvider:
         self._argv: tuple[str, ...] = ()
         """The program's absolute path and the other words of `executable`; empty: not searched yet."""
         self._target = environment.name
+        self._used: dict[str, TokenUsage] = {}
+        """The tokens so far of conversations that go on, where the program adds them up."""
 
     async def check(self) -> None:
         self._locate()
@@ -445,7 +462,7 @@ class AgentProvider:
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
         output = AgentOutput(log := self._open_log(request), self._settings.skipped_types)
         try:
-            result = await self._run(argv, command, limit, output)
+            result = await self._run(argv, command, limit, output, request)
         finally:
             output.end()
         raw: dict[str, object] = {
@@ -457,16 +474,18 @@ class AgentProvider:
         if log.path is not None:
             raw["log_file"] = str(log.path)
         answer = self._settings.read(output.events)
+        session = answer.session if self._settings.goes_on(request) else None
         response = ProviderResponse(
             output_messages=answer.messages,
-            token_usage=answer.token_usage,
+            session=session,
+            token_usage=self._usage(answer.token_usage, session),
             cost_usd=answer.cost_usd,
             duration_ms=round(result.duration_ms) if answer.duration_ms is None else answer.duration_ms,
             finish_reason=answer.finish_reason,
             raw=raw,
         )
         fault = find_fault(result, output, answer)
-        if fault is None:
+        if fault is None or (fault == SILENT and request.workspace is not None):  # its work may be the answer
             return response
         what, kind = fault
         said = _said(output, answer)
@@ -479,21 +498,35 @@ class AgentProvider:
             raise ProviderError(error, kind, raw)
         return response.replace(error=error, error_kind=kind)
 
+    def _usage(self, usage: TokenUsage | None, session: str | None) -> TokenUsage | None:
+        """Return the tokens of this turn."""
+        if usage is None or session is None or not self._settings.adds_up_usage:
+            return usage
+        before, self._used[session] = self._used.get(session, TokenUsage(0, 0, 0)), usage
+        cached = (usage.cached or 0) - (before.cached or 0)
+        return TokenUsage(usage.input - before.input, usage.output - before.output, cached or None)
+
     async def _run(
-        self, argv: Sequence[str], command: AgentCommand, limit: float | None, output: AgentOutput
+        self,
+        argv: Sequence[str],
+        command: AgentCommand,
+        limit: float | None,
+        output: AgentOutput,
+        request: ProviderRequest,
     ) -> ProcessResult:
         try:
-            with self._folders(command.stdin) as (workspace, temporary), marked_processes() as mark:
+            with self._folders(command.stdin, request) as (workspace, temporary), marked_processes() as mark:
                 changes = {"TMPDIR": str(temporary), **command.environment}
                 kept = {name: value for name, value in self._environment.items() if name not in changes}
                 added = {name: reveal(value) for name, value in changes.items() if value is not None}
                 return await run_process(
-                    [*argv, *map(reveal, command.arguments)],
+                    request.sandboxed([*argv, *map(reveal, command.arguments)], temporary),
                     cwd=str(workspace),
                     env={**command.defaults, **kept, **added, **mark},
                     stdin=command.stdin.encode("utf-8", "replace"),
                     timeout_seconds=limit,
                     listener=output.listen,
+                    leaves_nothing=request.workspace is not None,
                 )
         except ProcessStartError as error:
             raise ProviderError(f"{self._where}: {self._settings.title}: {error}", "config") from error
@@ -530,14 +563,14 @@ class AgentProvider:
         return StreamLog(folder / f"{name}.log", header, settings.summarize if is_summary else None)
 
     @contextmanager
-    def _folders(self, prompt: str) -> Iterator[tuple[Path, Path]]:
-        """Create the folders of a call: a working directory, if the target has none, and one for temporary files."""
+    def _folders(self, prompt: str, request: ProviderRequest) -> Iterator[tuple[Path, Path]]:
+        """Create the folders of a call: a working directory, if it has none, and one for temporary files."""
         with temporary_folder(f"agentv-{self._settings.kind}-") as folder:
             temporary = folder / "tmp"
             temporary.mkdir()
             workspace = folder / "workspace"
-            if self._settings.cwd is not None:
-                workspace = Path(self._settings.cwd)
+            if (cwd := request.workspace or self._settings.cwd) is not None:
+                workspace = Path(cwd)
             else:
                 workspace.mkdir()
                 (workspace / "prompt.md").write_text(prompt, "utf-8", errors="replace")
@@ -562,6 +595,9 @@ _LONGEST_HEADLINE: Final = 1000
 """The most characters of each text of a program."""
 
 
+SILENT: Final[tuple[str, ErrorKind]] = ("ended without a word and without a call of a tool", "no_answer")
+
+
 def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) -> tuple[str, ErrorKind | None] | None:
     """Return why a call failed, and the kind of the failure: None if only the program's words may tell it.
 
@@ -582,7 +618,7 @@ def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) 
         return "wrote no events", kind
     if not answer.is_complete:
         return "ended without a result", kind
-    return None if answer.messages else ("ended without a word and without a call of a tool", "no_answer")
+    return None if answer.messages else SILENT
 
 
 def _said(output: AgentOutput, answer: AgentAnswer) -> str:
@@ -608,4 +644,5 @@ def agent_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
 
 def system_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
     """Return the instructions: those of the judge that asks, or of the target, or the default ones."""
-    return request.system_prompt or settings.system_prompt or DEFAULT_SYSTEM_PROMPT
+    default = DEFAULT_SYSTEM_PROMPT if request.workspace is None else WORKSPACE_PROMPT
+    return request.system_prompt or settings.system_prompt or default

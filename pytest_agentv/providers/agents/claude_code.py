@@ -57,6 +57,8 @@ class ClaudeCode(CodingAgent):
         arguments += ["--system-prompt" if is_own else "--append-system-prompt", system_prompt(self, request)]
         for folder in dict.fromkeys(str(PurePath(path).parent) for path in request.file_paths):
             arguments += ["--add-dir", folder]  # otherwise it refuses to read outside of the working directory
+        if request.session is not None:
+            arguments += ["--resume", request.session]
         return AgentCommand(
             (*arguments, *self.args),
             agent_document(request),
@@ -144,6 +146,7 @@ def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> Age
         token_usage=token_usage,
         cost_usd=cost_usd or None,
         duration_ms=duration_ms or None,
+        session=text_or_none(result.get("session_id")),
         is_complete=True,
     )
     text = text_or_none(result.get("result"))

@@ -34,18 +34,22 @@ class Codex(CodingAgent):
     kind = "codex"
     title = "Codex CLI"
     program = "codex"
+    adds_up_usage = True
     stand_ins: ClassVar = {"log_format": "AGENTV_CODEX_LOG_FORMAT"}
 
     def command(self, request: ProviderRequest) -> AgentCommand:
         model = () if self.model is None else ("--model", self.model)
-        return AgentCommand((*_OPTIONS, *model, *self.args, "-"), agent_prompt(self, request))
+        resumed = () if request.session is None else ("resume", request.session)
+        return AgentCommand((*_OPTIONS, *model, *self.args, *resumed, "-"), agent_prompt(self, request))
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         messages: dict[str, Message] = {}  # each item is reported when it starts and again when it is done
         usage: JsonObject = {}
-        is_complete, failure = False, None
+        is_complete, failure, session = False, None, None
         for event in events:
             match event.get("type"):
+                case "thread.started":
+                    session = text_or_none(event.get("thread_id"))
                 case "item.started" | "item.updated" | "item.completed":
                     item = mapping(event.get("item"))
                     kind = text_or_none(item.get("type"))
@@ -66,6 +70,7 @@ class Codex(CodingAgent):
         return AgentAnswer(
             tuple(messages.values()),
             token_usage=None if is_continued else _usage(usage),
+            session=session,
             is_complete=is_complete,
             failure=failure,
         )

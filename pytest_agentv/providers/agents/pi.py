@@ -74,7 +74,9 @@ class Pi(CodingAgent):
         if not key:
             options["--api-key"] = self.api_key
         given = (word for option, value in options.items() if value is not None for word in (option, value))
-        arguments = (*given, "--mode", "json", "--print", "--no-session", *self.args)
+        session = [] if self.goes_on(request) else ["--no-session"]
+        session = session if request.session is None else ["--session", request.session]
+        arguments = (*given, "--mode", "json", "--print", *session, *self.args)
         return AgentCommand(arguments, agent_prompt(self, request), environment=key)
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
@@ -96,6 +98,7 @@ class Pi(CodingAgent):
             token_usage=spent if spent.input or spent.output else None,
             cost_usd=cost_usd or None,  # it reports 0 for a model of unknown price
             finish_reason=reason,
+            session=next((text_or_none(each.get("id")) for each in events if each.get("type") == "session"), None),
             is_complete=bool(ends),
             failure=text_or_none(last.get("errorMessage")) or "the run was aborted" if is_failed else None,
         )

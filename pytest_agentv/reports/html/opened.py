@@ -185,6 +185,7 @@ def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, comma
         "prompt": list(_prompt(result)),
         "messages": [_message(message, gallery) for message in result.output_messages or ()],
         "context": result.retrieved_context,
+        "changes": result.file_changes,
         "time": parts_of(case),
         "lanes": lanes_of(case),
         "cost": cost_line(result),
@@ -257,12 +258,14 @@ def _why(case: Case) -> str:
 
 
 def _files(result: EvalResult) -> Iterator[str]:
-    """Yield the guidelines of the request, and the log of the call."""
+    """Yield the guidelines of the request, the log of the call, and the folder that it left."""
     requests = (result.lm_provider_request, result.agent_provider_request)
     paths = [path for request in requests for path in _list(request, "guideline_paths") if isinstance(path, str)]
     yield from dict.fromkeys(paths)
     if result.log_file:
         yield result.log_file
+    if kept := (result.workspace or {}).get("kept"):
+        yield str(kept)
 
 
 def _prompt(result: EvalResult) -> Iterator[JsonObject]:

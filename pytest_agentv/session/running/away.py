@@ -164,6 +164,7 @@ class Away:
             return False
         judges = (choose_judge(job.options, job.case.judge), *asked_judges(evaluators))
         names = [job.identity.target, *embedding_targets(evaluators), *filter(None, judges)]
+        names += [] if job.case.user is None else [job.case.user.target]
         if any(member.calls_targets for each in evaluators for member in each.walk()):
             names += file.names
         found: dict[str, str | None] = {}

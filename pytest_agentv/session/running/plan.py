@@ -21,7 +21,7 @@ from pytest_agentv.engine.jobs import (
     choose_judge,
     choose_target,
 )
-from pytest_agentv.engine.judging import evaluators_of, needs_of
+from pytest_agentv.engine.judging import evaluators_of, needs_of_case
 from pytest_agentv.engine.pool import Pace, Places, TargetPool, is_first_to_warn
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, LoopStartError, name_below
@@ -221,7 +221,7 @@ class CasePreparer:
             return loaded.warnings
         blank = next((each for each in loaded.warnings if isinstance(each, BlankInput)), None)
         rest = tuple(each for each in loaded.warnings if each is not blank)
-        if not suite.is_asked or not asks_nothing(case.input_messages, case.messages):
+        if not suite.is_asked or case.user is not None or not asks_nothing(case.input_messages, case.messages):
             return rest
         blank = blank or BlankInput(Path(case.path), case.line, case.eval_id, ASKS_NOTHING, level="warning")
         if self._options.strict:
@@ -309,12 +309,14 @@ class Planner:
             return prepared
         folder, name, own = job.case.folder, job.identity.target, prepared.own
         evaluators = evaluators_of(job.case)
-        needs = needs_of(evaluators)
+        needs = needs_of_case(job.case)
+        user = job.case.user
+        others = needs.embeddings if user is None else (*needs.embeddings, user.target)
         chosen = choose_judge(self._options, job.case.judge)
         needs_own = own.judge is None and (None in needs.judges or needs.targets)
         named = (*filter(None, needs.judges), *([chosen] if chosen is not None and needs_own else []))
         try:
-            self._look_at(folder, name, (*needs.embeddings, *named), has_judge=needs_own and chosen is None)
+            self._look_at(folder, name, (*others, *named), has_judge=needs_own and chosen is None)
         except LoopStartError:  # whoever starts the case says it
             return prepared
         target = self._targets[folder, name]
@@ -326,8 +328,12 @@ class Planner:
         judges += [(each, self._targets[folder, each].hash) for each in needs.embeddings]
         hashes = [made for _, made in judges if made is not None]
         judge = " ".join(hashes) if len(hashes) == len(judges) else None
+        target_hash = self._target_hash(target, own)
+        if user is not None and not self._options.dry_run:
+            made = self._targets[folder, user.target].hash
+            target_hash = None if target_hash is None or made is None else digest([target_hash, made])
         identity = job.identity.replace(
-            target_hash=self._target_hash(target, own),
+            target_hash=target_hash,
             grading_hash=None if judge is None else self._grading_hash(evaluators, judge),
             judge=None if judge is None else _named(judges),
         )

@@ -191,8 +191,9 @@ _TITLES: Final = {
     "setup": "the case could not be set up",
     "provider": "target gave no answer",
     "evaluator": "judge gave no judgement",
+    "user_at_fault": "the simulated user is at fault",
 }
-"""What broke, by the stage of the error."""
+"""What broke, by the kind or the stage of the error."""
 
 
 class RunReporter:
@@ -316,7 +317,11 @@ class RunReporter:
         self._run = self._read(with_texts=with_texts)  # --agentv-retry-errors has results even if nothing runs
         if self._terminal is not None:
             broken = ((each.node_id, each.error_detail) for each in self._run.results)
-            titles = {node_id or "": _TITLES[detail.stage] for node_id, detail in broken if detail is not None}
+            titles = {
+                node_id or "": _TITLES.get(detail.kind) or _TITLES[detail.stage]
+                for node_id, detail in broken
+                if detail is not None
+            }
             title_errors(self._terminal, titles)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000

@@ -7,8 +7,10 @@ import pytest
 
 from pytest_agentv.stats.comparing import (
     LEAST_DIFFERING,
+    Confusion,
     answers_to_confirm,
     benjamini_hochberg,
+    best_threshold,
     cases_to_see,
     chance_of_red_case,
     compare_pairs,
@@ -17,6 +19,7 @@ from pytest_agentv.stats.comparing import (
     drop_seen,
     fisher_less,
     kappa,
+    kappa_interval,
     krippendorff_alpha,
     least_drop,
     most_within,
@@ -120,6 +123,30 @@ def test_kappa():
     assert kappa(digits("0122102110"), digits("0112112210"), "linear") == pytest.approx(0.625)
     assert kappa(digits("0122102110"), digits("0112112210"), "quadratic") == pytest.approx(0.727272727273)
     assert kappa([1, 1], [1, 1]) is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "seen", "low", "high"),
+    [
+        ((20, 5, 10, 15), 0.4, 0.1269060440531, 0.6138346966877),
+        ((62, 6, 8, 24), 0.67, 0.4867942249531, 0.8033081641254),
+        ((7, 3, 0, 0), 0.0, -0.3636535359380, 0.5687817410662),
+        ((25, 0, 0, 25), 1.0, 0.8251854225483, 1.0),  # all agree
+        ((50, 0, 0, 0), None, -0.1348282174297, 1.0),  # constant: there is no kappa, and hardly anything is known
+    ],
+)
+def test_the_interval_of_kappa_is_that_of_the_table_with_one_more_in_each_cell(counts, seen, low, high):
+    """The numbers are those of `statsmodels.stats.inter_rater.cohens_kappa`."""
+    interval = kappa_interval(Confusion(*counts), seen)
+    assert interval.high == pytest.approx(high, abs=1e-12)
+    assert interval.low == pytest.approx(low, abs=1e-12)
+    assert seen is None or interval.low <= seen <= interval.high
+
+
+def test_the_best_threshold_lies_between_scores():
+    assert best_threshold([0.2, 0.4, 0.9, 0.7], [False, False, True, True]) == pytest.approx(0.55)
+    assert best_threshold([0, 1, 1], [False, True, True]) == 0.5
+    assert best_threshold([0.5, 0.5], [False, True]) is None
 
 
 @pytest.mark.parametrize(("level", "alpha"), [("nominal", 0.691), ("ordinal", 0.807), ("interval", 0.811)])

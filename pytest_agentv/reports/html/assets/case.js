@@ -104,6 +104,7 @@ function caseNodes(row, detail) {
     detail.question ? [make("h2", {}, "Question"), folded(detail.question, 1200)] : null,
     detail.expected ? make("p", { class: "small mute", dir: "auto" }, "Criteria: ", detail.expected) : null,
     answerPart(row, detail),
+    detail.changes ? [make("h2", {}, "Changed files"), make("div", { class: "message mono" }, folded(detail.changes, 2000))] : null,
     context.length ? [make("h2", {}, "Retrieved"), context.map((text) => make("div", { class: "message" }, make("div", { class: "role" }, "text"), folded(text, 200)))] : null,
     files.length ? [make("h2", {}, "Files"), make("ul", { class: "small" }, files.map((file) => make("li", { class: "mono" }, file)))] : null,
     make("h2", {}, "Time and cost"), timing(detail),

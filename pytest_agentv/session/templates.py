@@ -1,0 +1,91 @@
+"""Finds the folders of workspaces before pytest collects: tests in there are no tests of the project."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.session.options import eval_globs
+
+_FOLDERS = pytest.StashKey[frozenset[str]]()
+_NAMED = re.compile(rb"""["']?(?:workspace|environment)["']?[ \t]*:""")
+_FOLDER_KEYS = ("from", "template", "workdir", "overlay", "hidden")
+
+
+def is_of_workspace(path: Path, config: pytest.Config) -> bool:
+    """Whether a folder is what workspaces are copied from, or is copied over them. The first call looks for them."""
+    if _FOLDERS not in config.stash:
+        named = [config.invocation_params.dir / str(arg).partition("::")[0] for arg in config.args]
+        roots = [*named, *(config.rootpath / name for name in config.getini("testpaths"))]
+        found = {
+            folder for root in dict.fromkeys(roots) for file in _eval_files(root, config) for folder in _folders(file)
+        }
+        given = {os.path.realpath(path) for path in named}
+        own = {name for path in given for name in (path, *map(str, Path(path).parents))}  # asked for by the user
+        config.stash[_FOLDERS] = frozenset(found - own)
+    found_ones = config.stash[_FOLDERS]
+    return bool(found_ones) and os.path.realpath(path) in found_ones
+
+
+def _eval_files(root: Path, config: pytest.Config) -> Iterator[str]:
+    """Yield the files below a folder that are named like eval files or lie in a folder `evals`."""
+    skipped, globs = config.getini("norecursedirs"), eval_globs(config)
+    folders = [str(root)]
+    while folders:
+        folder = folders.pop()
+        is_evals = "evals" in Path(folder).parts
+        try:
+            with os.scandir(folder) as entries:
+                for each in entries:
+                    name = each.name
+                    if name.endswith((".yaml", ".yml")):
+                        below = each.path.removeprefix(f"{config.rootpath}{os.sep}")
+                        if ".eval." in name or is_evals or _fits(below, globs):
+                            yield each.path
+                    elif "." not in name and each.is_dir(follow_symlinks=False) and not _fits(name, skipped):
+                        folders.append(each.path)
+        except OSError:
+            continue  # no folder, or one that nobody may read
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _folders(file: str) -> Iterator[str]:
+    """Yield the folders of the workspaces of an eval file."""
+    try:
+        content = Path(file).read_bytes()
+    except OSError:
+        return
+    if _NAMED.search(content) is None:
+        return
+    from pytest_agentv.errors import SourceError  # noqa: PLC0415 - the parser, for few runs
+    from pytest_agentv.files.source import read_yaml  # noqa: PLC0415 - as above
+
+    try:
+        values = [read_yaml(Path(file)).value]
+    except SourceError:  # its collection says what is wrong
+        return
+    while values:
+        value = values.pop()
+        if isinstance(value, list):
+            values += value
+        elif isinstance(value, dict):
+            values += value.values()
+            for key in ("workspace", "environment"):
+                for name in _names(value.get(key)):
+                    if "{{" not in name and "://" not in name:
+                        yield os.path.realpath(Path(file).parent / name)
+
+
+def _names(written: object) -> Iterator[str]:
+    if isinstance(written, str):
+        yield written
+    elif isinstance(written, dict):
+        for key in _FOLDER_KEYS:
+            value = written.get(key)
+            yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str))

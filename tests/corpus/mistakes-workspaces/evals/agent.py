@@ -1,0 +1,2 @@
+def work(prompt):
+    return "hello"

@@ -1,0 +1,1 @@
+echo two > shop/notes.txt
