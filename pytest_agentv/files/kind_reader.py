@@ -296,10 +296,16 @@ def _note(fault: ErrorDetails, where: Place) -> None:
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:
     """Yield a part and its nested parts with their places. Nested kinds are read separately."""
     yield place, part
-    for name in type(part).model_fields:
+    for name in _fields_of_parts(type(part)):
         value = getattr(part, name)
         if isinstance(value, Part) and not isinstance(value, Kind):
             yield from _parts(value, place.at(name))
         for index, item in enumerate(value if isinstance(value, list | tuple) else ()):
             if isinstance(item, Part) and not isinstance(item, Kind):
                 yield from _parts(item, place.at(name, index))
+
+
+@cache
+def _fields_of_parts(part: Any) -> tuple[str, ...]:
+    """Return the fields whose values may hold nested parts."""
+    return tuple(name for name, keys in spellings(part).items() if any(True for _ in field_parts(part, keys[0])))
