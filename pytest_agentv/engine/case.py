@@ -72,13 +72,13 @@ async def run_case(
 
     A member of a batch sends its request together with the others. `own` holds user objects that replace targets.
     """
-    started = time.perf_counter()
+    started, spent = time.perf_counter(), None
     current_case.set((job.identity.node_id, job.identity.eval_id, job.identity.target))
     try:
         with masking(pool.masker):
             prepared = await attempt_here(lambda: _prepare(job, pool, own))
             if prepared.error is None:
-                result = await _run(job, prepared.get(), member, hooks)
+                result, spent = await _run(job, prepared.get(), member, hooks)
             else:
                 result = _setup_error(job, prepared.error)
     except Exception as error:  # noqa: BLE001 - the run goes on, and the case has a record
@@ -87,7 +87,7 @@ async def run_case(
         if member is not None:
             member.leave()
     took = round((time.perf_counter() - started) * 1000, 3)
-    result = result.replace(duration_ms=took, reruns=job.reruns or None)
+    result = result.replace(duration_ms=took, reruns=job.reruns or None, spent=spent)
     return await decide(hooks, job.case, result)
 
 
@@ -135,19 +135,23 @@ def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
         pool.warn_once(warning, f"guidelines-{hashlib.sha256(named.encode('utf-8', 'replace')).hexdigest()[:16]}")
 
 
-async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks) -> EvalResult:
+async def _run(
+    job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks
+) -> tuple[EvalResult, Spent]:
     bench = prepared.bench
     if bench is None:
         return await _ask_and_judge(job, prepared, member, hooks)
     try:
-        return await bench.end(await _ask_and_judge(job, prepared, member, hooks))
+        result, spent = await _ask_and_judge(job, prepared, member, hooks)
+        return await bench.end(result), spent
     finally:
         bench.drop()
 
 
 async def _ask_and_judge(
     job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks
-) -> EvalResult:
+) -> tuple[EvalResult, Spent]:
+    """Return the result of a case, and what was paid for it now."""
     if job.identity.target != prepared.target.name:
         job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     request = _request(job, prepared)
@@ -182,7 +186,7 @@ async def _ask_and_judge(
     judges = [None if result.spent is None or is_judged_before else result.spent.judge]
     if is_asked and result.conversation is not None:  # one of the store has cost nothing now
         judges.append(result.conversation.user_metrics)
-    return result.replace(spent=Spent(costs, Costs.added(judges) if any(judges) else None))
+    return result, Spent(costs, Costs.added(judges) if any(judges) else None)
 
 
 async def _ask(

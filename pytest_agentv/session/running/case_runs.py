@@ -279,7 +279,10 @@ class CaseRuns:
                 else:
                     result = await answers()
                 ending.note_judged()
-                return await self._record(result.replace(spent=self._costs.total(result)), prepared, leave)
+                total = self._costs.total(result)
+                return await self._record(
+                    result if total is result.spent else result.replace(spent=total), prepared, leave
+                )
         except GeneratorExit:
             raise  # the coroutine is being closed, and must not await anything
         except BaseException as error:
