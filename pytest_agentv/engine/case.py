@@ -49,7 +49,7 @@ from pytest_agentv.model.cases import AnyEvaluator, EvalCase, SimulatedUser
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import masked, masking
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.runtime.user_code import attempt_here, run_in_thread, user_traceback
 from pytest_agentv.store.answers import Question, current_case
 
@@ -193,13 +193,10 @@ async def _ask(
     row: StoredAnswer | None,
 ) -> Attempts:
     provider, called = prepared.target.provider, f"target {prepared.target.name}"
-    if prepared.bench is not None:
-        if member is not None:
-            provider, member = member.wrap(provider), None
-        known, fault = prepared.pool.workspaces, prepared.target.workspace_fault
-        provider = await prepared.bench.around(provider, fault, known)
+    bench, known, fault = prepared.bench, prepared.pool.workspaces, prepared.target.workspace_fault
     if job.case.turns is None:
         provider = provider if member is None else member.wrap(provider)
+        provider = provider if bench is None else await bench.around(provider, fault, known)
         return await invoke_with_retries(provider, request, job.options.max_retries, called)
     if member is not None:
         raise TargetError(
@@ -211,7 +208,7 @@ async def _ask(
         target = [job.identity.target, job.identity.target_hash]
         provider = row.of_turns(provider, target, prepared.pool.masker, has_sessions=prepared.target.has_sessions)
     plan, user = job.case.turns, job.case.user
-    conversation = ConversationAdapter(
+    conversation: Adapter = ConversationAdapter(
         provider.mode,
         provider,
         job.case,
@@ -223,6 +220,8 @@ async def _ask(
         partial(_turn_passes, job, prepared) if plan.on_turn_failure == "stop" else None,
         partial(_fault_of_user, job, prepared) if user and user.check and not job.options.dry_run else None,
     )
+    if bench is not None:  # all turns work in the same copy
+        conversation = await bench.around(conversation, fault, known)
     return await invoke_with_retries(conversation, request, 0, called)
 
 

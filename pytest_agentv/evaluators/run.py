@@ -226,7 +226,7 @@ def _of_turn(evaluator: AnyEvaluator, context: Context) -> tuple[Context, str]:
         return context.replace(candidate_answer=spoken(context.output_messages or ()), turns=()), ""
     if turn > len(context.turns):
         return context, f"there is no turn {turn}: the conversation has {counted(len(context.turns), 'turn')}"
-    return context.turns[turn - 1].replace(twin=context.twin), ""
+    return context.turns[turn - 1].replace(twin=context.twin, services=context.services), ""
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:

@@ -67,8 +67,8 @@ Criteria:
 Answer (11 characters):
   hello world
 
-Evaluator  Type       Score  Weight  Verdict
-words      heuristic  0.500       1  fail
+Evaluator  Type       Score  Needs  Weight
+words      heuristic  0.500  1.000       1
 
 Misses (1):
   - missing: nothing
