@@ -1,6 +1,7 @@
 """Builds the results of cases, judged ones and broken ones, and combines scores."""
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -176,11 +177,12 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
 
 _NAMES: Final = tuple(field.name for field in dataclasses.fields(CaseIdentity))
 """The names of a case, which its result has as well."""
+_names_of: Final = operator.attrgetter(*_NAMES)
 
 
 def _identity_fields(identity: CaseIdentity) -> JsonObject:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"timestamp": now, **{name: getattr(identity, name) for name in _NAMES}}
+    return {"timestamp": now, **dict(zip(_NAMES, _names_of(identity), strict=True))}
 
 
 def request_field(asked: Asked, error: str | None = None) -> JsonObject:

@@ -7,6 +7,7 @@ import functools
 import json
 import marshal
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
@@ -114,8 +115,8 @@ class Record:
         User data (`Json` fields) stays unchanged.
         """
         plain: dict[str, Json] = {}
-        for name, absent in _fields(type(self)):  # type: ignore[arg-type]
-            value = getattr(self, name)
+        fields, values = _fields(type(self)), _values(type(self))
+        for (name, absent), value in zip(fields, values(self), strict=True):
             if value is not absent:
                 plain[name] = value if type(value) in ATOMS else _plain(value)
         return plain
@@ -132,6 +133,15 @@ class Record:
 def _fields(cls: type) -> tuple[tuple[str, Absent | None], ...]:
     """Return the names of the fields, each with the value that means "absent"."""
     return tuple((field.name, ABSENT if field.default is ABSENT else None) for field in dataclasses.fields(cls))
+
+
+@functools.cache
+def _values(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that reads all fields of a record in one call."""
+    names = [name for name, _ in _fields(cls)]
+    if len(names) < 2:
+        return lambda record: tuple(getattr(record, name) for name in names)
+    return operator.attrgetter(*names)
 
 
 @functools.cache

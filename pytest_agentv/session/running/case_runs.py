@@ -399,8 +399,7 @@ class CaseRuns:
         with suppress(asyncio.CancelledError):
             result = await written
             await tell(prepared.hooks, prepared.case, result)
-        # The prompt is in the file now. It may be large, and the item lives until the end of the run.
-        return result.replace(agent_provider_request=None, lm_provider_request=None)
+        return result
 
     def _count(self, result: EvalResult, prepared: PreparedCase) -> None:
         self._pool.masker.look_again()
