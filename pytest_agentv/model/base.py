@@ -115,7 +115,7 @@ class Record:
         User data (`Json` fields) stays unchanged.
         """
         plain: dict[str, Json] = {}
-        fields, values = _fields(type(self)), _values(type(self))
+        fields, values = _fields(type(self)), _values(type(self))  # type: ignore[arg-type]
         for (name, absent), value in zip(fields, values(self), strict=True):
             if value is not absent:
                 plain[name] = value if type(value) in ATOMS else _plain(value)
