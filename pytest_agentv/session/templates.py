@@ -43,7 +43,8 @@ def _eval_files(root: Path, config: pytest.Config) -> Iterator[str]:
                     name = each.name
                     if name.endswith((".yaml", ".yml")):
                         below = each.path.removeprefix(f"{config.rootpath}{os.sep}")
-                        if ".eval." in name or is_evals or _fits(below, globs):
+                        is_named = ".eval." in name or is_evals or _fits(below, globs)
+                        if is_named and each.is_file():  # reading a pipe would block
                             yield each.path
                     elif "." not in name and each.is_dir(follow_symlinks=False) and not _fits(name, skipped):
                         folders.append(each.path)
