@@ -264,7 +264,7 @@ def _create_parser() -> ArgumentParser:
     )
     for option in RUN_OPTIONS:
         flags = [f"--{name}" for name in (option.name, *option.aliases)]
-        default = "" if "(default" in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
+        default = "" if "efault: " in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
         text = f"{option.help}{default}".replace("--agentv-", "--").replace("%", "%%")
         if option.is_flag:
             parser.add_argument(*flags, dest="pytest", action="append_const", const=_PREFIX + option.name, help=text)

@@ -392,7 +392,7 @@ _HELP: Final = {
     "include-answers": "Include all answers of repeated cases in their results.",
     "strict": "Treat warnings about files as errors. Those are unknown keys in eval and targets files, and the like.",
     "unknown-keys": "Set the level of unknown keys that say what is asked or checked: error or warn (default: error).",
-    "show-answers": "Show question, answer and evaluators of passing cases, too.",
+    "show-answers": "Show question and answer of passing cases, too. Their evaluators as well; `-rP` does the same.",
     "verbose": "Show targets, provider calls, attempts and timings.",
 }
 """The texts of `pytest --help` and of the documentation."""
