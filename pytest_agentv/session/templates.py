@@ -19,10 +19,7 @@ def is_of_workspace(path: Path, config: pytest.Config) -> bool:
     """Whether a folder is what workspaces are copied from, or is copied over them. The first call looks for them."""
     if _FOLDERS not in config.stash:
         named = [config.invocation_params.dir / str(arg).partition("::")[0] for arg in config.args]
-        roots = [*named, *(config.rootpath / name for name in config.getini("testpaths"))]
-        found = {
-            folder for root in dict.fromkeys(roots) for file in _eval_files(root, config) for folder in _folders(file)
-        }
+        found = {folder for root in named for file in _eval_files(root, config) for folder in _folders(file)}
         given = {os.path.realpath(path) for path in named}
         own = {name for path in given for name in (path, *map(str, Path(path).parents))}  # asked for by the user
         config.stash[_FOLDERS] = frozenset(found - own)
