@@ -24,7 +24,7 @@ from pytest_agentv.reports.judged_cases import (
     values_of,
 )
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
-from pytest_agentv.reports.view import LEFT, REPLACING, UNENFORCED, GateOutcome, list_of
+from pytest_agentv.reports.view import JUDGED_WITH_RUN, REPLACING, UNENFORCED, GateOutcome, list_of
 from pytest_agentv.stats.comparing import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path
 
@@ -146,10 +146,10 @@ _RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "error
 _RED_IF_STRICT: Final = _RED | {"inconclusive"}
 
 
-def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection[str]) -> JsonObject:
+def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, judged_with_run: Collection[str]) -> JsonObject:
     """Return the keys of `<results>.verdict.json` about gates; none if no gate judged.
 
-    `left` are the node ids of failed cases that the gates judge in their place.
+    `judged_with_run` are the node ids of failed cases that the gates judge in their place.
     """
     if not outcomes:
         return {}
@@ -158,7 +158,7 @@ def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection
         | ({UNENFORCED: True} if each.is_unenforced else {})
         for each in outcomes
     ]
-    return {"gate": gate, "gates": words, **({LEFT: sorted(left)} if gate in REPLACING else {})}
+    return {"gate": gate, "gates": words, **({JUDGED_WITH_RUN: sorted(judged_with_run)} if gate in REPLACING else {})}
 
 
 def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
@@ -249,7 +249,7 @@ def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
 
 
 def _names_cases(names: Sequence[object], cases: Sequence[JudgedCase]) -> bool:
-    """Whether names are those of these cases, with or without their targets, as older versions wrote them."""
+    """Whether names are those of these cases. A baseline decides how much a name has to tell."""
     known = {
         f"{name}{target}"
         for case in cases

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # a plain run loads nothing that judges runs
 
 REPLACING: Final[frozenset[Gate]] = frozenset({"run", "strict"})
 """The gates that judge a run in the place of its cases: `--agentv-gate`."""
-LEFT: Final = "judged_with_run"
+JUDGED_WITH_RUN: Final = "judged_with_run"
 """The key of a verdict for the node ids of the failed cases that its gates judged."""
 UNENFORCED: Final = "not_enforced"
 """The key of a verdict that marks a gate: it found something, but does not fail the run."""
@@ -68,8 +68,8 @@ class Ending(Record):
     """The reasons of the gates that failed."""
     replaces_cases: bool = False
     """Whether the gates judged the run instead of its cases. Errors and required cases still count."""
-    left: frozenset[str] | None = None
-    """Node ids of the failed cases that the gates judged. None in files of older versions: all of them."""
+    judged_with_run: frozenset[str] = frozenset()
+    """Node ids of the failed cases that the gates judged."""
     gates: tuple[GateOutcome, ...] = ()
     """The verdicts of all gates, failed or not."""
     unjudged: str = ""
@@ -85,8 +85,8 @@ class Ending(Record):
 
     def judges(self, result: EvalResult) -> bool:
         """Whether the gates judged a low score of a case in its place: its item was shown as XFAIL."""
-        is_left = self.left is None or result.node_id in self.left
-        return self.replaces_cases and result.status == "fail" and not result.required and is_left
+        is_failed = result.status == "fail" and not result.required
+        return self.replaces_cases and is_failed and result.node_id in self.judged_with_run
 
     def outcome(self, result: EvalResult) -> Outcome:
         """Return the outcome that a result counts as."""
@@ -119,8 +119,8 @@ def ending_of(contract: JsonObject | None) -> Ending:
         return Ending(red, unjudged=unjudged, gates=gates)
     cases = (case for case in _mappings(contract.get("cases")) if case.get("state") == "skipped")
     skipped = frozenset((str(case.get("case")), case.get("target")) for case in cases)
-    left = frozenset(map(str, list_of(contract[LEFT]))) if LEFT in contract else None
-    return Ending(red, contract.get("gate") in REPLACING and bool(gates), left, gates, skipped=skipped)
+    judged = frozenset(map(str, list_of(contract.get(JUDGED_WITH_RUN))))
+    return Ending(red, contract.get("gate") in REPLACING and bool(gates), judged, gates, skipped=skipped)
 
 
 def list_of(value: Any) -> list[Any]:

@@ -43,6 +43,7 @@ def test_the_verdict_on_a_file_that_is_overwritten_is_none_on_the_merged_one(age
     write("1.jsonl", result("a", "fail", **rest), result("b", **rest))
     gate = {"name": "gate::run", "failed": False, "reason": "the pass rate 50.0 % of 2 cases reaches 50.0 %"}
     contract = {"verdict": "no baseline", "n": 2, "mean": 0.5, "errors": [], "gate": "run", "gates": [gate]}
+    contract["judged_with_run"] = ["evals/a.eval.yaml::b"]
     Path("all.verdict.json").write_text(json.dumps(contract))
     assert agentv("report", "all.jsonl").out.splitlines()[1] == "## ✅ Evaluations: 1 passed, 1 judged with the run"
     assert agentv("merge", "1.jsonl", "-o", "all.jsonl", "--overwrite").exit_code == 0

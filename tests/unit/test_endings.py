@@ -42,7 +42,7 @@ def cases() -> list[JudgedCase]:
         ({"verdict": "broken", "gate": "cases", "gates": [GATE]}, Ending(red=("12 cases are broken",), gates=(RED,))),
         (
             {"verdict": "broken", "gate": "run", "gates": [PASSED], "judged_with_run": ["a::b"]},
-            Ending(replaces_cases=True, left=frozenset({"a::b"}), gates=(GREEN,)),
+            Ending(replaces_cases=True, judged_with_run=frozenset({"a::b"}), gates=(GREEN,)),
         ),
         (
             {"verdict": "no verdict", "reasons": ["a worker crashed"], "gate": "run", "gates": [GATE]},
@@ -73,7 +73,6 @@ def test_a_verdict_on_other_results_is_left_out(tmp_path: Path, text: str | None
     ("errors", "is_read"),
     [
         (["a (gpt)", "a (claude)"], True),
-        (["a", "a"], True),  # as older versions wrote them
         (["a (gpt)"], False),
         (["a (gpt)", "b"], False),
     ],
@@ -97,10 +96,15 @@ def result(eval_id: str, score: float, **values: Any) -> EvalResult:
     ("ending", "head"),
     [
         (AS_JUDGED, "## ❌ Evaluations: 1 passed, 1 failed"),
-        (Ending(replaces_cases=True), "## ✅ Evaluations: 1 passed, 1 judged with the run"),
-        (Ending(("12 cases are broken",), replaces_cases=True), "## ❌ Evaluations: 1 passed, 1 judged with the run"),
-        (Ending(replaces_cases=True, left=frozenset({"a::b"})), "## ✅ Evaluations: 1 passed, 1 judged with the run"),
-        (Ending(replaces_cases=True, left=frozenset({"a::x"})), "## ❌ Evaluations: 1 passed, 1 failed"),
+        (
+            Ending(("12 cases are broken",), True, frozenset({"a::b"})),
+            "## ❌ Evaluations: 1 passed, 1 judged with the run",
+        ),
+        (
+            Ending(replaces_cases=True, judged_with_run=frozenset({"a::b"})),
+            "## ✅ Evaluations: 1 passed, 1 judged with the run",
+        ),
+        (Ending(replaces_cases=True, judged_with_run=frozenset({"a::x"})), "## ❌ Evaluations: 1 passed, 1 failed"),
     ],
 )
 def test_the_comment_has_the_verdict_of_the_gates(ending: Ending, head: str) -> None:
@@ -112,7 +116,10 @@ def test_the_comment_has_the_verdict_of_the_gates(ending: Ending, head: str) -> 
 def test_junit_and_code_quality_have_the_verdict_of_the_gates() -> None:
     results = (result("a", 1), result("b", 0), result("c", 0), result("d", 0, required=True))
     ending = Ending(
-        ("12 cases are broken",), replaces_cases=True, left=frozenset({"a::b", "a::d"}), gates=(TOLD, RED, GREEN)
+        ("12 cases are broken",),
+        replaces_cases=True,
+        judged_with_run=frozenset({"a::b", "a::d"}),
+        gates=(TOLD, RED, GREEN),
     )
     run = view_of_results(*results, ending=ending)
     [suite] = ElementTree.fromstring(junit_xml(run, Masker()))

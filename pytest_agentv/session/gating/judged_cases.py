@@ -278,7 +278,7 @@ class MarkedItems:
     def __init__(self) -> None:
         self.expected: Final[set[str]] = set()
         """Node ids of items that failed as their `xfail` mark expects."""
-        self.left: Final[set[str]] = set()
+        self.judged_with_run: Final[set[str]] = set()
         """Node ids of items that failed and are judged with the run."""
         self.bound: Final[set[str]] = set()
         """Node ids of items whose cases cannot be asked again: fixtures or hooks of a conftest were around them."""
@@ -295,7 +295,7 @@ class MarkedItems:
         if not report.skipped:
             return
         if hasattr(report, "wasxfail"):
-            (self.left if report.wasxfail == REASON else self.expected).add(report.nodeid)
+            (self.judged_with_run if report.wasxfail == REASON else self.expected).add(report.nodeid)
         elif NOT_ASKED in str(report.longrepr):
             self.unasked += 1
         else:

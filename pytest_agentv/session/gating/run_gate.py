@@ -318,7 +318,7 @@ class RunGate:
         """Return the JSON of `<results>.verdict.json`."""
         if self._statistics is None:
             return None
-        gates = gates_contract(self._outcomes, self._options.gate, self._marked.left)
+        gates = gates_contract(self._outcomes, self._options.gate, self._marked.judged_with_run)
         return {**self._statistics.contract(), **gates}
 
     @property

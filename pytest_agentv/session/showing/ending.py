@@ -53,7 +53,7 @@ class EndedRun(Record):
         unexpected = outcomes.unexpected_passes.intersection(each.node_id or "" for each in results)
         ending = ending.replace(
             troubles=tuple(self._troubles(unexpected)),
-            expected=frozenset(outcomes.expected_failures) - (ending.left or frozenset()),
+            expected=frozenset(outcomes.expected_failures) - ending.judged_with_run,
             unexpected=frozenset(unexpected),
         )
         name = self.identity.results_path.name

@@ -42,7 +42,7 @@ def page() -> str:
     return report_text(compared(run, base), (view("old.jsonl", report_runs.results(20, seed=2)),))
 
 
-GATED = Ending(replaces_cases=True)
+GATED = Ending(replaces_cases=True, judged_with_run=frozenset({"x"}))
 LOW = "the pass rate is too low"
 FAILED, BROKEN, MUST = {"score": 0}, {"error": "broke", "status": "error"}, {"score": 0, "required": True}
 SCORED = {"score": 0, "threshold": None}
@@ -51,10 +51,10 @@ SCORED = {"score": 0, "threshold": None}
 @pytest.mark.parametrize(
     ("values", "ending", "tone", "text"),
     [
-        ([{}, FAILED], GATED, "pass", "Passed its gates: 1 of 2 fail."),
-        ([{}, FAILED], GATED.replace(red=(LOW,)), "fail", "Failed"),
-        ([{}, MUST], GATED, "fail", "Failed"),
-        ([{}, BROKEN], GATED, "fail", "Failed"),
+        ([{}, FAILED | {"node_id": "x"}], GATED, "pass", "Passed its gates: 1 of 2 fail."),
+        ([{}, FAILED | {"node_id": "x"}], GATED.replace(red=(LOW,)), "fail", "Failed"),
+        ([{}, MUST | {"node_id": "x"}], GATED, "fail", "Failed"),
+        ([{}, BROKEN | {"node_id": "x"}], GATED, "fail", "Failed"),
         ([{}], Ending(red=(LOW,)), "fail", f"Failed at a gate: {LOW}."),
         ([{}, FAILED], Ending(red=(LOW,)), "fail", f"Failed: 1 of 2 fail. The gate says: {LOW}."),
         ([{}], Ending(troubles=(Trouble("Results were lost"),)), "fail", "Failed: results were lost."),
