@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.model.options import parse_shard
-from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
-from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
+from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
     agentv_judge,
     agentv_options,
@@ -17,6 +16,7 @@ from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds
     agentv_target,
     agentv_targets,
 )
+from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         write_names(config)
     shard = config.getoption("agentv_shard")
     if shard is not None:
-        from pytest_agentv.session.choosing import Sharding
+        from pytest_agentv.session.selecting import Sharding
 
         config.pluginmanager.register(Sharding(config, parse_shard(shard)), "agentv-shard")
 
@@ -122,7 +122,7 @@ def _no_files(folder: Path) -> list[Path]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run evals in Python once for each of several targets."""
     if "agentv_target" in metafunc.fixturenames and (targets := several_targets(metafunc.config)):
-        from pytest_agentv.session.python.values import parametrize_targets
+        from pytest_agentv.session.python_evals import parametrize_targets
 
         parametrize_targets(metafunc, targets)
 
@@ -133,7 +133,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.pluginmanager.has_plugin("agentv-session"):
         return
     if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
-        from pytest_agentv.session.python.values import join
+        from pytest_agentv.session.python_evals import join
 
         join(config, items)
 
@@ -144,7 +144,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config, idle = session.config, ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
     runs = not any(config.getoption(name, False) for name in idle) and not hasattr(config, "workerinput")
     if runs and config.getoption("agentv_baseline"):
-        from pytest_agentv.session.gating.completeness import refuse_gone
+        from pytest_agentv.session.gates import refuse_gone
 
         refuse_gone(config)
 
@@ -160,7 +160,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Take part in the run before the fixtures of a test that evaluates: they may fail with a secret in their text."""
     if "agentv" in getattr(item, "fixturenames", ()):
-        from pytest_agentv.session.python.values import take_part
+        from pytest_agentv.session.python_evals import take_part
 
         take_part(item)
 
@@ -188,7 +188,7 @@ def pytest_configure_node(node: Any) -> None:
     from pytest_agentv.session.outcomes import obstacle
 
     if obstacle() is None:
-        from pytest_agentv.session.showing.terminal import configure_worker
+        from pytest_agentv.session.terminal import configure_worker
 
         configure_worker(node)
 

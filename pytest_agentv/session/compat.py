@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO
 import pytest
 from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC0414 - public from pytest 8.4 on
 
-_OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
+_OWN_FIXTURES = "pytest_agentv.session.fixtures"
 
 
 def items_of(terminal: TerminalReporter) -> Sequence[pytest.Item]:

@@ -101,7 +101,7 @@ class _FileWithFaults(pytest.File):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         if not isinstance(excinfo.value, self.CollectError):
             return super().repr_failure(excinfo)
-        from pytest_agentv.session.showing.texts import short_reason  # noqa: PLC0415 - only for broken files
+        from pytest_agentv.session.texts import short_reason  # noqa: PLC0415 - only for broken files
 
         reason, name = str(excinfo.value), os.path.relpath(self.path, self.config.rootpath)
         self.agentv_headline = short_reason(reason.partition("\n")[0], name)

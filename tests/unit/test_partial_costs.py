@@ -22,7 +22,7 @@ from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.reports.markdown import comment_lines
 from pytest_agentv.reports.reading import read_view
 from pytest_agentv.reports.summary import total_figures
-from pytest_agentv.session.showing.item_outcomes import add_properties, forget_properties
+from pytest_agentv.session.item_outcomes import add_properties, forget_properties
 
 PAID = ExecutionMetrics(TokenUsage(10, 5), 0.25)
 SILENT = ExecutionMetrics(duration_ms=1.0)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agentv.model.messages import ExecutionMetrics
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.progress import Progress
 
 PASSED = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
 PAID = PASSED.replace(execution_metrics=ExecutionMetrics(cost_usd=0.25))
@@ -106,7 +106,7 @@ def test_the_line_leaves_the_cursor_where_it_is_and_is_taken_away_before_pytest_
     ],
 )
 def test_a_line_without_room_goes_below(width: int, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_agentv.session.showing.progress.time.monotonic", lambda: 7.0)
+    monkeypatch.setattr("pytest_agentv.session.progress.time.monotonic", lambda: 7.0)
     config = Config(width=width)
     line = progress(4, config=config)
     line.show(2)
@@ -118,7 +118,7 @@ def test_a_line_without_room_goes_below(width: int, shown: list[str], monkeypatc
 
 def test_the_line_comes_again_with_the_next_item_once_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count(step=1)
-    monkeypatch.setattr("pytest_agentv.session.showing.progress.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("pytest_agentv.session.progress.time.monotonic", lambda: next(seconds))
     config = Config()
     line = progress(4, PASSED, config=config)
     line.show_again(2)
@@ -128,7 +128,7 @@ def test_the_line_comes_again_with_the_next_item_once_it_was_there(monkeypatch: 
     written = len(config.file.getvalue())
     line.show_again(2)
     assert "1/4 done" in config.file.getvalue()[written:]
-    monkeypatch.setattr("pytest_agentv.session.showing.progress._REDRAW_SECONDS", 10)
+    monkeypatch.setattr("pytest_agentv.session.progress._REDRAW_SECONDS", 10)
     line.clear()
     written = len(config.file.getvalue())
     line.show_again(2)
@@ -170,7 +170,7 @@ def test_several_targets_have_a_table_below_the_line_which_leaves_the_cursor_whe
 def test_a_ci_log_gets_a_line_for_each_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     seconds = itertools.count(step=5)
-    monkeypatch.setattr("pytest_agentv.session.showing.progress.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("pytest_agentv.session.progress.time.monotonic", lambda: next(seconds))
     lines: list[str] = []
     config: Any = Config()
     log = SimpleNamespace(ensure_newline=lambda: None, write_line=lines.append)

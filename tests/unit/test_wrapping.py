@@ -7,7 +7,7 @@ import pytest
 
 from pytest_agentv.reports.figures import columns, padded
 from pytest_agentv.session.compat import is_watched
-from pytest_agentv.session.showing.texts import wrapped
+from pytest_agentv.session.texts import wrapped
 
 
 @pytest.mark.parametrize(

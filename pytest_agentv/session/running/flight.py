@@ -40,13 +40,13 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, wait_for
+from pytest_agentv.session.item_outcomes import NOTHING_ASKED, shows_answers
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
 from pytest_agentv.session.running.case_runs import Begun, Ending, lost_text
 from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead, leaves_others_alone
 from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED, shows_answers
 from pytest_agentv.session.user_hooks import bound_by, fixtures_per_case
 from pytest_agentv.session.workers import AHEAD
 
@@ -324,7 +324,7 @@ class Flight:
 
         Used in a run with a baseline for cases whose fixtures end with their items.
         """
-        from pytest_agentv.session.gating.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
+        from pytest_agentv.session.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
 
         if result.status == "error":
             return None

@@ -15,7 +15,7 @@ from pytest_agentv.reports.judged_cases import (
 )
 from pytest_agentv.reports.reading import case_in, read_view, result_fault
 from pytest_agentv.reports.verdict import run_statistics
-from pytest_agentv.session.gating.judged_cases import Suspicion
+from pytest_agentv.session.judged_cases import Suspicion
 
 REPEAT = RepeatFigures(
     planned=5,

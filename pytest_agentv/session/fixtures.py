@@ -10,7 +10,7 @@ import pytest
 
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
     from pytest_agentv.model.run_options import RunOptions
-    from pytest_agentv.session.python.evals import Agentv
+    from pytest_agentv.session.python_evals import Agentv
     from pytest_agentv.session.running.items import TargetCaller
     from pytest_agentv.targets.definitions import TargetDefinition
 
@@ -21,9 +21,9 @@ def _values() -> Any:
 
     if reason := obstacle():
         pytest.fail(reason, pytrace=False)
-    from pytest_agentv.session.python import values as fixture_values  # noqa: PLC0415 - see above
+    from pytest_agentv.session import python_evals  # noqa: PLC0415 - see above
 
-    return fixture_values
+    return python_evals
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,7 @@ from pytest_agentv.reports.figures import (
 )
 from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.session.compat import TerminalReporter, is_watched
-from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
-from pytest_agentv.session.showing.item_outcomes import (
+from pytest_agentv.session.item_outcomes import (
     EVALUATED,
     HEEDED,
     NOTHING_ASKED,
@@ -36,7 +35,8 @@ from pytest_agentv.session.showing.item_outcomes import (
     shows_answers,
     shows_answers_at_once,
 )
-from pytest_agentv.session.showing.masking import is_masked, mask_account
+from pytest_agentv.session.masking import is_masked, mask_account
+from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 
 # The errors of failed and broken cases, with the command that runs a case again.
 
