@@ -17,7 +17,6 @@ ROOMS = (
     "session/running/repeats.py",
     "session/gates.py",
     "session/judged_cases.py",
-    "session/confirming.py",
     "reports/verdict",
     "reports/gates.py",
     "reports/judged_cases.py",

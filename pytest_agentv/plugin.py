@@ -171,9 +171,6 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     done = yield
     section = session.config.pluginmanager.get_plugin("agentv-verdict")
     if section is not None and not session.config.getoption("collectonly"):
-        from pytest_agentv.session.confirming import confirm_suspects
-
-        confirm_suspects(session, section)
         section.judge(session)
     return done
 

@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +24,6 @@ from pytest_agentv.reports.gates import (
     parse_tag_gates,
     rate_check,
     rate_gate,
-    suspects_of,
     unmatched_tags,
 )
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
@@ -42,10 +40,9 @@ from pytest_agentv.session.judged_cases import (
     narrowed_by,
     narrowing_option,
     tags_of,
-    uncollected_tags,
 )
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import EvalFailed, uncollected_text
+from pytest_agentv.session.outcomes import retold, uncollected_text
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.writers import amend, verdict_path
 
@@ -67,12 +64,13 @@ def report_gate(session: pytest.Session, outcome: GateOutcome) -> None:
 def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateOutcome) -> pytest.TestReport:
     is_call = when == "call"
     is_expected = is_call and outcome.is_unenforced
+    account = retold("\n".join([outcome.reason, *outcome.details]), outcome.headline, (location[0], 1))
     report = pytest.TestReport(
         nodeid=name,
         location=location,
         keywords={},
         outcome="failed" if is_call and outcome.is_red else "skipped" if is_expected else "passed",
-        longrepr=_account(name, outcome) if is_call and outcome.is_told else None,
+        longrepr=account if is_call and outcome.is_told else None,
         when=when,  # type: ignore[arg-type]
         sections=(),
         duration=0.0,
@@ -82,27 +80,13 @@ def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateO
     return report
 
 
-def _account(name: str, outcome: GateOutcome) -> Any:
-    """Return a representation that keeps its message in the short summary."""
-    error = EvalFailed("\n".join([outcome.reason, *outcome.details]), outcome.headline)
-    try:
-        raise error
-    except EvalFailed as raised:
-        shown = pytest.ExceptionInfo.from_exception(raised).getrepr(style="value")
-    if shown.reprcrash is not None:
-        shown.reprcrash.path = name.partition("::")[0]
-        shown.reprcrash.lineno = 1
-        shown.reprcrash.message = outcome.headline
-    return shown
-
-
 # The pass rates that a run, and the cases with a tag, must reach.
 
 RUN: Final = "gate::run"
 
 
 class TagRates:
-    """The gates of a run's rates. `given` says whether there is one for a tag."""
+    """The gates of a run's rates."""
 
     def __init__(self, config: pytest.Config, options: RunOptions) -> None:
         self._config = config
@@ -111,19 +95,18 @@ class TagRates:
         self._set_aside: dict[str, str] = {}
         """The names of gates without a verdict, with the reasons."""
 
-    @property
-    def given(self) -> bool:
-        return bool(self._gates) or self._options.min_rate is not None
-
     def check(self, node_ids: Collection[str]) -> None:
         """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
-        missing = self._uncollected(node_ids)
-        tags = left_out_tags(self._config, [gate.tag for gate in self._gates]) if self._gates else {}
-        partly = {f"gate::{tag}": file for tag, file in tags.items()}
+        root, wanted = self._config.rootpath, [gate.tag for gate in self._gates]
+        tags = tags_of(node_ids, root, wanted) if wanted else set()
+        left = left_out_tags(self._config, wanted) if wanted else {}
+        if fault := unmatched_tags(self._gates, tags | left.keys()):
+            raise pytest.UsageError(f"agentv_gates: {fault}")
+        partly = {f"gate::{tag}": file for tag, file in left.items()}
         if self._options.min_rate is not None and (files := left_out_of_rate(self._config)):
             partly[RUN] = files[0]
-        root = self._config.rootpath
         reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
+        missing = [f"gate::{tag}" for tag in wanted if tag in left and tag not in tags]
         self._set_aside = reasons | dict.fromkeys(missing, "none of its cases was collected: no verdict")
 
     def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
@@ -135,18 +118,6 @@ class TagRates:
         for check in checks:
             if (reason := self._set_aside.get(check.name)) is not None:
                 yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
-
-    def _uncollected(self, node_ids: Collection[str]) -> list[str]:
-        """Return the gates of which no case was collected. Raises `pytest.UsageError` for a tag without any case."""
-        wanted = [gate.tag for gate in self._gates]
-        tags = tags_of(node_ids, self._config.rootpath, wanted) if wanted else set()
-        if unmatched_tags(self._gates, tags) is None:
-            return []
-        others = uncollected_tags(self._config, node_ids) - tags
-        fault = unmatched_tags(self._gates, tags | others)
-        if fault is not None:
-            raise pytest.UsageError(f"agentv_gates: {fault}")
-        return [f"gate::{gate.tag}" for gate in self._gates if gate.tag in others]
 
 
 # Which options of gates do not go together.
@@ -222,29 +193,8 @@ class RunGate:
             raise pytest.UsageError(f"{error}{hint}") from None
         if options.update_baseline is not None and node_ids and (part := self._all.fault(node_ids)):
             raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
-        if self._rates.given and not self._uncollected and narrowed_by(self._config, options) is None:
+        if not self._uncollected and narrowed_by(self._config, options) is None:
             self._rates.check(node_ids)
-
-    def suspects(self) -> Mapping[int, Sequence[EvalResult]]:
-        """Return the cases that look broken, by the number of fresh answers that they get."""
-        if self._trouble() is not None:
-            return {}
-        options, results = self._options, self._results()
-        cases = cases_of_run(results)
-        if (
-            self._baseline is None
-            or not options.confirm
-            or options.update_baseline is not None
-            or self._all.part(cases)
-        ):
-            return {}
-        found: dict[int, list[EvalResult]] = {}
-        by_case = dict(zip(((case.name, case.target) for case in cases), results, strict=True))
-        for case, answers in suspects_of(cases, self._baseline, options.confirm, retries=options.retry_errors):
-            if case.node_id in self._marked.bound:
-                continue
-            found.setdefault(answers, []).append(by_case[case.name, case.target])
-        return found
 
     def judge(self, session: pytest.Session) -> None:
         """Judge a finished run and report its gates."""
@@ -438,16 +388,14 @@ _SHOWN: Final = 3
 
 
 def refuse_gone(config: pytest.Config) -> None:
-    """Raise `pytest.UsageError` for a baseline of files that are no longer there, unless the run writes it anew.
-
-    A baseline that cannot be read is told where it is used.
-    """
-    path = _compared(config)
-    if path is None:
-        return
+    """Raise `pytest.UsageError` for a baseline of files that are no longer there, unless the run writes it anew."""
     try:
+        options = run_options(config)
+        path = options.baseline
+        if path is None or options.update_baseline is not None or options.dry_run:
+            return
         files = {case.eval_file for case in read_baseline(path).cases}
-    except AgentvError:
+    except (pytest.UsageError, AgentvError):  # told where they are used
         return
     folders = config.rootpath, path.parent  # a run with another root directory has other names for the files
     if not files or None in files or any((folder / str(file)).exists() for folder in folders for file in files):
@@ -455,15 +403,6 @@ def refuse_gone(config: pytest.Config) -> None:
     shown = ", ".join(sorted(map(str, files))[:_SHOWN]) + (", …" if len(files) > _SHOWN else "")
     text = f"the baseline {name_below(path, config.rootpath)} is stale: the files of its cases are gone ({shown})"
     raise pytest.UsageError(f"{text}; --agentv-update-baseline writes it anew")
-
-
-def _compared(config: pytest.Config) -> Path | None:
-    """Return the baseline that the run is compared with, if it is there and the options are in order."""
-    with suppress(pytest.UsageError):
-        options = run_options(config)
-        if options.baseline is not None and options.update_baseline is None and not options.dry_run:
-            return options.baseline if options.baseline.is_file() else None
-    return None
 
 
 # Decides whether a run may become the baseline, and writes it.

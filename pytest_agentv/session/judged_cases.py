@@ -1,18 +1,16 @@
 """The part of each process in the verdict: what was left out, marked, or looks broken."""
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import suppress
-from fnmatch import fnmatch
 from functools import cached_property
 from glob import iglob
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.cases.discovery import SUFFIXES, is_eval_file, walk
+from pytest_agentv.cases.discovery import is_eval_file, walk
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
@@ -21,9 +19,8 @@ from pytest_agentv.reports.baseline import Baseline, read_baseline
 from pytest_agentv.reports.gates import parse_tag_gates, suspects_of
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run, item_name
 from pytest_agentv.session.options import eval_globs
-from pytest_agentv.session.outcomes import EvalFailed, is_evaluation
+from pytest_agentv.session.outcomes import EvalFailed, is_evaluation, may_be_eval
 from pytest_agentv.session.selecting import NOT_ASKED
-from pytest_agentv.session.user_hooks import bound_by
 
 # Finds out whether a run left out evaluations: an incomplete run gets no verdict.
 
@@ -64,15 +61,9 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
 
 
 def tags_of(node_ids: Iterable[str], root: Path, wanted: Collection[str]) -> set[str]:
-    """Return the tags of the items' eval files. A file whose tags are not known may have all that are wanted."""
-    return set().union(*(_tags(root / name, wanted) for name in _eval_files(node_ids)))
-
-
-def uncollected_tags(config: pytest.Config, node_ids: Iterable[str]) -> set[str]:
-    """Return the tags of the eval files below the root directory that were not collected. Reads all of them."""
-    root = config.rootpath
-    collected = {root / name for name in _eval_files(node_ids)}
-    return set().union(*(_tags(path) for path in _files_below(root, config) if path not in collected))
+    """Return the tags of the items' eval files."""
+    files = {node_id.partition("::")[0] for node_id in node_ids if may_be_eval(node_id)}
+    return set().union(*(_tags(root / name, wanted) for name in files))
 
 
 def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
@@ -80,14 +71,23 @@ def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
 
     Options alone decide, so that each process of a run finds the same ones. What they ignore is no part of the whole.
     """
-    named = _named(config)
-    root, patterns = config.rootpath, config.getini("testpaths")
-    found = (path for pattern in patterns for path in iglob(str(root / pattern), recursive=True))  # noqa: PTH207 - as pytest
-    whole = [_absolute(root, path) for path in found] or [root]
-    if all(any(path.is_relative_to(each) for each in named) for path in whole):
-        return ()  # nothing is searched in most runs
-    files = {file for path in whole for file in _files_below(path, config) if not _is_ignored(file, path, config)}
-    return tuple(sorted(file for file in files if not any(file.is_relative_to(each) for each in named)))
+    named, root, globs = _named(config), config.rootpath, eval_globs(config)
+    found = (
+        path
+        for pattern in config.getini("testpaths")
+        for path in iglob(str(root / pattern), recursive=True)  # noqa: PTH207 - as pytest
+    )
+    whole = [Path(os.path.normpath(path)) for path in found] or [root]
+    left = set[Path]()
+    for path in whole:
+        if any(path.is_relative_to(each) for each in named):
+            continue  # nothing is searched in most runs
+        for file in (path,) if path.is_file() else walk(path):
+            is_left = not any(file.is_relative_to(each) for each in named)
+            is_eval = is_left and is_eval_file(file, root=root, is_named=False, globs=globs)
+            if is_eval and not _is_ignored(file, path, config):
+                left.add(file)
+    return tuple(sorted(left))
 
 
 def left_out_of_rate(config: pytest.Config) -> tuple[Path, ...]:
@@ -96,60 +96,28 @@ def left_out_of_rate(config: pytest.Config) -> tuple[Path, ...]:
 
 
 def left_out_tags(config: pytest.Config, wanted: Collection[str]) -> dict[str, Path]:
-    """Return the tags of the files that the paths of the run leave out, each with such a file.
-
-    A file whose tags are not known may have all that are wanted.
-    """
+    """Return the tags of the files that the paths of the run leave out, each with such a file."""
     return {tag: file for file in reversed(left_out_files(config)) for tag in _tags(file, wanted)}
 
 
 def _named(config: pytest.Config) -> list[Path]:
     """Return the folders and files of the command line, or those that stand for an empty one."""
-    return [_absolute(config.invocation_params.dir, str(arg).partition("::")[0]) for arg in config.args]
-
-
-def _absolute(folder: Path, path: str | Path) -> Path:
-    return Path(os.path.normpath(folder / path))
-
-
-def _files_below(path: Path, config: pytest.Config) -> Iterator[Path]:
-    """Yield the eval files in a folder."""
-    root, globs = config.rootpath, eval_globs(config)
-    files = (path,) if path.is_file() else walk(path)
-    yield from (file for file in files if is_eval_file(file, root=root, is_named=False, globs=globs))
+    folder = config.invocation_params.dir
+    return [Path(os.path.normpath(folder / str(arg).partition("::")[0])) for arg in config.args]
 
 
 def _is_ignored(file: Path, below: Path, config: pytest.Config) -> bool:
     """Whether pytest does not enter a folder of a file, or ignores it."""
-    given = (config.getoption(name, None) or () for name in ("ignore", "ignore_glob"))
-    ignored = [str(_absolute(config.invocation_params.dir, each)) for each in chain(*given)]
-    for plugin in config.pluginmanager.get_plugins():  # conftest files, as far as they are loaded
-        named = (getattr(plugin, name, None) or () for name in ("collect_ignore", "collect_ignore_glob"))
-        ignored += [str(_absolute(Path(plugin.__file__).parent, each)) for each in chain(*named)]
-    entered = [each for each in file.parents if each != below and each.is_relative_to(below)]
-    skips = config.getini("norecursedirs")
-    return any(_matches(folder, pattern) for folder in entered for pattern in skips) or any(
-        fnmatch(str(each), pattern) for each in (file, *file.parents) for pattern in ignored
-    )
+    entered = [each for each in (*reversed(file.parents), file) if each != below and each.is_relative_to(below)]
+    return any(config.hook.pytest_ignore_collect(collection_path=each, config=config) for each in entered)
 
 
-def _matches(folder: Path, pattern: str) -> bool:
-    """Whether a pattern of `norecursedirs` is that of a folder: of its name or, with a slash, of its path."""
-    if "/" not in pattern:
-        return fnmatch(folder.name, pattern)
-    return fnmatch(str(folder), pattern if pattern.startswith("/") else f"*/{pattern}")
-
-
-def _eval_files(node_ids: Iterable[str]) -> set[str]:
-    return {name for node_id in node_ids if Path(name := node_id.partition("::")[0]).suffix in SUFFIXES}
-
-
-def _tags(path: Path, unknown: Collection[str] = ()) -> set[str]:
-    """Return the tags of an eval file; `unknown` if it cannot be read, or if a function makes its cases."""
+def _tags(path: Path, wanted: Collection[str]) -> set[str]:
+    """Return the tags of an eval file. One that cannot be read may have all that are wanted."""
     try:
         suite = read_suite(path)
     except (AgentvError, OSError):
-        return set(unknown)
+        return set(wanted)
     return {tag for entry in suite.entries for tag in suite.tags(entry)}
 
 
@@ -158,9 +126,6 @@ def _tags(path: Path, unknown: Collection[str] = ()) -> set[str]:
 REASON: Final = "judged with the run"
 CASE: Final = "agentv_case"
 """The attribute of the report of a skipped case: its id, and the target of its combination."""
-BOUND: Final = "agentv_bound"
-"""The attribute of the report of an item with fixtures or hooks around it. Without them, it would be another case."""
-
 RECORDED: Final = "agentv_recorded"
 """The attribute of the report of a case of an eval file that has a result."""
 
@@ -188,8 +153,6 @@ class JudgedCases:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Show a failed case as XFAIL where the verdict on the run covers it."""
         report = yield
-        if isinstance(item, pytest.Function) and bound_by(item) is not None:
-            setattr(report, BOUND, True)
         if report.skipped and hasattr(item, "entry"):
             combination = item.entry.combination
             setattr(report, CASE, [item.entry.eval_id, None if combination is None else combination.target])
@@ -280,16 +243,12 @@ class MarkedItems:
         """Node ids of items that failed as their `xfail` mark expects."""
         self.judged_with_run: Final[set[str]] = set()
         """Node ids of items that failed and are judged with the run."""
-        self.bound: Final[set[str]] = set()
-        """Node ids of items whose cases cannot be asked again: fixtures or hooks of a conftest were around them."""
         self.unasked = 0
         """Cases that were skipped because nobody asked for them."""
         self._skipped: set[_Key] = set()
 
     def note(self, report: Any) -> None:
         """Note the report of a phase of an item."""
-        if getattr(report, BOUND, False):
-            self.bound.add(report.nodeid)
         if (report.failed or hasattr(report, "wasxfail")) and not hasattr(report, RECORDED):
             self._skipped.add((report.nodeid, None))  # a test that ends early never reaches its later cases
         if not report.skipped:

@@ -17,7 +17,6 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import SummaryLine, visible
-from pytest_agentv.reports.junit import is_own, result_properties
 from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.runtime.files import InUse, remove_leftovers
@@ -144,7 +143,7 @@ def node_ids(results: Iterable[EvalResult]) -> set[str]:
     return {result.node_id for result in results if result.node_id is not None}
 
 
-# Gives the cases of a JUnit file the file and line where they are written, and figures that come late.
+# Gives the cases of a JUnit file the file and line where they are written.
 
 _ATTRIBUTES: Final = {"agentv_file": "file", "agentv_line": "line"}
 
@@ -152,13 +151,8 @@ _ATTRIBUTES: Final = {"agentv_file": "file", "agentv_line": "line"}
 class JunitPlaces:
     """Adds `file` and `line`, counted from 1. pytest leaves them out of its default family `xunit2`."""
 
-    NAME: Final = "agentv-junit"
-
-    def __init__(self, config: pytest.Config, *, is_renewed: bool) -> None:
-        """`is_renewed` says whether cases may be asked again after their items ended."""
+    def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._is_renewed = is_renewed
-        self._elements: dict[str, Any] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
@@ -169,23 +163,6 @@ class JunitPlaces:
             element = case.to_xml()  # finished already, and the same object each time
             for name, value in places.items():
                 element.set(_ATTRIBUTES[name], str(value))
-            if self._is_renewed:
-                self._elements[report.nodeid] = element
-
-    def renew(self, results: Iterable[EvalResult]) -> None:
-        """Replace the figures of cases. The file is written later."""
-        from xml.etree.ElementTree import SubElement  # noqa: PLC0415 - pytest has imported it for its file
-
-        for result in results:
-            element = self._elements.get(result.node_id or "")
-            properties = None if element is None else element.find("properties")
-            if properties is None:
-                continue
-            for each in list(properties):
-                if is_own(each.get("name", "")) and each.get("name") not in _ATTRIBUTES:
-                    properties.remove(each)
-            for name, value in result_properties(result):
-                SubElement(properties, "property", name=name, value=str(value))
 
 
 # A run that has ended, in the form that summaries and CI services need.
@@ -465,7 +442,7 @@ class RunReporter:
             config.pluginmanager.register(reporter, cls.NAME)
             reporter._outcomes.join(config, reporter._terminal)
             if config.getoption("xmlpath", None):
-                config.pluginmanager.register(JunitPlaces(config, is_renewed=bool(options.baseline)), JunitPlaces.NAME)
+                config.pluginmanager.register(JunitPlaces(config))
             if reporter._terminal is not None:
                 config.pluginmanager.register(KeptReports(reporter._terminal))
                 config.pluginmanager.register(EndingInterrupt(reporter._terminal, identity.results_path))

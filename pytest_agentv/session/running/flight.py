@@ -119,7 +119,7 @@ class Flight:
         """Return the result of an item's case. A rerun of the item runs its case again."""
         begun = self.ahead.pop(item, None) or self._begin_now(item)
         result = self._wait_for(item, begun)
-        if self._session.options.baseline is not None and (item.own_fixtures or bound_by(item)):
+        if self._session.options.baseline is not None:
             result = self._confirmed(item, result)
         is_shown = result.status == "fail" or shows_answers(item.config)
         item.asked = begun.asked if is_shown else NOTHING_ASKED
@@ -140,7 +140,7 @@ class Flight:
         return self.ahead.pop(item)
 
     def _confirmed(self, item: EvalItem, result: EvalResult) -> EvalResult:
-        """Return the result with fresh answers, if it looks broken. Other cases get fresh answers after their items."""
+        """Return the result with fresh answers, if it looks broken."""
         again = self.confirm(item.config, result, lambda: self._prepare(item, item))
         if again is None:
             return result
@@ -320,10 +320,7 @@ class Flight:
         self.ahead.pop(key, None)
 
     def confirm(self, config: pytest.Config, result: EvalResult, prepare: Callable[[], PreparedCase]) -> Begun | None:
-        """Start to ask a case again whose result looks broken; None: it does not, or nobody judges.
-
-        Used in a run with a baseline for cases whose fixtures end with their items.
-        """
+        """Start to ask a case again whose result looks broken; None: it does not, or nobody judges."""
         from pytest_agentv.session.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
 
         if result.status == "error":
