@@ -1,6 +1,5 @@
 """The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it."""
 
-import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ def pytest_collect_file(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Collect eval files that are broken symlinks, pipes or devices, too. pytest skips them silently."""
+    """Mask what was captured, end a run with a wrong option, and send the short line of a broken file."""
     report = yield  # with what was captured
     if report.sections and hasattr(collector, "agentv_mask"):
         collector.agentv_mask(report)
@@ -88,13 +87,6 @@ def pytest_make_collect_report(
     headline = getattr(collector, "agentv_headline", None)
     if headline is not None:
         vars(report)["agentv_headline"] = headline  # xdist sends it along
-    paths = _no_files(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
-    for path in paths:
-        if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
-            from pytest_agentv.session.collecting import collect_file
-
-            own = collect_file(path, collector, is_claimed=False)
-            report.result += [] if own is None else [own]
     return report
 
 
@@ -106,17 +98,6 @@ def pytest_collectreport(report: Any) -> None:
         from pytest_agentv.session.outcomes import retold
 
         report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
-
-
-def _no_files(folder: Path) -> list[Path]:
-    """Return the broken symlinks, pipes and devices in a folder that are named like eval files."""
-    try:
-        with os.scandir(folder) as entries:
-            named = [entry for entry in entries if entry.name.endswith(_SUFFIXES)]
-            paths = [Path(each.path) for each in named if each.is_symlink() or not (each.is_file() or each.is_dir())]
-    except OSError:  # pytest reports it
-        return []
-    return [path for path in paths if not (path.is_file() or path.is_dir())]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
