@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.model.options import parse_shard
+from pytest_agentv.session import hookspecs
+from pytest_agentv.session.compat import obstacle
 from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
     agentv_judge,
@@ -14,8 +16,10 @@ from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtur
     agentv_provider,
     agentv_target,
     agentv_targets,
+    parametrize_targets,
 )
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
+from pytest_agentv.session.templates import is_of_workspace
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -42,21 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Sharding(config, parse_shard(shard)), "agentv-shard")
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    shard = config.getoption("agentv_shard")
-    return None if shard is None else f"agentv: shard {shard} of the evaluations; other tests run in each shard"
-
-
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    from pytest_agentv.session import hookspecs
-
     pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the folders that targets get copies of."""
-    from pytest_agentv.session.templates import is_of_workspace
-
     return is_of_workspace(collection_path, config) or None
 
 
@@ -103,8 +98,6 @@ def pytest_collectreport(report: Any) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run evals in Python once for each of several targets."""
     if "agentv_target" in metafunc.fixturenames and (targets := several_targets(metafunc.config)):
-        from pytest_agentv.session.python_evals import parametrize_targets
-
         parametrize_targets(metafunc, targets)
 
 
@@ -146,16 +139,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         take_part(item)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Judge the whole run after its last item, if its options ask for that."""
-    done = yield
-    section = session.config.pluginmanager.get_plugin("agentv-verdict")
-    if section is not None and not session.config.getoption("collectonly"):
-        section.judge(session)
-    return done
-
-
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     """Show a test whose evaluation could not be judged as an error, not as failed."""
     return ("error", "E", "ERROR") if getattr(report, "agentv_errored", False) and report.failed else None
@@ -163,8 +146,6 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from pytest_agentv.session.outcomes import obstacle
-
     if obstacle() is None:
         from pytest_agentv.session.terminal import configure_worker
 
@@ -184,8 +165,6 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[None, object, object]:
     """Keep the workers of pytest-xdist supplied with cases."""
     chosen = yield
-    from pytest_agentv.session.outcomes import obstacle
-
     if obstacle() is not None:
         return chosen
     from pytest_agentv.session.scheduling import fitting

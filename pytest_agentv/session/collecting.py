@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from pytest_agentv.cases.discovery import is_eval_file, left_out
+from pytest_agentv.session.compat import obstacle
 from pytest_agentv.session.options import eval_globs
-from pytest_agentv.session.outcomes import clean_name, obstacle
+from pytest_agentv.session.outcomes import clean_name
 
 # From a file to a collector.
 

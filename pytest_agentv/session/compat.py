@@ -1,4 +1,7 @@
-"""Reads private state of pytest and xdist. Each function returns a fallback if that state changes."""
+"""Reads private state of pytest and xdist. Each function returns a fallback if that state changes.
+
+Loaded in every pytest run.
+"""
 
 import dataclasses
 import logging
@@ -247,3 +250,28 @@ def put_on_top(config: pytest.Config, wrap: Callable[[str, TextIO, bool], Any]) 
     before = vars(capture).get("setattr", setattr)  # that of an outer run, which has this one in a test
     vars(capture)["setattr"] = set_wrapped
     return lambda: vars(capture).update(setattr=before)
+
+
+# Where evals can run.
+
+NEEDS_UNIX: Final = (
+    "pytest-agentv runs evals on Linux and macOS only; here, leave them out (--ignore, -p no:agentv) or use WSL"
+)
+PATCHED_BY_GEVENT: Final = (
+    "gevent has patched this process (monkey.patch_all), and evals need threads and an event loop of their own: "
+    "leave them out here (--ignore, -p no:agentv), and reach the agent as a program or a service"
+)
+
+
+def obstacle() -> str | None:
+    """Return why evals cannot be run in this process; None: they can.
+
+    A run needs the locks and process groups that Windows lacks, and threads that gevent has not replaced.
+    """
+    try:
+        import fcntl  # noqa: F401, PLC0415 - it is there, or it is not
+    except ImportError:
+        return NEEDS_UNIX
+    patches = sys.modules.get("gevent.monkey")
+    is_patched = patches is not None and patches.is_module_patched("threading")
+    return PATCHED_BY_GEVENT if is_patched else None

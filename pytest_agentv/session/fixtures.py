@@ -3,10 +3,12 @@
 Loaded in every pytest run; what they need is imported when they are used.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_agentv.session.compat import obstacle, overridden_fixtures
 
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
     from pytest_agentv.model.run_options import RunOptions
@@ -17,8 +19,6 @@ if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cos
 
 def _values() -> Any:
     """Import and return the module that makes the values. If evals cannot run here, fail the test that requests one."""
-    from pytest_agentv.session.outcomes import obstacle  # noqa: PLC0415 - see above
-
     if reason := obstacle():
         pytest.fail(reason, pytrace=False)
     from pytest_agentv.session import python_evals  # noqa: PLC0415 - see above
@@ -68,3 +68,13 @@ def agentv(
     runner: Agentv = _values().agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)
     yield runner
     runner.close()
+
+
+def parametrize_targets(metafunc: pytest.Metafunc, targets: Sequence[str]) -> None:
+    """Run a test once for each target, unless it or a fixture of its project chooses the target."""
+    if overridden_fixtures(metafunc.definition, ["agentv_target"]):
+        return
+    marks = metafunc.definition.iter_markers("parametrize")
+    chosen = any("agentv_target" in str(mark.args[:1] or mark.kwargs.get("argnames")) for mark in marks)
+    if not chosen:
+        metafunc.parametrize("agentv_target", targets)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -164,7 +164,7 @@ class RunGate:
         self._uncollected = 0
         self.has_crashes: Callable[[], bool] = lambda: False
         if options.judges_run:
-            config.pluginmanager.register(self, "agentv-verdict")
+            config.pluginmanager.register(self)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._marked.note(report)
@@ -196,8 +196,15 @@ class RunGate:
         if not self._uncollected and narrowed_by(self._config, options) is None:
             self._rates.check(node_ids)
 
-    def judge(self, session: pytest.Session) -> None:
-        """Judge a finished run and report its gates."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Judge the whole run after its last item, and report its gates."""
+        done = yield
+        if not self._config.getoption("collectonly"):
+            self._judge_run(session)
+        return done
+
+    def _judge_run(self, session: pytest.Session) -> None:
         self._is_judged = True
         results, trouble = self._results(), self._trouble()
         self._judge(session, results, trouble)

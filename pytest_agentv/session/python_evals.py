@@ -33,11 +33,11 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import WireError, checked, parse_response
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.failure import one_line
-from pytest_agentv.session.compat import allow_to_pass, overridden_fixtures, uses_own_fixture
+from pytest_agentv.session.compat import allow_to_pass, obstacle, uses_own_fixture
 from pytest_agentv.session.item_outcomes import Asked
 from pytest_agentv.session.masking import mask_from_now_on
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text, obstacle
+from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
 from pytest_agentv.session.recording.identity import check_resumed, run_identity
 from pytest_agentv.session.running.case_runs import Begun
 from pytest_agentv.session.running.flight import LOG_SECTION
@@ -638,16 +638,3 @@ def join(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not hasattr(config, "workerinput"):
         reporter = RunReporter.register(config, session.identity, session.options)
         reporter.check_verdict([item.nodeid for item in items])
-
-
-# Evals in Python, once for each of several targets.
-
-
-def parametrize_targets(metafunc: pytest.Metafunc, targets: Sequence[str]) -> None:
-    """Run a test once for each target, unless it or a fixture of its project chooses the target."""
-    if overridden_fixtures(metafunc.definition, ["agentv_target"]):
-        return
-    marks = metafunc.definition.iter_markers("parametrize")
-    chosen = any("agentv_target" in str(mark.args[:1] or mark.kwargs.get("argnames")) for mark in marks)
-    if not chosen:
-        metafunc.parametrize("agentv_target", targets)

@@ -217,6 +217,9 @@ class Sharding:
         """How many evaluations other shards run."""
         self._folders: dict[Path, Path] = {}
 
+    def pytest_report_header(self) -> str:
+        return f"agentv: shard {self._shard} of the evaluations; other tests run in each shard"
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
         done = yield

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentv.session.outcomes import NEEDS_UNIX, PATCHED_BY_GEVENT
+from pytest_agentv.session.compat import NEEDS_UNIX, PATCHED_BY_GEVENT
 
 from .conftest import WITH_WORKERS_ON_REQUEST
 
