@@ -39,12 +39,6 @@ def title_errors(terminal: TerminalReporter, titles: Mapping[str, str]) -> None:
         vars(terminal)["write_sep"] = write_titled
 
 
-def is_watched(terminal: TerminalReporter) -> bool:
-    """Whether pytest writes to a terminal. `isatty` is an attribute before pytest 8.4, and a method since then."""
-    isatty: Any = getattr(terminal, "isatty", False)
-    return bool(isatty() if callable(isatty) else isatty)
-
-
 def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:
     """Return the items that xdist gave this worker and that have not started, in order; None: unknown."""
     plugins = config.pluginmanager.get_plugins()

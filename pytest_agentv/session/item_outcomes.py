@@ -1,6 +1,6 @@
 """pytest's outcomes of the items with evaluations, and their properties."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,9 +12,8 @@ from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, TextPart
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.junit import Property, is_own_property
+from pytest_agentv.reports.junit import is_own_property
 from pytest_agentv.session.compat import TerminalReporter, drop_phases
-from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.store.writers import json_safe
 
 # pytest's outcomes of the items with evaluations.
@@ -46,17 +45,13 @@ class ItemOutcomes:
         """Items that failed, and that pytest explains in full."""
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
-        self.evaluated: dict[str, bool] = {}
-        """Items that have a result, and whether each is a test in Python, which may fail by itself afterwards."""
+        self.evaluated: dict[str, None] = {}
+        """Items that have a result."""
         self._decided: set[str] = set()
         """Tests that passed after they had looked at the verdict of each evaluation that failed."""
         self.ignored: dict[str, None] = {}
         """Tests that passed because they did not look at the verdict of an evaluation that failed."""
         self._failed: dict[str, None] = {}
-        self._spoilt: dict[str, None] = {}
-        """Items that failed after their case had got a result."""
-        self._skipped: dict[str, None] = {}
-        """Items of eval files that were skipped before their turn to ask."""
         self.held: dict[str, None] = {}
         """The hooks that kept cases from running ahead of their turn."""
 
@@ -78,31 +73,24 @@ class ItemOutcomes:
         self.reported.setdefault(node_id, node_id)
         self.held.update(dict.fromkeys(getattr(report, HELD, ())))
         if getattr(report, EVALUATED, False):
-            self.evaluated[node_id] = report.when == "call"
-        elif report.skipped and report.when == "setup" and may_be_eval(node_id):
-            self._skipped[node_id] = None
+            self.evaluated[node_id] = None
         if report.passed:
             is_heeded = getattr(report, HEEDED, None)
-            if is_heeded is not None and node_id not in self._failed:
-                self._note_heed(node_id, is_heeded=is_heeded)
+            if is_heeded is None or node_id in self._failed:
+                return
+            if is_heeded:
+                self._decided.add(node_id)
+                self.expected_failures.add(node_id)
+            else:
+                self.ignored[node_id] = None
             return
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(node_id)
         if report.failed:
             self.explained.add(node_id)
             self._failed[node_id] = None
-            if node_id in self.evaluated and report.when == "call":
-                self._spoilt[node_id] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(node_id)
-
-    def _note_heed(self, node_id: str, *, is_heeded: bool) -> None:
-        """Note that a test passed in which an evaluation failed."""
-        if is_heeded:
-            self._decided.add(node_id)
-            self.expected_failures.add(node_id)
-        else:
-            self.ignored[node_id] = None
 
     def remarks(self, results: Sequence[EvalResult], run_id: str, options: RunOptions) -> Iterator[str]:
         """Yield texts on what the results do not show: tests, hooks and options that make more or less of them."""
@@ -111,20 +99,6 @@ class ItemOutcomes:
         if self.ignored:
             how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
             yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
-        good = self.failed_with_good_scores(results) if self._spoilt else ()
-        spoilt = [each for each in good if each in self._spoilt and each not in self.unexpected_passes]
-        if items := [each for each in spoilt if not self.evaluated[each]]:
-            named = "the item" if len(items) == 1 else "the items"
-            cases = counted(len(items), "case")
-            yield f"{cases} passed here, but a hook or plugin made {named} fail: {', '.join(items)}"
-        if tests := [each for each in spoilt if self.evaluated[each]]:
-            failed = counted(len(tests), "test")
-            yield f"{failed} failed although each evaluation in it passed: {', '.join(tests)}"
-        of_run = {result.node_id for result in results if result.run_id == run_id} if self._skipped else set()
-        if asked := [each for each in self._skipped if each in of_run]:
-            cases = counted(len(asked), "case was", "cases were")
-            how = "--agentv-workers=1 asks no case before its turn"
-            yield f"{cases} skipped by a plugin after the answer came, and counted: {', '.join(asked)} ({how})"
         yield from map(held_text, self.held)
 
     def unrecorded(self, recorded: Collection[str], where: str) -> str | None:
@@ -186,21 +160,11 @@ def lost_text(lost: Sequence[str]) -> str:
 # Gives items the figures of their cases as properties. JUnit files have them, and `user_properties` for others.
 
 
-def add_properties(item: pytest.Item, properties: Iterable[Property]) -> None:
-    item.user_properties.extend(properties)
-
-
 def forget_properties(item: pytest.Item) -> None:
     """Remove our properties, so that a rerun does not add its own to them."""
     given = item.user_properties
     if given:
         given[:] = [each for each in given if not is_own_property(each)]
-
-
-def suite_properties(config: pytest.Config) -> list[Any]:
-    """Return the list of properties that pytest writes for the whole run into the JUnit file, which is its own list."""
-    found = (getattr(plugin, "global_properties", None) for plugin in config.pluginmanager.get_plugins())
-    return next((each for each in found if isinstance(each, list)), [])
 
 
 def shows_answers(config: pytest.Config) -> bool:

@@ -15,7 +15,6 @@ from pytest_agentv.reports.dumps import STREAMS, CaseStream, current_log
 from pytest_agentv.reports.figures import harmless_in_ci, shown, visible
 from pytest_agentv.reports.junit import is_own_property
 from pytest_agentv.session.compat import TerminalReporter, logging_handlers, logging_outputs, put_on_top
-from pytest_agentv.session.item_outcomes import suite_properties
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation, may_be_eval
 from pytest_agentv.session.recording.records import RECORDER_THREAD
 
@@ -69,8 +68,9 @@ def mask_properties(report: pytest.TestReport, masker: Masker) -> None:
 
 def mask_suite_properties(config: pytest.Config, masker: Masker) -> None:
     """Mask the properties of the whole run, which `record_testsuite_property` records."""
-    properties = suite_properties(config)
-    properties[:] = _masked(properties, masker)
+    for plugin in config.pluginmanager.get_plugins():
+        if isinstance(properties := getattr(plugin, "global_properties", None), list):
+            properties[:] = _masked(properties, masker)
 
 
 def mask_end(terminal: TerminalReporter | None, masker: Masker) -> None:

@@ -517,10 +517,6 @@ class RunReporter:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
         self._is_broken_off = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-        if self._outcomes.explained and self._terminal is not None:
-            from pytest_agentv.session.texts import wrap_accounts  # noqa: PLC0415 - only for runs with failures
-
-            wrap_accounts(self._terminal)
         self._home.close(self._crashes)
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))

@@ -17,7 +17,7 @@ from pytest_agentv.providers.python_calls import OwnCalls
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.junit import place_properties, result_properties
 from pytest_agentv.session.compat import allow_to_pass, fixture_functions, missing_fixture_text, uses_own_fixture
-from pytest_agentv.session.item_outcomes import NOTHING_ASKED, add_properties
+from pytest_agentv.session.item_outcomes import NOTHING_ASKED
 from pytest_agentv.session.outcomes import AgentvWarning, CannotRun, EvalErrored, EvalFailed, as_text, parameter_fault
 from pytest_agentv.session.running.session import EvalSession
 from pytest_agentv.store.fingerprints import source_file
@@ -213,7 +213,7 @@ class EvalItem(pytest.Function):
             properties = place_properties(EvalSession.of(self.config).preparer.eval_file(self.suite), self.entry.line)
             if result is not None:
                 properties += result_properties(result)
-            add_properties(self, properties)
+            self.user_properties += properties
             self.properties = len(properties)
             report.user_properties = list(self.user_properties)
 
