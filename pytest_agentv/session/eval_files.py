@@ -24,6 +24,7 @@ from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, s
 from pytest_agentv.session.recording.identity import check_resumed
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
+from pytest_agentv.session.texts import short_reason
 
 # Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`.
 
@@ -101,8 +102,6 @@ class _FileWithFaults(pytest.File):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         if not isinstance(excinfo.value, self.CollectError):
             return super().repr_failure(excinfo)
-        from pytest_agentv.session.texts import short_reason  # noqa: PLC0415 - only for broken files
-
         reason, name = str(excinfo.value), os.path.relpath(self.path, self.config.rootpath)
         self.agentv_headline = short_reason(reason.partition("\n")[0], name)
         if hasattr(self.config, "workerinput"):  # the controller shows a text once if all workers send the same

@@ -34,7 +34,8 @@ from pytest_agentv.session.recording.identity import (
 )
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run, recorded_now
 from pytest_agentv.session.selecting import NOT_ASKED, send_named, unasked_line
-from pytest_agentv.session.user_hooks import held_by
+from pytest_agentv.session.texts import start_of
+from pytest_agentv.session.user_hooks import held_by, tell_summary
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, verdict_path
@@ -65,16 +66,12 @@ class ResultsHome:
         at_end(self._in_use.end)
 
     def check(self, ids: Iterable[str], root: Path) -> None:
-        """Check that the run may resume its file. Raises `pytest.UsageError`."""
+        """Check that the run may resume its file and writes to none of its inputs. Raises `pytest.UsageError`."""
         resumed = self._identity.resumed
         files = {node_id.partition("::")[0] for node_id in ids}
         if resumed is not None and (fault := resumed.foreign_fault(files, root)):
             raise pytest.UsageError(fault)
-        self._check_places({root / file for file in files})
-
-    def _check_places(self, collected: Collection[Path]) -> None:
-        """Check that the run writes to none of its inputs. Raises `pytest.UsageError`."""
-        out, html = self._options.out, self._options.html
+        collected, out, html = {root / file for file in files}, self._options.out, self._options.html
         for flag, path, begin in (("--agentv-out", out, RESULTS), ("--agentv-html", html, REPORT)):
             if path is not None:
                 fault = "is an eval file of this run" if path.absolute() in collected else foreign_fault(path, begin)
@@ -255,35 +252,26 @@ def write_end(
         shown_errors=ended.outcomes.explained if config.getoption("tbstyle", "auto") != "no" else (),
         with_statistics=config.get_verbosity() > 0 or bool(os.environ.get(FULL_SUMMARY)),
     )
-    for line in itertools.chain(lines, _source_lines(ended.identity), _report_lines(ended, report), ended.statistics):
-        _write(terminal, line)
+    resumed, results_path = ended.identity.resumed, ended.identity.results_path
+    sources, reports = [], []
+    if resumed is not None and resumed.path != results_path:  # the user may not have named it
+        sources.append(SummaryLine(f"Resumed from:       {locate(resumed.path, None)}"))
+    if report is not None:
+        reports.append(SummaryLine(f"Report written to: {visible(locate(report, None))}"))
+    elif ended.run.results:
+        command = f"agentv report {shlex.quote(locate(results_path, None))} -o report.html"
+        reports.append(SummaryLine(f"Report:             {command}"))
+    for line in itertools.chain(lines, sources, reports, ended.statistics):
+        if line.style == "title":
+            terminal.write_sep("=", line.text)
+        else:
+            terminal.write_line(line.text, **_MARKUP.get(line.style, {}))
     for note in notes:
         terminal.write_line(f"agentv: {visible(note)}")
     for hint in _waiting_hints(ended, terminal, waited_ms):
         terminal.write_line(visible(hint))
     for remark in remarks:
         terminal.write_line(visible(remark), yellow=True)
-    _write_losses(terminal, ended)
-    for annotation in annotations:
-        terminal.write_line(annotation)
-
-
-def _report_lines(ended: EndedRun, report: Path | None) -> Iterator[SummaryLine]:
-    """Yield where the report is, or the command that writes one."""
-    if report is not None:
-        yield SummaryLine(f"Report written to: {visible(locate(report, None))}")
-    elif ended.run.results:
-        command = f"agentv report {shlex.quote(locate(ended.identity.results_path, None))} -o report.html"
-        yield SummaryLine(f"Report:             {command}")
-
-
-def _source_lines(identity: RunIdentity) -> Iterator[SummaryLine]:
-    """Yield the file that a run resumed, unless it writes to the same file. The user may not have named it."""
-    if identity.resumed is not None and identity.resumed.path != identity.results_path:
-        yield SummaryLine(f"Resumed from:       {locate(identity.resumed.path, None)}")
-
-
-def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:
     if ended.lost:
         terminal.write_line(f"{lost_text(ended.lost)}:", red=True)
         for node_id in ended.lost:
@@ -292,38 +280,25 @@ def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:
             terminal.write_line("Run them with --agentv-resume.", red=True)
     for text in ended.write_errors:
         terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
+    for annotation in annotations:
+        terminal.write_line(annotation)
 
 
 def _waiting_hints(ended: EndedRun, terminal: TerminalReporter, waited_ms: float | None) -> Sequence[str]:
-    """Return hints for a run whose cases waited one after another; none if it has a limit of its own, or workers.
-
-    If more workers are of no use, because a conftest keeps the cases in turn, they say what does.
-    """
+    """Return hints for a run whose cases waited one after another; none if it has a limit of its own, or workers."""
     if ended.options.workers is not None or waited_ms is None or ended.options.dry_run:
         return ()
     cpu_ms = ended.elapsed_ms - waited_ms
     # `--agentv-workers` does not reach tests in Python.
-    cases = [result for result in ended.run.results if may_be_eval(result.node_id or "")]
-    if waiting_hint(cases, ended.elapsed_ms, cpu_ms) is None:
+    cases = {result.node_id: result for result in ended.run.results if may_be_eval(result.node_id or "")}
+    if waiting_hint(list(cases.values()), ended.elapsed_ms, cpu_ms) is None:
         return ()
-    held = _held_cases({result.node_id for result in cases}, items_of(terminal))
-    free = [result for result in cases if result.node_id not in held]
+    items = [item for item in items_of(terminal) if item.nodeid in cases and isinstance(item, pytest.Function)]
+    held = {item.nodeid: holder for item in items if (holder := held_by(item)) is not None}
+    free = [result for node_id, result in cases.items() if node_id not in held]
     if hint := waiting_hint(free, ended.elapsed_ms, cpu_ms):
         return (hint,)
     return [held_text(holder) for holder in dict.fromkeys(held.values()) if holder not in ended.outcomes.held]
-
-
-def _held_cases(node_ids: Collection[str | None], items: Iterable[pytest.Item]) -> dict[str, str]:
-    """Return what keeps cases in their turn, by node id. Cases that may run ahead are left out."""
-    cases = (item for item in items if item.nodeid in node_ids and isinstance(item, pytest.Function))
-    return {item.nodeid: holder for item in cases if (holder := held_by(item)) is not None}
-
-
-def _write(terminal: TerminalReporter, line: SummaryLine) -> None:
-    if line.style == "title":
-        terminal.write_sep("=", line.text)
-    else:
-        terminal.write_line(line.text, **_MARKUP.get(line.style, {}))
 
 
 # The summary page of a GitHub step, and annotations at the lines of cases.
@@ -336,33 +311,25 @@ _FILE_LIMIT: Final = 1_048_576
 def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
     """Write the summary page. Return its faults, and the lines of the log that become annotations."""
     from pytest_agentv.reports.ci import annotation_lines  # noqa: PLC0415 - only in CI
-
-    masker = Masker.of_environment()
-    name = os.environ.get(_SUMMARY)
-    fault = _append_summary(ended, name, masker) if name else None
-    lines = annotation_lines(ended.view, masker) if os.environ.get("GITHUB_ACTIONS") else ()
-    return [fault] if fault else [], tuple(lines)
-
-
-def _append_summary(ended: EndedRun, name: str, masker: Masker) -> str | None:
-    """Append the verdict to the summary page. Return the reason if that failed."""
     from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, markdown_lines  # noqa: PLC0415 - only in CI
 
-    path = Path(name)
-    try:
-        size = path.stat().st_size if path.exists() else 0
-        limit = min(MARKDOWN_LIMIT, _FILE_LIMIT - size - len("\n\n"))
-        statistics = [line.text for line in ended.statistics]
-        results_path = ended.identity.results_path
-        lines = markdown_lines(ended.view, masker, limit, results_path=results_path, statistics=statistics)
-        text = "".join(f"{line}\n" for line in lines)
-        if not text:
-            return f"{_SUMMARY}: {visible(name)} is full, so this run's verdict was not added to it"
-        with path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(f"\n\n{text}" if size else text)
-    except OSError as error:
-        return f"{_SUMMARY}: {visible(name)} cannot be written: {error.strerror or error}"
-    return None
+    masker, faults = Masker.of_environment(), []
+    if name := os.environ.get(_SUMMARY):
+        path = Path(name)
+        try:
+            size = path.stat().st_size if path.exists() else 0
+            limit = min(MARKDOWN_LIMIT, _FILE_LIMIT - size - len("\n\n"))
+            statistics = [line.text for line in ended.statistics]
+            results_path = ended.identity.results_path
+            lines = markdown_lines(ended.view, masker, limit, results_path=results_path, statistics=statistics)
+            if text := "".join(f"{line}\n" for line in lines):
+                with path.open("a", encoding="utf-8", newline="\n") as file:
+                    file.write(f"\n\n{text}" if size else text)
+            else:
+                faults.append(f"{_SUMMARY}: {visible(name)} is full, so this run's verdict was not added to it")
+        except OSError as error:
+            faults.append(f"{_SUMMARY}: {visible(name)} cannot be written: {error.strerror or error}")
+    return faults, tuple(annotation_lines(ended.view, masker)) if os.environ.get("GITHUB_ACTIONS") else ()
 
 
 # The HTML report (`--agentv-html`), from the lines of the results file.
@@ -373,7 +340,6 @@ def write_html(path: Path, ended: EndedRun, config: pytest.Config) -> str | None
     from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - only if asked for
     from pytest_agentv.reports.judged_cases import cases_of_run  # noqa: PLC0415 - only if asked for
     from pytest_agentv.reports.reading import compared, read_view  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.session.texts import start_of  # noqa: PLC0415 - only if asked for
 
     options, results_path, contract = ended.options, ended.identity.results_path, ended.contract
     if path.resolve() in {each.resolve() for each in (results_path, options.baseline) if each is not None}:
@@ -558,8 +524,6 @@ class RunReporter:
             remarks, self._annotations = tell_github(self._ended())
             self._remarks += remarks
         if wants_results:
-            from pytest_agentv.session.user_hooks import tell_summary  # noqa: PLC0415 - only if a hook wants it
-
             verdict = self._section.contract() if self._section is not None else None
             self._remarks += tell_summary(config, self._run.results, verdict)
 
