@@ -32,12 +32,6 @@ MAY_LEAVE_OUT_NONE: Final = ("--lf", "--stepwise")
 """Options that silently leave out whole files, or nothing if no collected item failed last time."""
 
 
-def note_deselected(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Count the evaluations among items that are left out."""
-    count = sum(is_evaluation(item) for item in items)
-    config.stash[DESELECTED] = config.stash.get(DESELECTED, 0) + count
-
-
 def narrowed_by(config: pytest.Config, options: RunOptions) -> str | None:
     """Return the option that leaves cases out; None: no option does, as far as this process knows."""
     if options.shard is not None and options.shard.count > 1:
@@ -141,7 +135,8 @@ class JudgedCases:
         self._critical = frozenset(gate.tag for gate in gates if gate.tier == "critical")
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        note_deselected(self._config, items)
+        stash = self._config.stash
+        stash[DESELECTED] = stash.get(DESELECTED, 0) + sum(map(is_evaluation, items))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workeroutput"):
@@ -182,35 +177,14 @@ class JudgedCases:
         return self._critical - left_out_tags(self._config, self._critical).keys() if self._critical else self._critical
 
 
-# Decides which cases look broken while their fixtures still exist. At the end of the run they are torn down.
+# Decides which cases look broken while their fixtures still exist.
 
-_KEY: Final = pytest.StashKey["Suspicion"]()
-
-
-class Suspicion:
-    """Compares results with the baseline, one at a time."""
-
-    def __init__(self, config: pytest.Config, path: Path, confirm: int) -> None:
-        self._config = config
-        self._confirm = confirm
-        self._baseline = Baseline(())
-        with suppress(AgentvError):  # a worker on another machine may not have the file
-            self._baseline = read_baseline(path)
-        self._known = {case.key: case for case in self._baseline.cases}
-
-    def answers(self, result: EvalResult) -> int:
-        """Return how many fresh answers a case is to get; 0: none."""
-        [case] = cases_of_run([result])
-        # Among others of its id, a case has the name of its item.
-        cases = [each for each in (case.replace(name=item_name(case)), case) if each.key in self._known]
-        if not cases:
-            return 0
-        alone = self._baseline.replace(cases=(self._known[cases[0].key],))
-        return next((count for _, count in suspects_of(cases[:1], alone, self._confirm, pairs=len(self._known))), 0)
+_BASELINE: Final = pytest.StashKey[tuple[Baseline, dict[Any, JudgedCase]]]()
+"""The baseline and its cases by their keys."""
 
 
 def fresh_answers(config: pytest.Config, options: RunOptions, result: EvalResult, most_failures: int) -> int:
-    """Return how many fresh answers a case gets at once; 0: none, because it does not look broken or nobody will judge.
+    """Return how many fresh answers a case gets; 0: none, because it does not look broken or nobody will judge.
 
     Args:
         config: Of the process that runs the case.
@@ -225,9 +199,19 @@ def fresh_answers(config: pytest.Config, options: RunOptions, result: EvalResult
     is_left = options.gate in ("run", "strict") and not result.required
     if most_failures and result.status != "pass" and not is_left:
         return 0  # the run may end with this failure
-    if _KEY not in config.stash:
-        config.stash[_KEY] = Suspicion(config, options.baseline, options.confirm)
-    return config.stash[_KEY].answers(result)
+    if _BASELINE not in config.stash:
+        baseline = Baseline(())
+        with suppress(AgentvError):  # a worker on another machine may not have the file
+            baseline = read_baseline(options.baseline)
+        config.stash[_BASELINE] = baseline, {case.key: case for case in baseline.cases}
+    baseline, known = config.stash[_BASELINE]
+    [case] = cases_of_run([result])
+    for each in (case.replace(name=item_name(case)), case):  # among others of its id, it has the name of its item
+        if each.key in known:
+            alone = baseline.replace(cases=(known[each.key],))
+            asked = suspects_of([each], alone, options.confirm, pairs=len(known))
+            return next((count for _, count in asked), 0)
+    return 0
 
 
 # Records why items have no result: skipped, expected to fail, or ended early.

@@ -59,8 +59,6 @@ class ResultsHome:
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self.write_errors: list[str] = []
         """Why results were lost."""
-        self.late_crashes: tuple[str, ...] = ()
-        """Texts on cases whose worker crashed after their results were recorded."""
         self._crashes: CrashWatch | None = None
         self._in_use = InUse()
         at_end(self._in_use.end)
@@ -101,9 +99,8 @@ class ResultsHome:
     def close(self, crashes: "CrashWatch | None") -> None:
         """Write an error for each case that a worker died on, because the worker could not, and close the file."""
         self._crashes = crashes
-        if crashes is not None and crashes.has_crashes:
+        if crashes is not None and crashes.has_crashed:
             recorded = list(recorded_now(self._identity))
-            self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in recorded}))
             written = {(result.node_id, result.eval_id) for result in recorded}
             older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
             masker = Masker.of_environment()
@@ -498,7 +495,7 @@ class RunReporter:
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
-        self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems), *self._home.late_crashes]))
+        self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._home.find_loss(self._run, self._outcomes)
         self._remarks += self._outcomes.remarks(self._run.results, self._identity.run_id, self._options)
         faults = list(self._outcomes.hidden_errors(self._run.results, session.exitstatus))

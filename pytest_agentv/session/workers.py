@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Container, Generator, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,18 +132,6 @@ class EndingInterrupt:
         self._terminal.write_line(f"agentv: Ctrl-C while the run ended{lack}; results are in {where}", red=True)
 
 
-def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Cut an interrupt's traceback to the part that pytest shows, because rendering all of it takes half a second.
-
-    pytest names the last visible frame, and needs one: the frame of `pytest.exit` is hidden.
-    """
-    if config.getoption("fulltrace", default=False):
-        return
-    entries = excinfo.traceback
-    shown = next((place for place in reversed(range(len(entries))) if not entries[place].ishidden(excinfo)), 0)
-    excinfo.traceback = entries[shown:]
-
-
 # Watches for workers that die, in the controller of an xdist run, and tells the others.
 
 
@@ -197,10 +185,9 @@ class CrashWatch:
                 self._identity.crash_mark.touch()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    def pytest_keyboard_interrupt(self) -> None:
         # xdist is about to wait for its workers, and one of them may be running a case.
         if self._collected:
-            shorten_traceback(self._config, excinfo)
             with suppress(OSError):
                 self._stop_mark.touch()
 
@@ -225,23 +212,17 @@ class CrashWatch:
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and report.when == "???":  # xdist created it for an item whose worker died
             self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
-        if self._crashed and report.failed:
-            self._stop_if_enough_failed()
+        if self._crashed and report.failed:  # `-x` and `--maxfail`: pytest counts a crash as a failure, xdist does not
+            session, xdist = map(self._config.pluginmanager.get_plugin, ("session", "dsession"))
+            if session is not None and xdist is not None and session.shouldfail and not xdist.shouldstop:
+                xdist.shouldstop = session.shouldfail
         if may_be_eval(report.nodeid):
             self._reported.add(report.nodeid)
-
-    def _stop_if_enough_failed(self) -> None:
-        """Stop at `-x` and `--maxfail` after a crash, too. pytest counts it as a failure, but xdist does not."""
-        session, xdist = map(self._config.pluginmanager.get_plugin, ("session", "dsession"))
-        if session is not None and xdist is not None and session.shouldfail and not xdist.shouldstop:
-            xdist.shouldstop = session.shouldfail
 
     @property
     def has_crashed(self) -> bool:
         """Whether a worker died while it ran any item."""
         return bool(self._crashed)
-
-    has_crashes = has_crashed
 
     def crash_results(self, recorded: Container[str], older: Sequence[EvalResult]) -> Iterator[EvalResult]:
         """Yield an error for each case that a worker died on before this run had recorded a result of it.
@@ -257,16 +238,6 @@ class CrashWatch:
                 yield from (results.of_test(each, message) for each in older if each.node_id == node_id)
             elif node_id not in recorded and (result := results.of(node_id, message)) is not None:
                 yield result
-
-    def late(self, statuses: Mapping[str, str]) -> Iterator[str]:
-        """Yield a text for each case that a worker died on after a result was recorded, perhaps before a rerun.
-
-        `statuses` are those of the cases that this run has recorded, by node id.
-        """
-        for node_id in self._crashed:
-            if node_id in statuses:
-                told = f"FAILED is the crash, the recorded result stands ({statuses[node_id]})"
-                yield f"{node_id}: its worker crashed after a result was recorded: {told}"
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""

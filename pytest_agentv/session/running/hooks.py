@@ -28,7 +28,7 @@ from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.session import EvalSession
 from pytest_agentv.session.selecting import keep, left_out, select_ids, select_retried
 from pytest_agentv.session.terminal import RunReporter
-from pytest_agentv.session.workers import PLACES, shorten_traceback
+from pytest_agentv.session.workers import PLACES
 
 _NAME = "agentv-session"
 _LOG_TITLE = f"Captured {LOG_SECTION} setup"
@@ -202,8 +202,7 @@ class SessionHooks:
         mask_warning(warning_message, self._session.masker)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Generator[None, None, None]:
-        shorten_traceback(self._config, excinfo)
+    def pytest_keyboard_interrupt(self) -> Generator[None, None, None]:
         yield
         mask_end(self._config.pluginmanager.get_plugin("terminalreporter"), self._session.masker)
 
