@@ -17,6 +17,7 @@ from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtur
     agentv_target,
     agentv_targets,
     parametrize_targets,
+    python_evals,
 )
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
 from pytest_agentv.session.templates import is_of_workspace
@@ -85,16 +86,6 @@ def pytest_make_collect_report(
     return report
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collectreport(report: Any) -> None:
-    """Give a broken file its short line also if a worker collected it. xdist's workers send only the text."""
-    headline = getattr(report, "agentv_headline", None)
-    if headline is not None and isinstance(report.longrepr, str):
-        from pytest_agentv.session.outcomes import retold
-
-        report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run evals in Python once for each of several targets."""
     if "agentv_target" in metafunc.fixturenames and (targets := several_targets(metafunc.config)):
@@ -104,12 +95,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Prepare the verdict on the run for tests that evaluate, if no eval file was collected."""
-    if config.pluginmanager.has_plugin("agentv-session"):
+    if obstacle() is not None or config.pluginmanager.has_plugin("agentv-session"):
         return
     if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
-        from pytest_agentv.session.python_evals import join
-
-        join(config, items)
+        python_evals().join(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -133,10 +122,8 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Take part in the run before the fixtures of a test that evaluates: they may fail with a secret in their text."""
-    if "agentv" in getattr(item, "fixturenames", ()):
-        from pytest_agentv.session.python_evals import take_part
-
-        take_part(item)
+    if obstacle() is None and "agentv" in getattr(item, "fixturenames", ()):
+        python_evals().take_part(item)
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:

@@ -350,8 +350,6 @@ class SuiteSource:
     """Whether its texts hold braces of templates. False if no text of it does, or if Python code made its case."""
     is_asked: bool = True
     """Whether a target is asked. False if Python code already has the answer of its case."""
-    hashed_id: Json = None
-    """The id by which its case is hashed; None: its own. Evaluations of a test are numbered as they come."""
     without_effect: Mapping[str, str] = field(default_factory=dict)
     """Keys that its cases may have, but that do nothing there, each with what to do instead."""
 

@@ -9,9 +9,11 @@ import queue
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
 import pytest
+from _pytest import capture, junitxml, skipping
 from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC0414 - public from pytest 8.4 on
 
 _OWN_FIXTURES = "pytest_agentv.session.fixtures"
@@ -114,27 +116,21 @@ def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str
 
     None: pytest does not expect the error, or the item's turn has not come.
     """
-    try:
-        from _pytest.skipping import xfailed_key  # noqa: PLC0415 - loaded already, unless it is blocked
-
-        mark: Any = item.stash.get(xfailed_key, None)
+    with suppress(AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
+        mark: Any = item.stash.get(skipping.xfailed_key, None)
         if mark is None or item.config.getoption("runxfail", default=False):
             return None
         if mark.raises is None or issubclass(error, mark.raises):
             return str(mark.reason), bool(mark.strict)
-    except (ImportError, AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
-        pass
     return None
 
 
 def allow_to_pass(item: pytest.Item) -> None:
     """Make the `xfail` mark of the current item not strict."""
-    with suppress(ImportError, AttributeError, TypeError):
-        from _pytest.skipping import xfailed_key  # noqa: PLC0415 - as above
-
-        mark = item.stash.get(xfailed_key, None)
+    with suppress(AttributeError, TypeError):
+        mark = item.stash.get(skipping.xfailed_key, None)
         if mark is not None and mark.strict:
-            item.stash[xfailed_key] = dataclasses.replace(mark, strict=False)
+            item.stash[skipping.xfailed_key] = dataclasses.replace(mark, strict=False)
 
 
 _AVAILABLE: Final = "available fixtures: "
@@ -189,10 +185,8 @@ def _handlers(config: pytest.Config, *names: str) -> list[logging.Handler]:
 
 def junit_case(config: pytest.Config, report: Any) -> Any:
     """Return the object that collects the JUnit test case of a report; None: no file is written."""
-    with suppress(ImportError, AttributeError):
-        from _pytest.junitxml import xml_key  # noqa: PLC0415 - only for runs that write a JUnit file
-
-        xml = config.stash.get(xml_key, None)
+    with suppress(AttributeError):
+        xml = config.stash.get(junitxml.xml_key, None)
         return xml.node_reporter(report) if xml is not None else None
     return None
 
@@ -223,8 +217,6 @@ def put_on_top(config: pytest.Config, wrap: Callable[[str, TextIO, bool], Any]) 
     pytest sets both in each phase of an item. Its `setattr` is replaced, because other threads may print at any moment
     between its own call and a later one.
     """
-    from _pytest import capture  # noqa: PLC0415 - only for runs with evals
-
     capturing = getattr(config.pluginmanager.get_plugin("capturemanager"), "_global_capturing", None)
     of_run: dict[str, list[Any]] = {}
     for name in ("stdout", "stderr"):
@@ -262,9 +254,7 @@ def obstacle() -> str | None:
 
     A run needs the locks and process groups that Windows lacks, and threads that gevent has not replaced.
     """
-    try:
-        import fcntl  # noqa: F401, PLC0415 - it is there, or it is not
-    except ImportError:
+    if find_spec("fcntl") is None:
         return NEEDS_UNIX
     patches = sys.modules.get("gevent.monkey")
     is_patched = patches is not None and patches.is_module_patched("threading")

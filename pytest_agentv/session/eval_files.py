@@ -29,6 +29,11 @@ from pytest_agentv.session.texts import short_reason
 # Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`.
 
 
+_REASON: Final = "as the eval file says"
+_MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator]]()
+"""The marks of this run by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaseMarks:
     """The marks, fixtures and keywords of a case."""
@@ -39,53 +44,45 @@ class CaseMarks:
     """Tags: further words for `-k`."""
 
 
-_REASON: Final = "as the eval file says"
-
-
-def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMarks:
+def case_marks(suite: SuiteSource, entry: CaseEntry, known: dict[str, pytest.MarkDecorator]) -> CaseMarks:
     """Return the marks of a case: its own and its file's. Wrong values are reported when the case is loaded.
 
-    `warned` holds the unknown marks that a warning was shown for. New ones are added.
+    `known` holds the marks of this run by name. New ones are added.
     """
     header, own = suite.header_of(entry), entry.value if isinstance(entry.value, dict) else {}
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
         return CaseMarks()
-    names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
-    marks = [_mark(name, suite, entry, warned) for name in dict.fromkeys(names) if is_mark(name)]
+    marks = []
+    for name in dict.fromkeys((*names_of(header.get("marks")), *names_of(own.get("marks")))):
+        if is_mark(name):
+            if name not in known:
+                known[name] = _xfail("") if name == "xfail" else _mark(name, suite, entry)
+            marks.append(known[name])
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
     if is_reason(skip):
         marks.append(pytest.mark.skip(reason=skip if isinstance(skip, str) else _REASON))
     if is_reason(xfail):
         marks.append(_xfail(xfail if isinstance(xfail, str) else _REASON))
-    return CaseMarks(
-        tuple(marks),
-        tuple(dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))),
-        suite.tags(entry),
-    )
+    fixtures = dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))
+    return CaseMarks(tuple(marks), tuple(fixtures), suite.tags(entry))
 
 
-def _xfail(reason: str = "") -> pytest.MarkDecorator:
+def _xfail(reason: str) -> pytest.MarkDecorator:
     """Return a mark that expects only a low score. A case that cannot be judged stays an error."""
     return pytest.mark.xfail(reason=reason, raises=EvalFailed)
 
 
-def _mark(name: str, suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> pytest.MarkDecorator:
-    """Return a mark. Shows pytest's warning of an unknown mark once, at the line of the first case with that mark."""
-    if name == "xfail":
-        return _xfail()
+def _mark(name: str, suite: SuiteSource, entry: CaseEntry) -> pytest.MarkDecorator:
+    """Return a mark. Shows pytest's warning of an unknown mark at the line of the case."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         mark: pytest.MarkDecorator = getattr(pytest.mark, name)
-    for warning in caught if name not in warned else ():
+    for warning in caught:
         warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
-        warned.add(name)
     return mark
 
 
 # Eval files: the collectors of eval items.
-
-_UNKNOWN_MARKS = pytest.StashKey[set[str]]()
-"""Marks that pytest has warned of in this run."""
 
 
 class _FileWithFaults(pytest.File):
@@ -129,9 +126,9 @@ class EvalFile(pytest.Module, _FileWithFaults):
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)
-        warned = self.config.stash.setdefault(_UNKNOWN_MARKS, set())
+        known = self.config.stash.setdefault(_MARKS, {})
         for name, entry in zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True):
-            wanted = case_marks(suite, entry, warned)
+            wanted = case_marks(suite, entry, known)
             fixtures = tuple(dict.fromkeys((*wanted.fixtures, *own))) if own else wanted.fixtures
             item: EvalItem = EvalItem.from_parent(
                 self,

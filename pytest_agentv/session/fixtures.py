@@ -17,40 +17,40 @@ if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cos
     from pytest_agentv.targets.definitions import TargetDefinition
 
 
-def _values() -> Any:
+def python_evals() -> Any:
     """Import and return the module that makes the values. If evals cannot run here, fail the test that requests one."""
     if reason := obstacle():
         pytest.fail(reason, pytrace=False)
-    from pytest_agentv.session import python_evals  # noqa: PLC0415 - see above
+    from pytest_agentv.session import python_evals as values  # noqa: PLC0415 - see above
 
-    return python_evals
+    return values
 
 
 @pytest.fixture(scope="session")
 def agentv_options(pytestconfig: pytest.Config) -> "RunOptions":
     """The options of the run: command line, ini file and defaults put together."""
-    options: RunOptions = _values().options_of(pytestconfig)
+    options: RunOptions = python_evals().options_of(pytestconfig)
     return options
 
 
 @pytest.fixture(scope="session")
 def agentv_targets(pytestconfig: pytest.Config) -> "Mapping[str, TargetDefinition]":
     """The targets by name, as written in the targets file that is found from the folder where pytest was started."""
-    targets: Mapping[str, TargetDefinition] = _values().targets_of(pytestconfig)
+    targets: Mapping[str, TargetDefinition] = python_evals().targets_of(pytestconfig)
     return targets
 
 
 @pytest.fixture
 def agentv_target(agentv_options: "RunOptions") -> str:
     """The name of the target of evals written in Python. Override it or parametrize it to choose another one."""
-    name: str = _values().target_of(agentv_options)
+    name: str = python_evals().target_of(agentv_options)
     return name
 
 
 @pytest.fixture
 def agentv_provider(request: pytest.FixtureRequest, agentv_target: str) -> "TargetCaller":
     """A function that asks the target. Override it with a function or provider, which all cases below then ask."""
-    caller: TargetCaller = _values().provider_of(request.node, agentv_target)
+    caller: TargetCaller = python_evals().provider_of(request.node, agentv_target)
     return caller
 
 
@@ -65,7 +65,7 @@ def agentv(
     request: pytest.FixtureRequest, agentv_target: str, agentv_provider: Any, agentv_judge: Any
 ) -> "Iterator[Agentv]":
     """Runs and judges evals written in Python: `agentv.run(prompt, ...)`, `agentv.evaluate(answer, ...)`."""
-    runner: Agentv = _values().agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)
+    runner: Agentv = python_evals().agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)
     yield runner
     runner.close()
 

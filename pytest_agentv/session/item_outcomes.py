@@ -14,6 +14,7 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports.junit import is_own_property
 from pytest_agentv.session.compat import TerminalReporter, drop_phases
+from pytest_agentv.session.outcomes import retold
 from pytest_agentv.store.writers import json_safe
 
 # pytest's outcomes of the items with evaluations.
@@ -63,7 +64,11 @@ class ItemOutcomes:
                 self.pytest_collectreport(report)
         config.pluginmanager.register(self)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        headline = getattr(report, "agentv_headline", None)
+        if headline is not None and isinstance(report.longrepr, str):  # all that a worker sends
+            report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
         if report.failed:
             self.uncollected[report.nodeid] = None
 

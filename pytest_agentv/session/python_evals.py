@@ -12,13 +12,13 @@ from os import PathLike, fspath
 from os.path import normpath
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import pytest
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.answers import require_writable
-from pytest_agentv.engine.jobs import OWN_PROVIDER, CaseJob, Overrides, choose_target
+from pytest_agentv.engine.jobs import OWN_PROVIDER, Overrides, choose_target
 from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
@@ -33,7 +33,7 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import WireError, checked, parse_response
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.failure import one_line
-from pytest_agentv.session.compat import allow_to_pass, obstacle, uses_own_fixture
+from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
 from pytest_agentv.session.item_outcomes import Asked
 from pytest_agentv.session.masking import mask_from_now_on
 from pytest_agentv.session.options import run_options
@@ -72,56 +72,43 @@ class EvalIds:
         self._item = item
         self._find_earlier = find_earlier
         # A fixture of a case in an eval file may evaluate. The result of the case has the id of the case.
-        own = {item.name, item.entry.eval_id or item.name} if isinstance(item, EvalItem) else set[str]()
-        self._numbered, self._claimed = {*own}, {*own}
+        self._claimed = {item.name, item.entry.eval_id or item.name} if isinstance(item, EvalItem) else set[str]()
         self._thread = threading.get_ident()
         self._choosing = threading.Lock()
 
-    def number(self, given: Json) -> Json:
-        """Return an id with the next free number. The loader reports an id that is not a text."""
-        with self._choosing:
-            return _add_free(self._numbered, given, given) if isinstance(given, str) else given
-
     def claim(self, given: Json, prepared: PreparedCase) -> PreparedCase:
-        """Return a case that was prepared under its numbered id, under the id that it has in the earlier run."""
-        job, earlier = prepared.job, self._find_earlier(self._item.nodeid)
-        if not earlier or not isinstance(given, str):
+        """Return a case under its own id, which may be the given one with a number."""
+        job = prepared.job
+        if not isinstance(given, str):  # the loader has reported it
             return prepared
         if isinstance(job, EvalResult):
-            return prepared.replace(job=job.replace(eval_id=self._claim(given, job.eval_id, None, earlier)))
+            return prepared.replace(job=job.replace(eval_id=self._claim(given, None)))
         target = effective_target_name(job.identity.target, dry_run=job.options.dry_run)
-        name = self._claim(given, job.identity.eval_id, (job.identity.case_hash, target), earlier)
+        name = self._claim(given, (job.identity.case_hash, target))
         named = job.replace(identity=job.identity.replace(eval_id=name), case=job.case.replace(eval_id=name))
         return prepared.replace(job=named)
 
-    def _claim(self, given: str, name: str, case: tuple[str | None, str] | None, earlier: Sequence[EvalResult]) -> str:
-        """Claim the id of an earlier result of the same case and target, else an id for a new or changed case.
+    def _claim(self, given: str, case: tuple[str | None, str] | None) -> str:
+        """Claim the id of an earlier result of the same case and target, else the next id that is free.
 
-        The latter is its own one, if no other evaluation has claimed it. In the thread of the test, evaluations come in
-        order, and a changed case replaces its earlier result. In other threads, the id may be that of a case that comes
-        later.
+        In the thread of the test, evaluations come in order, and a changed case replaces its earlier result. In other
+        threads, an earlier id may be that of a case that comes later.
         """
+        earlier = self._find_earlier(self._item.nodeid)
         numbers = re.compile(f"{re.escape(given)}(?:-([0-9]+))?")
         same = [numbers.fullmatch(each.eval_id) for each in earlier if (each.case_hash, each.target) == case]
         later = set[str]() if threading.get_ident() == self._thread else {each.eval_id for each in earlier}
         with self._choosing:
             free = [match for match in same if match is not None and match[0] not in self._claimed]
+            name, copy = given, 1
             if free:
                 name = min(free, key=lambda match: int(match[1] or 1))[0]
             else:
-                name = _add_free(self._claimed | later, given, name)
+                while name in self._claimed or name in later:
+                    copy += 1
+                    name = f"{given}-{copy}"
             self._claimed.add(name)
             return name
-
-
-def _add_free(taken: set[str], given: str, name: str) -> str:
-    """Return a name, or the given one with the first number that makes it free. Adds it to `taken`."""
-    copy = 1
-    while name in taken:
-        copy += 1
-        name = f"{given}-{copy}"
-    taken.add(name)
-    return name
 
 
 # Answers that a test gives to be judged, instead of those of a target.
@@ -153,14 +140,6 @@ def given_response(
     return ProviderResponse(output_messages=messages, is_text_only=not output_messages)
 
 
-def hash_of(*parts: object) -> str:
-    """Return the hash of plain data and responses."""
-    content = json.dumps(
-        [part.to_plain() if isinstance(part, ProviderResponse) else part for part in parts], default=str
-    )
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
 # The results of evaluations in Python, which pytest shows readably in an assertion.
 
 _OWN_FIELDS: Final = ("account", "summary", "_reads")
@@ -189,12 +168,6 @@ class PythonEvalResult(EvalResult):
             if name in _VERDICT:
                 object.__getattribute__(self, "_reads").append(name)
             return object.__getattribute__(self, name)
-
-    @classmethod
-    def of(cls, result: EvalResult, account: str, summary: str, reads: list[str] | None = None) -> Self:
-        """Return a result with its texts. Adds to `reads` what a test reads of the verdict."""
-        values = {field.name: getattr(result, field.name) for field in fields(result)}
-        return cls(**values, account=account, summary=summary, _reads=[] if reads is None else reads)
 
     @property
     def passed(self) -> bool:
@@ -292,9 +265,7 @@ def line_of(item: pytest.Item) -> int:
     return 1
 
 
-def python_suite(
-    path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool = True, hashed_id: Json = None
-) -> SuiteSource:
+def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool) -> SuiteSource:
     """Return an eval file that holds one case, written at a line of a test file.
 
     Args:
@@ -303,7 +274,6 @@ def python_suite(
         case: The case, as in an eval file.
         target: The target of the test.
         is_asked: Whether no answer is there yet.
-        hashed_id: The id without the number that tells the case from others of its test.
     """
     source = PythonSource(path, [case], line)
     return SuiteSource(
@@ -317,7 +287,6 @@ def python_suite(
         target=target,
         problems=(),
         is_asked=is_asked,
-        hashed_id=hashed_id,
         without_effect=_WITHOUT_EFFECT,
     )
 
@@ -476,9 +445,8 @@ class Agentv:
                 raise ValueError(f"{fault}: give it a test of its own")
             pytest.skip(reason)
         self._has_evaluated = True
-        given = case.get("id") or self._item.name
-        case["id"] = self._ids.number(given)
-        prepared = self._ids.claim(given, self._prepare(case, given, answer))
+        case["id"] = case.get("id") or self._item.name
+        prepared = self._ids.claim(case["id"], self._prepare(case, answer))
         if self._session.is_unasked(prepared):
             pytest.skip(self._session.asking.reason)
         result, asked = self._finish(prepared)
@@ -491,29 +459,28 @@ class Agentv:
         account = str(failed(config, result, masker, asked))
         reads: list[str] = []
         note_result(self._item, result, account, reads)
-        return PythonEvalResult.of(result, account, one_line(result, masker), reads)
+        values = {field.name: getattr(result, field.name) for field in fields(result)}
+        return PythonEvalResult(**values, account=account, summary=one_line(result, masker), _reads=reads)
 
-    def _prepare(self, case: JsonObject, given_id: Json, answer: ProviderResponse | None) -> PreparedCase:
+    def _prepare(self, case: JsonObject, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
-        suite = python_suite(item.path, line_of(item), case, self._target, is_asked=answer is None, hashed_id=given_id)
+        suite = python_suite(item.path, line_of(item), case, self._target, is_asked=answer is None)
         hooks, own = session.user_hooks, self._own.replace(answer=answer)
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
         ).marked(item)
-        return prepared.replace(job=self._own_job(prepared.job, answer), hooks=hooks.of(item), own=own)
-
-    def _own_job(self, job: CaseJob | EvalResult, answer: ProviderResponse | None) -> CaseJob | EvalResult:
-        """Return a job under the names that the test gives it."""
-        if isinstance(job, EvalResult):
-            return job
-        identity = job.identity
-        if self._is_closed:  # nobody would look at the answer
-            return error_result(identity, "setup", "cancelled", "asked after its test had ended")
-        if self._session.options.target:  # the fixture may have overridden the target
-            identity = identity.replace(target=self._target)
-        if answer is not None:
-            identity = identity.replace(case_hash=hash_of(identity.case_hash, answer))
-        return job.replace(identity=identity)
+        job = prepared.job
+        if not isinstance(job, EvalResult):
+            identity = job.identity
+            if session.options.target:  # the fixture may have overridden the target
+                identity = identity.replace(target=self._target)
+            if answer is not None:
+                content = json.dumps([identity.case_hash, answer.to_plain()], default=str)
+                identity = identity.replace(case_hash=hashlib.sha256(content.encode()).hexdigest()[:16])
+            job = job.replace(identity=identity)
+            if self._is_closed:  # nobody would look at the answer
+                job = error_result(identity, "setup", "cancelled", "asked after its test had ended")
+        return prepared.replace(job=job, hooks=hooks.of(item), own=own)
 
     def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, Asked]:
         """Return the result, with the question and the expected outcome of its case."""
@@ -580,7 +547,7 @@ def provider_of(item: pytest.Item, target: str) -> TargetCaller:
 def take_part(item: pytest.Item) -> None:
     """Take part in the run for a test that evaluates. The fixture `agentv` reports why that is impossible."""
     runs = not item.config.getoption("setupplan", default=False)
-    if runs and obstacle() is None and uses_own_fixture(item, "agentv"):
+    if runs and uses_own_fixture(item, "agentv"):
         with suppress(pytest.UsageError, AgentvError):
             _join(item)
 
@@ -626,7 +593,7 @@ def join(config: pytest.Config, items: list[pytest.Item]) -> None:
 
     An incomplete run gets no verdict. Raises `pytest.UsageError` if the run cannot be judged or resumed.
     """
-    if obstacle() is not None or config.getoption("collectonly"):
+    if config.getoption("collectonly"):
         return
     options = run_options(config)
     check_resumed(config)
