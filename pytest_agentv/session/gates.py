@@ -31,10 +31,12 @@ from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, 
 from pytest_agentv.reports.view import GateOutcome
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.judged_cases import (
+    CASE,
     DESELECTED,
     DESELECTED_OUTPUT,
     MAY_LEAVE_OUT_NONE,
-    MarkedItems,
+    REASON,
+    RECORDED,
     left_out_of_rate,
     left_out_tags,
     narrowed_by,
@@ -44,6 +46,7 @@ from pytest_agentv.session.judged_cases import (
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import retold, uncollected_text
 from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.selecting import NOT_ASKED
 from pytest_agentv.store.writers import amend, verdict_path
 
 # Reports gates as items: counted as tests, written to JUnit, and rerun by `--lf` until they pass.
@@ -158,8 +161,7 @@ class RunGate:
         self._baseline: Baseline | None = None
         self._is_checked = self._is_judged = False
         self._no_verdict: str | None = None
-        self._marked = MarkedItems()
-        self._all = Completeness(config, options, self._marked)
+        self._all = Completeness(config, options)
         self._faults: list[str] = []
         self._uncollected = 0
         self.has_crashes: Callable[[], bool] = lambda: False
@@ -167,7 +169,7 @@ class RunGate:
             config.pluginmanager.register(self)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._marked.note(report)
+        self._all.note(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._uncollected += report.failed
@@ -276,7 +278,7 @@ class RunGate:
         """Return the JSON of `<results>.verdict.json`."""
         if self._statistics is None:
             return None
-        gates = gates_contract(self._outcomes, self._options.gate, self._marked.judged_with_run)
+        gates = gates_contract(self._outcomes, self._options.gate, self._all.judged_with_run)
         return {**self._statistics.contract(), **gates}
 
     @property
@@ -325,7 +327,7 @@ class RunGate:
         if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
             return
         left = (result for result in results if result.status == "fail" and not result.required)
-        failed = [result for result in left if result.node_id not in self._marked.expected]
+        failed = [result for result in left if result.node_id not in self._all.expected]
         if failed:
             reason = (
                 f"{counted(len(failed), 'case')} failed, and there is no verdict to judge them by: {self._no_verdict}"
@@ -350,12 +352,33 @@ class RunGate:
 class Completeness:
     """Knows which cases a run left out, in the process that owns the terminal."""
 
-    def __init__(self, config: pytest.Config, options: RunOptions, marked: MarkedItems) -> None:
+    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
         self._config = config
         self._options = options
-        self._marked = marked
         self.baseline: Baseline | None = None
         """The baseline, once it is read."""
+        self.expected: set[str] = set()
+        """Node ids of items that failed as their `xfail` mark expects."""
+        self.judged_with_run: set[str] = set()
+        """Node ids of items that failed and are judged with the run."""
+        self._unasked = 0
+        """Cases that were skipped because nobody asked for them."""
+        self._skipped: set[tuple[str, str | None]] = set()
+
+    def note(self, report: Any) -> None:
+        """Note why an item has no verdict of its own: skipped, expected to fail, or ended early."""
+        if (report.failed or hasattr(report, "wasxfail")) and not hasattr(report, RECORDED):
+            self._skipped.add((report.nodeid, None))  # a test that ends early never reaches its later cases
+        if not report.skipped:
+            return
+        if hasattr(report, "wasxfail"):
+            (self.judged_with_run if report.wasxfail == REASON else self.expected).add(report.nodeid)
+        elif NOT_ASKED in str(report.longrepr):
+            self._unasked += 1
+        else:
+            eval_id, target = getattr(report, CASE, (None, None))
+            name = report.nodeid if eval_id is None else f"{report.nodeid.partition('::')[0]}::{eval_id}"
+            self._skipped.add((name, target))
 
     def fault(self, node_ids: Collection[str]) -> str | None:
         """Return what shows, at collection, that cases are missing; None: nothing does."""
@@ -365,8 +388,8 @@ class Completeness:
     def part(self, cases: Sequence[JudgedCase]) -> str | None:
         """Return why the run does not have all cases; None if it has all, as far as is known."""
         narrowed = narrowed_by(self._config, self._options)
-        if narrowed is None and self._marked.unasked:
-            narrowed = f"{self._marked.unasked:,} not asked for"
+        if narrowed is None and self._unasked:
+            narrowed = f"{self._unasked:,} not asked for"
         missing = self._uncollected({case.eval_file for case in (*cases, *self.skipped(cases))})
         if narrowed is None and not missing:
             return None
@@ -379,8 +402,14 @@ class Completeness:
         return f"{found:,} of {len(known):,} cases ({reason})"
 
     def skipped(self, cases: Sequence[JudgedCase]) -> tuple[JudgedCase, ...]:
-        """Return the cases of the baseline that were skipped by a mark."""
-        return self._marked.skipped_of(self.baseline.cases, cases) if self.baseline is not None else ()
+        """Return the cases of the baseline without a result in this run: their items were skipped or ended early."""
+        found = {case.key for case in cases}
+        return tuple(
+            case
+            for case in (self.baseline.cases if self.baseline is not None else ())
+            if case.key not in found
+            and not self._skipped.isdisjoint({(case.name, None), (case.name, case.target), (case.node_id, None)})
+        )
 
     def _uncollected(self, seen: Collection[str | None]) -> list[str]:
         """Return the eval files of the baseline that exist but are not among those seen."""

@@ -42,8 +42,6 @@ class ItemOutcomes:
         """Node ids of items with a strict `xfail` mark that passed."""
         self.reported: dict[str, str] = {}
         """The node ids of the items, mapped to themselves, so that results read later can share these strings."""
-        self.explained: set[str] = set()
-        """Items that failed, and that pytest explains in full."""
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
         self.evaluated: dict[str, None] = {}
@@ -52,7 +50,8 @@ class ItemOutcomes:
         """Tests that passed after they had looked at the verdict of each evaluation that failed."""
         self.ignored: dict[str, None] = {}
         """Tests that passed because they did not look at the verdict of an evaluation that failed."""
-        self._failed: dict[str, None] = {}
+        self.failed: dict[str, None] = {}
+        """Items that failed, and that pytest explains in full."""
         self.held: dict[str, None] = {}
         """The hooks that kept cases from running ahead of their turn."""
 
@@ -81,7 +80,7 @@ class ItemOutcomes:
             self.evaluated[node_id] = None
         if report.passed:
             is_heeded = getattr(report, HEEDED, None)
-            if is_heeded is None or node_id in self._failed:
+            if is_heeded is None or node_id in self.failed:
                 return
             if is_heeded:
                 self._decided.add(node_id)
@@ -92,8 +91,7 @@ class ItemOutcomes:
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(node_id)
         if report.failed:
-            self.explained.add(node_id)
-            self._failed[node_id] = None
+            self.failed[node_id] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(node_id)
 
@@ -124,7 +122,7 @@ class ItemOutcomes:
         If the run would be green, the errors of an earlier run that its file goes on with count as well.
         """
         broken = dict.fromkeys(each.node_id for each in results if each.status == "error")
-        hidden = [node_id for node_id in broken if node_id in self.reported and node_id not in self._failed]
+        hidden = [node_id for node_id in broken if node_id in self.reported and node_id not in self.failed]
         excused = self.expected_failures - self._decided
         marked = [node_id for node_id in hidden if node_id in excused]
         others = [node_id for node_id in hidden if node_id not in excused]
@@ -142,7 +140,7 @@ class ItemOutcomes:
         """Return the node ids of items that failed although all their results passed, in order."""
         known = {result.node_id for result in results}
         not_passed = {result.node_id for result in results if result.status != "pass"}
-        return tuple(node_id for node_id in self._failed if node_id in known and node_id not in not_passed)
+        return tuple(node_id for node_id in self.failed if node_id in known and node_id not in not_passed)
 
 
 def ignored_text(tests: int) -> str:

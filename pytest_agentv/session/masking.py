@@ -36,11 +36,7 @@ def is_masked(item: pytest.Item) -> bool:
 
 
 def mask_sections(report: pytest.TestReport, masker: Masker) -> None:
-    """Mask what was captured while an item ran.
-
-    Every report is masked, because capturing includes what processes of other cases print. Escape sequences are removed
-    from our items only.
-    """
+    """Mask what was captured while any item ran, as processes of cases may print. Clean that of our items."""
     if report.sections:
         masker.look_again()
         clean = visible if may_be_eval(report.nodeid) else harmless_in_ci
@@ -48,10 +44,7 @@ def mask_sections(report: pytest.TestReport, masker: Masker) -> None:
 
 
 def mask_account(report: pytest.TestReport, masker: Masker) -> None:
-    """Mask a failure that is not our own text, or the reason of a skip or of an expected failure.
-
-    A failure has source lines, values of variables, and messages.
-    """
+    """Mask a failure that is not our own text, or the reason of a skip or of an expected failure."""
     masker.look_again()  # a test may have set variables
     report.longrepr = _masked(report.longrepr, masker)
     if hasattr(report, "wasxfail"):
@@ -80,10 +73,7 @@ def mask_end(terminal: TerminalReporter | None, masker: Masker) -> None:
 
 
 def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
-    """Mask a warning that pytest shows at the end. Targets run in its process, so it may be theirs.
-
-    pytest also shows the line of the file. Our warnings are about misspelt keys, and any of these may hold a secret.
-    """
+    """Mask a warning that pytest shows at the end, with the line of the file. Any misspelt key may hold a secret."""
     if issubclass(recorded.category, AgentvWarning):
         recorded.line = ""
     elif recorded.line is None:
@@ -134,10 +124,7 @@ class _MaskingFormatter(logging.Formatter):
 
 
 class _SteadyLoggers(dict[str, Any]):
-    """The process's loggers by name, in a dictionary that can be iterated while other threads add loggers.
-
-    pytest iterates it in each phase of an item. Meanwhile a target may import modules that create loggers.
-    """
+    """The process's loggers by name. pytest iterates them in each phase of an item, while targets add new ones."""
 
     def values(self) -> Any:
         return list(super().values())

@@ -222,7 +222,7 @@ def _flag_arguments(option: RunOption) -> dict[str, Any]:
 
 
 def _argparse_type(option: RunOption) -> Callable[[str], object]:
-    """Return a function that checks a value. Others than texts and numbers stay texts: `--looponfail` sends no others."""
+    """Return a function that checks a value. `--looponfail` can send only texts and numbers."""
 
     def parse(text: str) -> object:
         value = option.parse_flag(text)

@@ -246,7 +246,7 @@ def write_end(
     lines = summary_lines(
         ended.view,
         results_path=ended.identity.results_path,
-        shown_errors=ended.outcomes.explained if config.getoption("tbstyle", "auto") != "no" else (),
+        shown_errors=ended.outcomes.failed if config.getoption("tbstyle", "auto") != "no" else (),
         with_statistics=config.get_verbosity() > 0 or bool(os.environ.get(FULL_SUMMARY)),
     )
     resumed, results_path = ended.identity.resumed, ended.identity.results_path
