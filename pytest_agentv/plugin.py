@@ -35,11 +35,6 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     check_options(config)
-    named = (*config.args, *(config.getoption("deselect", None) or ()))
-    if any(f"{suffix}::" in str(word) for suffix in _SUFFIXES for word in named):
-        from pytest_agentv.session.collecting import write_names
-
-        write_names(config)
     shard = config.getoption("agentv_shard")
     if shard is not None:
         from pytest_agentv.session.selecting import Sharding

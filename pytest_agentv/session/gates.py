@@ -136,7 +136,6 @@ def check_gates(options: RunOptions) -> None:
         raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")
 
 
-_BROKE_OFF: Final = "the run broke off before its end"
 _NOTHING: Final = "agentv: no case was judged"
 
 
@@ -158,7 +157,6 @@ class RunGate:
         self._outcomes: tuple[GateOutcome, ...] = ()
         self._rates = TagRates(config, options)
         self._path = options.baseline or config.rootpath / DEFAULT_BASELINE
-        self._baseline: Baseline | None = None
         self._is_checked = self._is_judged = False
         self._no_verdict: str | None = None
         self._all = Completeness(config, options)
@@ -189,7 +187,7 @@ class RunGate:
             refuse_before(self._config, options)
         try:
             if options.baseline is not None or options.update_baseline is not None:
-                self._baseline = self._all.baseline = self._read_baseline()
+                self._all.baseline = self._read_baseline()
         except AgentvError as error:
             hint = "" if options.update_baseline is None else "; delete the file to write the baseline anew"
             raise pytest.UsageError(f"{error}{hint}") from None
@@ -203,18 +201,15 @@ class RunGate:
         """Judge the whole run after its last item, and report its gates."""
         done = yield
         if not self._config.getoption("collectonly"):
-            self._judge_run(session)
+            self._is_judged = True
+            self._judge(session)
+            if self._statistics is not None and self._options.update_baseline is None:
+                fault = amend_results(self._statistics, self._identity, self._options.output_format)
+                self._faults += [fault] if fault else []
         return done
 
-    def _judge_run(self, session: pytest.Session) -> None:
-        self._is_judged = True
+    def _judge(self, session: pytest.Session) -> None:
         results, trouble = self._results(), self._trouble()
-        self._judge(session, results, trouble)
-        if self._statistics is not None and self._options.update_baseline is None:
-            fault = amend_results(self._statistics, self._identity, self._options.output_format)
-            self._faults += [fault] if fault else []
-
-    def _judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None:
         cases = cases_of_run(results)
         if not cases and not self._expects_cases(trouble):
             return
@@ -229,7 +224,10 @@ class RunGate:
             rates = self._rates.outcomes(cases) if self._no_verdict is None else ()
             self._outcomes = (self._update(cases), *rates)  # these gates may have to judge the failing cases
         elif self._no_verdict is None:
-            self._outcomes = tuple(self._gates(cases))
+            comparison = (
+                () if self._statistics.comparison is None else (baseline_gate(self._statistics, self._options.gate),)
+            )
+            self._outcomes = (*comparison, *self._rates.outcomes(cases))
         else:
             self._outcomes = tuple(self._unjudged(results))
         for outcome in self._outcomes:
@@ -240,14 +238,16 @@ class RunGate:
         is_plan = self._config.getoption("setupplan", False)
         if trouble or is_plan or self._options.baseline is None or self._options.update_baseline is not None:
             return False
-        if self._late_fault() is not None or self._baseline is None:
+        if self._late_fault() is not None or self._all.baseline is None:
             return True
-        return self._all.part(()) is None and len(self._all.skipped(())) < len(self._baseline.cases)
+        return self._all.part(()) is None and len(self._all.skipped(())) < len(self._all.baseline.cases)
 
     def finish(self, results: Sequence[EvalResult]) -> list[str]:
         """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
         if results and not self._is_judged:
-            self._no_verdict = self._trouble() or _BROKE_OFF if self._options.judges_run else None
+            self._no_verdict = (
+                self._trouble() or "the run broke off before its end" if self._options.judges_run else None
+            )
             self._statistics = self._compared(cases_of_run(results))
         elif results and self._statistics is not None and self._no_verdict is not None:
             self._statistics = self._compared(cases_of_run(results))  # a crashed worker's line comes late
@@ -304,22 +304,16 @@ class RunGate:
     def _compared(self, cases: Sequence[JudgedCase]) -> RunStatistics:
         if self._no_verdict is not None:
             return run_statistics(cases).replace(verdicts=("no verdict",), reasons=(self._no_verdict,))
-        if self._baseline is None:
+        if self._all.baseline is None:
             return run_statistics(cases)
         return compare_with_baseline(
             cases,
-            self._baseline,
+            self._all.baseline,
             self._name,
             skipped=self._all.skipped(cases),
             margin=self._options.margin,
             is_confirming=self._options.confirm > 0 and self._options.update_baseline is None,
         )
-
-    def _gates(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
-        gate, statistics = self._options.gate, self._statistics
-        if statistics is not None and statistics.comparison is not None:
-            yield baseline_gate(statistics, gate)
-        yield from self._rates.outcomes(cases)
 
     def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
         """Fail the run for cases that only a verdict could judge, because there is no verdict."""
@@ -329,10 +323,10 @@ class RunGate:
         left = (result for result in results if result.status == "fail" and not result.required)
         failed = [result for result in left if result.node_id not in self._all.expected]
         if failed:
-            reason = (
+            text = (
                 f"{counted(len(failed), 'case')} failed, and there is no verdict to judge them by: {self._no_verdict}"
             )
-            yield GateOutcome("gate::run", is_red=True, is_told=True, reason=reason)
+            yield GateOutcome("gate::run", is_red=True, is_told=True, reason=text)
 
     def _update(self, cases: Sequence[JudgedCase]) -> GateOutcome:
         """Write the baseline, or say why not, and report that like a gate."""

@@ -123,29 +123,8 @@ def test_keep_duplicates_runs_a_file_as_often_as_it_is_named(project):
     assert [result["eval_id"] for result in run.results] == ["bad-2", "good-2", "bad-2", "good-2"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("odd.eval.yaml::b[1]",), ["b[1]"]),
-        (("odd.eval.yaml::b(1)", "odd.eval.yaml::c::d"), ["b[1]", "c::d"]),
-        (("odd.eval.yaml", "--deselect=odd.eval.yaml::b[1]", "--deselect", "odd.eval.yaml::c::d"), ["a"]),
-    ],
-)
-def test_a_case_is_found_by_its_id_too(project, suite, arguments, expected):
+def test_a_case_is_found_by_the_name_of_its_item(project, suite):
     """pytest's names have no brackets, which the ids of cases may have."""
     project.write("odd.eval.yaml", suite(**{"a": "hello", "b[1]": "hello", "c::d": "hello"}))
-    run = project.run(*arguments)
-    assert sorted(result["eval_id"] for result in run.results) == expected
-
-
-def test_a_case_is_deselected_by_its_id_in_the_options_of_a_project_too(project, suite, monkeypatch):
-    monkeypatch.setenv("PYTEST_ADDOPTS", "'--deselect=odd.eval.yaml::b[1]'")
-    project.write("odd.eval.yaml", suite(**{"a": "hello", "b[1]": "hello"}))
-    assert list(project.run("odd.eval.yaml").by_id) == ["a"]
-
-
-def test_a_file_of_another_plugin_keeps_its_node_ids(project):
-    project.write("evals/api.yaml", "test_name: x\n")
-    text = project.run("evals/api.yaml::x[1]").text
-    assert "evals/api.yaml::x\n" in text
-    assert "x(1)" not in text
+    run = project.run("odd.eval.yaml::b(1)", "odd.eval.yaml::c:d")
+    assert sorted(result["eval_id"] for result in run.results) == ["b[1]", "c::d"]
