@@ -5,7 +5,6 @@ import os
 import types
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
@@ -34,24 +33,16 @@ _MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator]]()
 """The marks of this run by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseMarks:
-    """The marks, fixtures and keywords of a case."""
-
-    marks: tuple[pytest.MarkDecorator, ...] = ()
-    fixtures: tuple[str, ...] = ()
-    keywords: tuple[str, ...] = ()
-    """Tags: further words for `-k`."""
-
-
-def case_marks(suite: SuiteSource, entry: CaseEntry, known: dict[str, pytest.MarkDecorator]) -> CaseMarks:
-    """Return the marks of a case: its own and its file's. Wrong values are reported when the case is loaded.
+def case_marks(
+    suite: SuiteSource, entry: CaseEntry, known: dict[str, pytest.MarkDecorator]
+) -> tuple[list[pytest.MarkDecorator], tuple[str, ...]]:
+    """Return the marks and the fixtures of a case: its own and its file's. Its loading reports wrong values.
 
     `known` holds the marks of this run by name. New ones are added.
     """
     header, own = suite.header_of(entry), entry.value if isinstance(entry.value, dict) else {}
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
-        return CaseMarks()
+        return [], ()
     marks = []
     for name in dict.fromkeys((*names_of(header.get("marks")), *names_of(own.get("marks")))):
         if is_mark(name):
@@ -64,7 +55,7 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, known: dict[str, pytest.Mar
     if is_reason(xfail):
         marks.append(_xfail(xfail if isinstance(xfail, str) else _REASON))
     fixtures = dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))
-    return CaseMarks(tuple(marks), tuple(fixtures), suite.tags(entry))
+    return marks, tuple(fixtures)
 
 
 def _xfail(reason: str) -> pytest.MarkDecorator:
@@ -128,8 +119,8 @@ class EvalFile(pytest.Module, _FileWithFaults):
         own = self._own_fixtures(suite)
         known = self.config.stash.setdefault(_MARKS, {})
         for name, entry in zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True):
-            wanted = case_marks(suite, entry, known)
-            fixtures = tuple(dict.fromkeys((*wanted.fixtures, *own))) if own else wanted.fixtures
+            marks, wanted = case_marks(suite, entry, known)
+            fixtures = tuple(dict.fromkeys((*wanted, *own))) if own else wanted
             item: EvalItem = EvalItem.from_parent(
                 self,
                 name=name,
@@ -141,10 +132,10 @@ class EvalFile(pytest.Module, _FileWithFaults):
             )
             # Finding the fixtures anew for each item doubles the time of 10,000 items.
             shared[fixtures] = item._fixtureinfo
-            for mark in wanted.marks:
+            for mark in marks:
                 item.add_marker(mark)
-            if wanted.keywords:
-                item.extra_keyword_matches.update(wanted.keywords)
+            if tags := suite.tags(entry):
+                item.extra_keyword_matches.update(tags)  # further words for `-k`
             yield item
 
     def _own_fixtures(self, suite: SuiteSource) -> tuple[str, ...]:

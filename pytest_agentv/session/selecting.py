@@ -71,13 +71,14 @@ def select_retried(
 # `--agentv-sample`: some of the selected cases, the same ones in each process and in each run.
 
 
-def left_out(
-    items: Sequence[pytest.Item], size: int, is_case: Callable[[pytest.Item], bool]
-) -> tuple[pytest.Item, ...]:
-    """Return the cases that are not in the sample. Other items are kept."""
+def select_sample(
+    config: pytest.Config, items: list[pytest.Item], size: int, is_case: Callable[[pytest.Item], bool]
+) -> None:
+    """Keep a sample of the cases, and all other items."""
     cases = [item for item in items if is_case(item)]
     chosen = sample([item.nodeid for item in cases], size)
-    return tuple(case for index, case in enumerate(cases) if index not in chosen)
+    unwanted = {case for index, case in enumerate(cases) if index not in chosen}
+    keep(config, items, {item for item in items if item not in unwanted})
 
 
 # Decides which cases cost money: those of models and coding agents, and those that a model helps to judge.
@@ -237,8 +238,13 @@ class Sharding:
         own: list[pytest.Item] = []
         others: list[pytest.Item] = []
         for item in items:
-            (own if self._is_own(item) else others).append(item)
-        cases, total = (sum(map(_has_result, some)) for some in (own, items))
+            is_own = not is_evaluation(item) or shard_of(self._name(item), self._shard.count) == self._shard.index
+            (own if is_own else others).append(item)
+        # Those that must have a result: cases that no mark skips.
+        cases, total = (
+            sum(hasattr(item, "entry") and item.get_closest_marker("skip") is None for item in some)
+            for some in (own, items)
+        )
         self._left += len(others)
         if others:
             self._config.hook.pytest_deselected(items=others)
@@ -261,9 +267,6 @@ class Sharding:
         if self._left:
             evaluations = counted(self._left, "evaluation is", "evaluations are")
             terminalreporter.write_line(f"Shard {self._shard}: {evaluations} left to other shards")
-
-    def _is_own(self, item: pytest.Item) -> bool:
-        return not is_evaluation(item) or shard_of(self._name(item), self._shard.count) == self._shard.index
 
     def _name(self, item: pytest.Item) -> str:
         """Return a name that is the same on each machine. A node id depends on where pytest was started."""
@@ -299,8 +302,3 @@ def shard_of(name: str, count: int) -> int:
     """Return the shard of an evaluation, from 1 to `count`. It depends on the name alone."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) % count + 1
-
-
-def _has_result(item: pytest.Item) -> bool:
-    """Whether an item must have a result: it is a case, and no mark skips it."""
-    return hasattr(item, "entry") and item.get_closest_marker("skip") is None

@@ -508,21 +508,20 @@ class RunReporter:
             self._remarks += self._section.finish(self._run.results)
         elif self._run.results and (fault := self._home.drop_verdict()):
             self._remarks.append(fault)
-        if self._options.html is not None:
-            self._write_html(self._options.html)
+        if (path := self._options.html) is not None:
+            fault = write_html(path, self._ended(), self._config)
+            self._report = path if fault is None else None
+            self._remarks += [fault] if fault else []
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results never passes
-        if self._run.results or self._home.write_errors:
-            self._tell_others(session.config, wants_results=wants_results)
-
-    def _tell_others(self, config: pytest.Config, *, wants_results: bool) -> None:
-        """Call the CI service and the hooks of users."""
+        if not self._run.results and not self._home.write_errors:
+            return
         if any(map(os.environ.get, _GITHUB)):
             remarks, self._annotations = tell_github(self._ended())
             self._remarks += remarks
         if wants_results:
             verdict = self._section.contract() if self._section is not None else None
-            self._remarks += tell_summary(config, self._run.results, verdict)
+            self._remarks += tell_summary(session.config, self._run.results, verdict)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._unasked:
@@ -547,13 +546,6 @@ class RunReporter:
     def _read(self, *, with_texts: bool = False) -> RunResults:
         of, known = self._outcomes, self.known
         return read_run(self._identity, of.reported, of.evaluated, with_texts=with_texts, known=known)
-
-    def _write_html(self, path: Path) -> None:
-        """Write the HTML report, or note why it could not be written."""
-        if fault := write_html(path, self._ended(), self._config):
-            self._remarks.append(fault)
-        else:
-            self._report = path
 
     def _ended(self) -> EndedRun:
         return EndedRun(

@@ -28,7 +28,6 @@ _CASE: Final = "pytest_agentv_case"
 _RESPONSE: Final = "pytest_agentv_response"
 _ASSERT: Final = "pytest_agentv_assert"
 _RESULT: Final = "pytest_agentv_result"
-_SUMMARY: Final = "pytest_agentv_summary"
 
 MASKER: Final = pytest.StashKey[Masker]()
 """The masker of the cases that run in this process."""
@@ -88,12 +87,9 @@ def tell_summary(config: pytest.Config, results: Sequence[EvalResult], verdict: 
     """Call the hook that gets all results of a run. Returns a masked line for the summary if it raised."""
     hook: Any = config.hook
     try:
-        hook.pytest_agentv_summary(results=tuple(results), verdict=verdict)
-    except BaseException as error:
-        if is_interrupt(error):
-            raise
-        masker = config.stash.get(MASKER, None) or Masker.of_environment()
-        return [shown(f"{_SUMMARY} raised {user_traceback(error, *FOREIGN_FOLDERS)}", masker)]
+        _call("pytest_agentv_summary", lambda: hook.pytest_agentv_summary(results=tuple(results), verdict=verdict))
+    except HookError as error:
+        return [shown(str(error), config.stash.get(MASKER, None) or Masker.of_environment())]
     return []
 
 
@@ -187,12 +183,7 @@ class HookedKinds(Mapping[str, Any]):
     @cached_property
     def _kinds(self) -> dict[str, Any]:
         """Return all kinds by name. The nearest conftest answers first, and wins. Raises `HookError`."""
-        try:
-            found = self._ask()
-        except BaseException as error:
-            if is_interrupt(error):
-                raise
-            raise HookError(f"{self._name} raised {user_traceback(error, *FOREIGN_FOLDERS)}", "crash") from error
+        found = _call(self._name, self._ask)
         try:
             return merge_kinds(found)
         except ValueError as error:
@@ -232,8 +223,6 @@ class FolderKinds:
 
 
 # Tells which fixtures and hooks of conftest files are around an item. They belong to its turn.
-#
-# Reads private state of pytest, as `compat.py` does.
 
 FIXTURES: Final = "fixtures"
 HOOKS: Final = "hooks"
@@ -247,32 +236,28 @@ _HOOKS_AROUND: Final = pytest.StashKey[dict[pytest.Collector | None, str | None]
 
 
 def is_free_to_run_ahead(item: pytest.Function) -> bool:
-    """Whether no fixture that is set up for each item can change what the case sees.
-
-    Fixtures of plugins do not count. Fixtures of conftest files count, unless they have session scope and are set up
-    already.
-    """
+    """Whether no fixture that is set up for each item can change what the case sees. Those of plugins do not count."""
     own = _fixtures_of_conftests(item)
     return all(each is not None and each.scope == "session" and each.cached_result is not None for each in own)
 
 
 def hook_around(item: pytest.Item) -> str | None:
-    """Return `evals/conftest.py has the hook pytest_runtest_setup`, if a conftest has a hook around the item.
-
-    Hooks of plugins do not count.
-    """
+    """Return `evals/conftest.py has the hook pytest_runtest_setup`, if a conftest has a hook around the item."""
     known = item.config.stash.setdefault(_HOOKS_AROUND, {})
     place = item.parent
     if place not in known:
-        known[place] = next(_hooks_around(item), None)
+        known[place] = None
+        around = [(name, each) for name in _AROUND for each in getattr(item.ihook, name).get_hookimpls()]
+        for name, each in reversed(around):
+            if each.plugin_name.endswith("conftest.py"):  # registered under their paths
+                known[place] = f"{locate(Path(each.plugin_name), None)} has the hook {name}"
+            elif _is_written_in_a_conftest(each.function):
+                known[place] = f"a conftest.py has the hook {name}"
     return known[place]
 
 
 def held_by(item: pytest.Function) -> str | None:
-    """Return the hook or the fixture of a conftest that keeps the case of an item in its turn; None: there is none.
-
-    A fixture of session scope keeps only the first case, which sets it up.
-    """
+    """Return the hook or the fixture of a conftest that keeps the case of an item in its turn; None: there is none."""
     if (hook := hook_around(item)) is not None:
         return hook
     own = (each for each in _fixtures_of_conftests(item) if each is not None and each.scope != "session")
@@ -280,10 +265,7 @@ def held_by(item: pytest.Function) -> str | None:
 
 
 def bound_by(item: pytest.Item) -> str | None:
-    """Return what binds the case of an item to its turn and to this process; None: it may be asked at any time.
-
-    Fixtures of a conftest bind it, also those of session scope, and so do hooks of a conftest around the item.
-    """
+    """Return what binds the case of an item to its turn and to this process; None: it may be asked at any time."""
     if isinstance(item, pytest.Function) and _fixtures_of_conftests(item):
         return FIXTURES
     return HOOKS if hook_around(item) is not None else None
@@ -306,20 +288,11 @@ def _fixtures_of_conftests(item: pytest.Function) -> list[Any]:
     return [each for each in found if each is None or _is_of_the_project(each, item.config)]
 
 
-def _hooks_around(item: pytest.Item) -> Iterator[str]:
-    for name in _AROUND:
-        for implementation in getattr(item.ihook, name).get_hookimpls():
-            if implementation.plugin_name.endswith("conftest.py"):  # registered under their paths
-                yield f"{locate(Path(implementation.plugin_name), None)} has the hook {name}"
-            elif _is_written_in_a_conftest(implementation.function):
-                yield f"a conftest.py has the hook {name}"
-
-
 def _is_of_the_project(definition: Any, config: pytest.Config) -> bool:
     """Whether a fixture comes from a conftest file, also if that imports it, or from below; False: from a plugin."""
     known = config.stash.setdefault(_ORIGINS, {})
     if definition not in known:
-        module, plugins = str(definition.func.__module__), config.pluginmanager
+        module, plugins = str(getattr(definition.func, "__module__", "")), config.pluginmanager
         modules = {getattr(each, "__name__", type(each).__module__) for each in plugins.get_plugins()}
         installed = {getattr(plugin, "__name__", "") for plugin, _ in plugins.list_plugin_distinfo()}
         packages = {name.partition(".")[0] for name in ("_pytest", __name__, *installed)}

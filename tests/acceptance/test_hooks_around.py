@@ -120,28 +120,6 @@ def test_a_batch_takes_no_case_that_a_hook_may_skip(project):
     assert remarks(run, "cases ran one after another")
 
 
-def test_a_case_that_a_plugin_skips_after_its_answer_is_named(project):
-    write_plugin(
-        project,
-        """
-        import pathlib, time, pytest
-
-        def pytest_runtest_setup(item):
-            if item.name == "case-2":
-                deadline = time.monotonic() + 20
-                while '"case-2"' not in pathlib.Path("out-1.jsonl").read_text():
-                    assert time.monotonic() < deadline, "no answer came"
-                    time.sleep(0.01)
-                pytest.skip("not today")
-        """,
-    )
-    write_cases(project, numbered(4))
-    run = project.run("--agentv-workers=4")
-    assert run.outcomes == {"passed": 3, "skipped": 1}
-    told = "1 case was skipped by a plugin after the answer came, and counted: a.eval.yaml::case-2 "
-    assert len(remarks(run, told)) == 1
-
-
 FAILS = """
 import pytest
 
@@ -153,39 +131,6 @@ def pytest_runtest_makereport(item, call):
         report.longrepr = "too long"
     return report
 """
-
-
-@pytest.mark.parametrize("flags", [(), varied(("-n2",))])
-def test_a_passed_case_whose_item_a_hook_makes_fail_is_named(project, flags):
-    project.write("conftest.py", FAILS.replace("PHASE", "call"))
-    write_cases(project, numbered(3) | {"case-1": "say no"})
-    run = project.run(*flags)
-    assert run.outcomes == {"passed": 1, "failed": 2}
-    assert remarks(run, "1 case passed here") == [
-        "1 case passed here, but a hook or plugin made the item fail: a.eval.yaml::case-0"
-    ]
-
-
-@pytest.mark.parametrize("flags", [(), varied(("-n2",))])
-def test_a_test_that_fails_after_its_evaluation_blames_no_hook(project, flags):
-    write_cases(project, numbered(1))
-    project.write(
-        "test_a.py",
-        """
-        import pytest
-
-        @pytest.mark.parametrize("number", [1, 2, 3])
-        def test_a(agentv, number):
-            assert agentv.run("say hello", evaluators=[{"contains": "hello"}])
-            assert number == 3
-            assert agentv.run("say hello", evaluators=[{"contains": "bye"}])
-        """,
-    )
-    run = project.run("test_a.py", *flags)
-    assert run.outcomes == {"failed": 3}
-    assert "hook or plugin" not in run.text
-    (told,) = remarks(run, "2 tests failed although each evaluation in it passed: ")
-    assert sorted(told.partition(": ")[2].split(", ")) == ["test_a.py::test_a[1]", "test_a.py::test_a[2]"]
 
 
 @pytest.mark.parametrize(

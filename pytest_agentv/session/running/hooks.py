@@ -26,7 +26,7 @@ from pytest_agentv.session.running.flight import LOG_SECTION, Flight
 from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.selecting import keep, left_out, select_ids, select_retried
+from pytest_agentv.session.selecting import select_ids, select_retried, select_sample
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.workers import PLACES
 
@@ -81,8 +81,7 @@ class SessionHooks:
             select_retried(config, items, is_retried, self._session.preparer.eval_file)
         yield
         if self._session.options.sample is not None:
-            unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
-            keep(config, items, {item for item in items if item not in unwanted})
+            select_sample(config, items, self._session.options.sample, lambda item: isinstance(item, EvalItem))
         self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
         sharding = config.pluginmanager.get_plugin("agentv-shard")
         if sharding is not None:
