@@ -120,42 +120,6 @@ def test_a_batch_takes_no_case_that_a_hook_may_skip(project):
     assert remarks(run, "cases ran one after another")
 
 
-FAILS = """
-import pytest
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if item.name in ("case-0", "case-1") and report.when == "PHASE":
-        report.outcome = "failed"
-        report.longrepr = "too long"
-    return report
-"""
-
-
-@pytest.mark.parametrize(
-    ("conftest", "flags"),
-    [
-        (FAILS.replace("PHASE", "teardown"), ()),
-        ("import pytest\n@pytest.fixture(autouse=True)\ndef late():\n    yield\n    raise OSError\n", ()),
-        (
-            "import pytest\ndef pytest_collection_modifyitems(items):\n"
-            "    for item in items: item.add_marker(pytest.mark.xfail(strict=True))\n",
-            (),
-        ),
-        ("", ("--agentv-gate=run", "--agentv-min-rate=1")),
-        ("", ("--reruns=1",)),
-    ],
-    ids=["teardown", "fixture", "strict xfail", "gate", "reruns"],
-)
-def test_other_failures_are_not_blamed_on_hooks(project, conftest, flags):
-    project.write("conftest.py", conftest)
-    write_cases(project, numbered(2) | {"case-1": "say no"})
-    run = project.run(*flags)
-    assert run.exit_code == 1
-    assert remarks(run, "1 case passed here") == []
-
-
 APP = """
 import time
 
