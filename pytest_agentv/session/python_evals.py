@@ -18,7 +18,7 @@ import pytest
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.answers import require_writable
-from pytest_agentv.engine.jobs import OWN_PROVIDER, Overrides, choose_target
+from pytest_agentv.engine.jobs import OWN_PROVIDER, Overrides
 from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
@@ -60,11 +60,9 @@ if TYPE_CHECKING:
 
 
 class EvalIds:
-    """The ids of the evaluations of one item, which may evaluate in several threads.
+    """The ids of the evaluations of one item: that of its test, and numbers in the order in which they begin.
 
-    An evaluation has the id that its test gives it, or the name of its test. Further ones get numbers in the order in
-    which they begin. That order is not the same in each run if threads begin them. So a resumed run gives each
-    evaluation the id that the same case has in the earlier run.
+    Threads may begin them in any order. So a resumed run gives each the id that the same case has in the earlier run.
     """
 
     def __init__(self, item: pytest.Item, find_earlier: Callable[[str], Sequence[EvalResult]]) -> None:
@@ -231,11 +229,9 @@ class PythonSource(Source):
 def python_case(
     prompt: EvalInput, files: Sequence[str | PathLike[str]], reference_answer: str | None, keys: Mapping[str, object]
 ) -> dict[str, Json]:
-    """Return the case that a test describes, in the form of an eval file. Its id may be missing.
+    """Return the case that a test describes, in the form of an eval file.
 
-    Each of `keys` that is not None replaces the same key of a case that is given as `prompt`.
-
-    Raises `TypeError` for an invalid prompt, or for files with a prompt that is not a text.
+    Each of `keys` that is not None replaces the same key of a case that is given as `prompt`. Raises `TypeError`.
     """
     __tracebackhide__ = True
     case = _case_of(prompt, files)
@@ -266,15 +262,7 @@ def line_of(item: pytest.Item) -> int:
 
 
 def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool) -> SuiteSource:
-    """Return an eval file that holds one case, written at a line of a test file.
-
-    Args:
-        path: That of the test file.
-        line: The line of the test.
-        case: The case, as in an eval file.
-        target: The target of the test.
-        is_asked: Whether no answer is there yet.
-    """
+    """Return an eval file that holds one case, written at a line of a test file; `is_asked`: no answer is there yet."""
     source = PythonSource(path, [case], line)
     return SuiteSource(
         path=path,
@@ -536,18 +524,13 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
     return MappingProxyType({definition.name: definition for definition in shown})
 
 
-def target_of(options: RunOptions) -> str:
-    return choose_target(options, None)
-
-
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
     return caller_of(item, lambda: _join(item), target)
 
 
 def take_part(item: pytest.Item) -> None:
     """Take part in the run for a test that evaluates. The fixture `agentv` reports why that is impossible."""
-    runs = not item.config.getoption("setupplan", default=False)
-    if runs and uses_own_fixture(item, "agentv"):
+    if uses_own_fixture(item, "agentv") and not item.config.getoption("setupplan", default=False):
         with suppress(pytest.UsageError, AgentvError):
             _join(item)
 

@@ -6,6 +6,7 @@ import os
 import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from pytest_agentv.model.results import ShardFigures
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import TerminalReporter, named_arguments
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation
-from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root
+from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 
 # Leaves out the items that the options do not let run: `--agentv-eval-id`, `--agentv-retry-errors`.
 
@@ -107,39 +108,32 @@ class Spending:
 
     def is_paid_target(self, folder: Path, name: str) -> bool:
         """Whether a target costs money, by its name in the eval files of a folder."""
-        file, definition = self._file(folder), self._find(folder, name)
-        if file is None or definition is None:
-            return False
-        return bool(getattr(file.kinds.find(definition.kind), "costs_money", False))
+        with suppress(AgentvError):
+            if (file := self._file(folder)) is not None:
+                return bool(getattr(file.kinds.find(file.find(name).kind), "costs_money", False))
+        return False
 
     def _asked_to_judge(
         self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None
     ) -> Iterator[str]:
         """Yield the names of the targets that evaluators ask, or may ask."""
-        needs = needs_of_case(case)
+        needs, file = needs_of_case(case), self._file(case.folder)
         yield from needs.embeddings
         yield from filter(None, needs.judges)
         if None in needs.judges and OWN_JUDGE not in own_fixtures:
-            target = self._find(case.folder, name)
-            yield judge or (name if target is None else target.judge_target or name)
+            if judge is None and file is not None:
+                with suppress(AgentvError):
+                    judge = file.find(name).judge_target
+            yield judge or name
         if needs.targets:  # a script may ask any target by its name, also beside a judge of the project
-            file = self._file(case.folder)
             names = () if file is None else file.names
             yield from (each for each in names if each != name or OWN_PROVIDER not in own_fixtures)
 
-    def _find(self, folder: Path, name: str) -> TargetDefinition | None:
-        try:
-            file = self._file(folder)
-            return None if file is None else file.find(name)
-        except AgentvError:
-            return None
-
     def _file(self, folder: Path) -> TargetsFile | None:
         if folder not in self._files:
-            try:
+            self._files[folder] = None
+            with suppress(AgentvError):
                 self._files[folder] = self._read_targets(folder)
-            except AgentvError:
-                self._files[folder] = None
         return self._files[folder]
 
 
