@@ -27,13 +27,8 @@ class UnsupportedFile(pytest.File):
 def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> pytest.Collector | None:
     """Return the collector of an eval file; None for a file of others. For these, none of our modules are loaded.
 
-    A file that is named on the command line and that no other plugin collects gets a collector too. It says what is
-    wrong with the file, instead of pytest's "not found".
-
-    Args:
-        path: A file whose name ends like that of an eval file.
-        parent: The collector of its folder.
-        is_claimed: Whether another plugin collects the file.
+    A file that is named on the command line gets a collector too, unless another plugin collects it (`is_claimed`).
+    It says what is wrong with the file, instead of pytest's "not found".
     """
     config, is_named = parent.config, parent.session.isinitpath(path)
     globs, root = eval_globs(config), config.rootpath
@@ -49,12 +44,11 @@ def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> p
             from pytest_agentv.cases.suites import dataset_fault  # noqa: PLC0415 - rarely needed
 
             problem = dataset_fault(path)
-    file: pytest.Collector
+    file: pytest.Collector | None = None
     if reason := obstacle():
-        if config.stash.get(_IS_TOLD, False):
-            return None
-        config.stash[_IS_TOLD] = True  # one error is enough for all eval files
-        file = UnsupportedFile.from_parent(parent, path=path, reason=reason)
+        if not config.stash.get(_IS_TOLD, False):  # one error is enough for all eval files
+            config.stash[_IS_TOLD] = True
+            file = UnsupportedFile.from_parent(parent, path=path, reason=reason)
         return file
     from pytest_agentv.session.eval_files import EvalFile, LeftOutFile  # noqa: PLC0415 - for runs that have evals
 

@@ -66,11 +66,7 @@ def _locked(torun: Any) -> Iterator[Iterable[object]]:
 
 
 def ini_value(config: pytest.Config, name: str) -> object:
-    """Return a key of the ini file in the type of native TOML (pytest 9), else the default.
-
-    pytest refuses numbers and booleans for a key that is declared as a text. It has no type for both, and pytest before
-    9 has none for numbers.
-    """
+    """Return a key of the ini file in the type of native TOML, which pytest refuses for a text, else the default."""
     try:
         return config.getini(name)
     except (TypeError, pytest.UsageError) as error:  # UsageError since pytest 9.2
@@ -112,10 +108,7 @@ def fixture_functions(item: Any, name: str) -> tuple[Callable[..., Any], ...]:
 
 
 def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str, bool] | None:
-    """Return the reason of the `xfail` mark that expects an error of an item, and whether it is strict.
-
-    None: pytest does not expect the error, or the item's turn has not come.
-    """
+    """Return the reason of the `xfail` mark that expects an error of the current item, and whether it is strict."""
     with suppress(AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
         mark: Any = item.stash.get(skipping.xfailed_key, None)
         if mark is None or item.config.getoption("runxfail", default=False):
@@ -250,10 +243,7 @@ PATCHED_BY_GEVENT: Final = (
 
 
 def obstacle() -> str | None:
-    """Return why evals cannot be run in this process; None: they can.
-
-    A run needs the locks and process groups that Windows lacks, and threads that gevent has not replaced.
-    """
+    """Return why evals cannot be run in this process; None: they can."""
     if find_spec("fcntl") is None:
         return NEEDS_UNIX
     patches = sys.modules.get("gevent.monkey")

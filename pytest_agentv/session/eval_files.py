@@ -179,9 +179,7 @@ class LeftOutFile(_FileWithFaults):
 
 @functools.cache
 def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
-    """Return a function that requests fixtures. Items of one file with the same fixtures share it.
-
-    A mark names them, because a fixture may have a name that no parameter can have, such as `my-shop`.
+    """Return a function that requests fixtures by a mark, as a name such as `my-shop` is no parameter.
 
     It is in this module, because pytest shows frames of the items' module in the traceback of a failing fixture.
     """

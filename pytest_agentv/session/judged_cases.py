@@ -185,11 +185,7 @@ _BASELINE: Final = pytest.StashKey[tuple[Baseline, dict[Any, JudgedCase]]]()
 def fresh_answers(config: pytest.Config, options: RunOptions, result: EvalResult, most_failures: int) -> int:
     """Return how many fresh answers a case gets; 0: none, because it does not look broken or nobody will judge.
 
-    Args:
-        config: Of the process that runs the case.
-        options: Those of the run.
-        result: The result of the case.
-        most_failures: How many failures end the run; 0: any number may fail.
+    `most_failures` end the run; 0: any number may fail.
     """
     if options.baseline is None or not options.confirm or options.update_baseline is not None or options.dry_run:
         return 0

@@ -102,10 +102,7 @@ class AgentvWarning(UserWarning):
 
 
 class CannotRun(AgentvError):
-    """A case cannot run: a fixture that it requests is unusable, or there is no event loop.
-
-    The traceback that pytest would show is one of our functions.
-    """
+    """A case cannot run: a fixture that it requests is unusable, or there is no event loop."""
 
     @property
     def headline(self) -> str:

@@ -56,11 +56,7 @@ def select_retried(
 ) -> None:
     """Keep the cases and tests that a run retries.
 
-    Args:
-        config: The configuration of the run.
-        items: Changed in place.
-        is_retried: Tells this by a node id and, for a case, its eval file and id.
-        eval_file: Returns the path of an eval file in results.
+    `is_retried` tells this by a node id and, for a case, its `eval_file` as in results and its id.
     """
 
     def case_of(item: Any) -> tuple[str, str | None] | None:
@@ -93,13 +89,9 @@ class Spending:
         self._files: dict[Path, TargetsFile | None] = {}
 
     def is_paid(self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None) -> bool:
-        """Whether a case costs money: to ask its target or its user, or to judge the answer.
+        """Whether a case costs money: to ask its target (`name`) or its user, or to judge the answer.
 
-        Args:
-            case: Its folder and its evaluators count.
-            name: The name of its target.
-            own_fixtures: The fixtures that stand in for targets.
-            judge: The name of its judge; None: that of its target.
+        `own_fixtures` stand in for targets. `judge` is None where the target names its own.
         """
         asked = () if OWN_PROVIDER in own_fixtures else (name,)
         playing = () if case.user is None else (case.user.target,)
@@ -225,9 +217,7 @@ class Sharding:
     def divide(self, items: list[pytest.Item], collected: Sequence[pytest.Item]) -> ShardFigures:
         """Remove the evaluations of other shards from `items`. Returns the shard's figures for each result.
 
-        Args:
-            items: The items that all other options left.
-            collected: All cases, before any selection.
+        `collected` are all cases, before any selection.
         """
         own: list[pytest.Item] = []
         others: list[pytest.Item] = []

@@ -231,16 +231,9 @@ def write_end(
     annotations: Iterable[str],
     waited_ms: float | None,
 ) -> None:
-    """Print the end of a run, below pytest's own output.
+    """Print the end of a run: its summary, notes, remarks in yellow, and commands to GitHub as the log must have them.
 
-    Args:
-        terminal: Where.
-        ended: The run.
-        notes: Lines below the summary.
-        remarks: The same, in yellow.
-        report: The HTML report, if it was written.
-        annotations: Commands to GitHub, as they must appear in the log.
-        waited_ms: How long this process waited; None: the cases ran in others.
+    `waited_ms` says how long this process waited; None: the cases ran in others.
     """
     config = terminal.config
     lines = summary_lines(
@@ -457,10 +450,7 @@ class RunReporter:
         self.check(ids)
 
     def check(self, ids: Sequence[str]) -> None:
-        """Check, before anything is paid for, that the run can resume its file and write to it.
-
-        Raises `pytest.UsageError`.
-        """
+        """Check, before anything is paid for, that the run can use its files. Raises `pytest.UsageError`."""
         if self._is_checked:
             return
         self._is_checked = True

@@ -125,10 +125,7 @@ def _limit(config: pytest.Config, result: EvalResult) -> int | None:
 
 
 def verbose_text(result: EvalResult, log: str) -> str:
-    """Return the details of a case that ran: target, attempts, time, scores and log.
-
-    The log's secrets are masked already.
-    """
+    """Return the details of a case that ran: target, attempts, time, scores and log, which is masked already."""
     scores = ", ".join(
         f"{_name(evaluator.name)} {format_score(evaluator.score)}" for evaluator in result.evaluator_results or ()
     )

@@ -39,10 +39,7 @@ class ProcessShare(Record):
     count: int = 1
 
     def of(self, workers: int) -> int:
-        """Return this process's share of a number of workers.
-
-        The shares add up to that number, but each is at least 1.
-        """
+        """Return this process's share of a number of workers: they add up to it, but each is at least 1."""
         return max(1, workers // self.count + (self.index < workers % self.count))
 
 
@@ -136,10 +133,7 @@ class EndingInterrupt:
 
 
 class CrashWatch:
-    """Records which items were sent to workers, which came back, and which one a worker died on.
-
-    It watches every run with workers. The code for dead workers is imported only when one dies.
-    """
+    """Records which items were sent to workers, which came back, and which one a worker died on."""
 
     def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
         self._config = config
@@ -162,11 +156,9 @@ class CrashWatch:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:
-        """Ignore failures to send commands to a worker that died.
+        """Ignore failures to send commands to a worker that died. They would end the run.
 
-        xdist may read the last reports of a worker after its death, and replies to each with more items. Sending fails,
-        which would end the whole run. Nothing is lost: the next event of the worker is its death, and xdist gives its
-        items to others.
+        The next event of the worker is its death, and xdist gives its items to others.
         """
         send = node.sendcommand
 
@@ -227,10 +219,7 @@ class CrashWatch:
     def crash_results(self, recorded: Container[str], older: Sequence[EvalResult]) -> Iterator[EvalResult]:
         """Yield an error for each case that a worker died on before this run had recorded a result of it.
 
-        Args:
-            recorded: The node ids of the results that this run has recorded.
-            older: Results that it goes on with. They may be of older versions of their cases. Only they tell which
-                evaluations a test has.
+        `older` results, which the run goes on with, tell which evaluations a test has.
         """
         results = self._crash_results()
         for node_id, message in self._crashed.items():
