@@ -196,7 +196,7 @@ class RunGate:
         if not self._uncollected and narrowed_by(self._config, options) is None:
             self._rates.check(node_ids)
 
-    @pytest.hookimpl(wrapper=True)
+    @pytest.hookimpl(wrapper=True, trylast=True)  # before pytest ends its line of progress
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Judge the whole run after its last item, and report its gates."""
         done = yield
