@@ -43,7 +43,7 @@ def agentv_targets(pytestconfig: pytest.Config) -> "Mapping[str, TargetDefinitio
 @pytest.fixture
 def agentv_target(agentv_options: "RunOptions") -> str:
     """The name of the target of evals written in Python. Override it or parametrize it to choose another one."""
-    name: str = python_evals().choose_target(agentv_options, None)
+    name: str = python_evals().target_of(agentv_options)
     return name
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.answers import require_writable
-from pytest_agentv.engine.jobs import OWN_PROVIDER, Overrides
+from pytest_agentv.engine.jobs import OWN_PROVIDER, Overrides, choose_target
 from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
@@ -522,6 +522,10 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
         _fail(error)
     shown = (definition.replace(values=_without_secrets(definition.values)) for definition in file.definitions)
     return MappingProxyType({definition.name: definition for definition in shown})
+
+
+def target_of(options: RunOptions) -> str:
+    return choose_target(options, None)
 
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
