@@ -161,19 +161,12 @@ def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequ
     return all(ours and ours == theirs and ours[0].scope == "session" for ours, theirs in pairs)
 
 
-def logging_handlers(config: pytest.Config) -> list[logging.Handler]:
-    """Return the handlers with which pytest collects the records of the current item."""
-    return _handlers(config, "caplog_handler", "report_handler")
-
-
-def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
-    """Return the handlers with which pytest shows records at once: on the terminal and in its log file."""
-    return _handlers(config, "log_cli_handler", "log_file_handler")
-
-
-def _handlers(config: pytest.Config, *names: str) -> list[logging.Handler]:
+def logging_handlers(config: pytest.Config) -> tuple[list[logging.Handler], list[logging.Handler]]:
+    """Return the handlers with which pytest collects the records of an item, and those that show records at once."""
     plugin = config.pluginmanager.get_plugin("logging-plugin")
-    return [handler for name in names if isinstance(handler := getattr(plugin, name, None), logging.Handler)]
+    collecting = [getattr(plugin, name, None) for name in ("caplog_handler", "report_handler")]
+    showing = [getattr(plugin, name, None) for name in ("log_cli_handler", "log_file_handler")]
+    return [each for each in collecting if each is not None], [each for each in showing if each is not None]
 
 
 def junit_case(config: pytest.Config, report: Any) -> Any:
@@ -190,10 +183,10 @@ def terminal_file(writer: Any) -> TextIO | None:
     return file if hasattr(file, "write") else None
 
 
-def drop_phases(reporter: TerminalReporter, is_ours: Callable[[Any], bool]) -> None:
-    """Drop the reports of set-ups and tear-downs that passed without output. pytest keeps them, but shows none."""
+def drop_phases(reporter: TerminalReporter, attribute: str) -> None:
+    """Drop the reports with an attribute of set-ups and tear-downs that passed without output. pytest shows none."""
     kept = getattr(reporter, "stats", {}).get("", [])
-    kept[:] = [report for report in kept if getattr(report, "sections", True) or not is_ours(report)]
+    kept[:] = [report for report in kept if report.sections or not hasattr(report, attribute)]
 
 
 def uncaptured(config: pytest.Config) -> AbstractContextManager[None]:

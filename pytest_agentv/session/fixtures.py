@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import obstacle, overridden_fixtures
 
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
-    from pytest_agentv.model.run_options import RunOptions
     from pytest_agentv.session.python_evals import Agentv
     from pytest_agentv.session.running.items import TargetCaller
     from pytest_agentv.targets.definitions import TargetDefinition
@@ -27,7 +27,7 @@ def python_evals() -> Any:
 
 
 @pytest.fixture(scope="session")
-def agentv_options(pytestconfig: pytest.Config) -> "RunOptions":
+def agentv_options(pytestconfig: pytest.Config) -> RunOptions:
     """The options of the run: command line, ini file and defaults put together."""
     options: RunOptions = python_evals().options_of(pytestconfig)
     return options
@@ -41,7 +41,7 @@ def agentv_targets(pytestconfig: pytest.Config) -> "Mapping[str, TargetDefinitio
 
 
 @pytest.fixture
-def agentv_target(agentv_options: "RunOptions") -> str:
+def agentv_target(agentv_options: RunOptions) -> str:
     """The name of the target of evals written in Python. Override it or parametrize it to choose another one."""
     name: str = python_evals().target_of(agentv_options)
     return name

@@ -230,8 +230,4 @@ class KeptReports:
     def pytest_runtest_logfinish(self) -> None:
         self._finished += 1
         if self._finished % _ITEMS == 0:
-            drop_phases(self._terminal, _is_of_a_case)
-
-
-def _is_of_a_case(report: Any) -> bool:
-    return hasattr(report, EVALUATED)
+            drop_phases(self._terminal, EVALUATED)

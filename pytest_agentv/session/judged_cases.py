@@ -33,11 +33,7 @@ MAY_LEAVE_OUT_NONE: Final = ("--lf", "--stepwise")
 
 def narrowed_by(config: pytest.Config, options: RunOptions) -> str | None:
     """Return the option that leaves cases out; None: no option does, as far as this process knows."""
-    if options.shard is not None and options.shard.count > 1:
-        return f"--agentv-shard={options.shard}"
-    if config.stash.get(DESELECTED, 0):
-        return "some were deselected"
-    return narrowing_option(config, options)
+    return narrowing_option(config, options) or ("some were deselected" if config.stash.get(DESELECTED, 0) else None)
 
 
 def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
@@ -47,7 +43,7 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
         "--stepwise": config.getoption("stepwise", False),
         "--agentv-eval-id": options.eval_id,
         "--agentv-retry-errors": options.retries_only,
-        "--agentv-shard": options.shard is not None and options.shard.count > 1,
+        f"--agentv-shard={options.shard}": options.shard is not None and options.shard.count > 1,
         "a single case on the command line": any("::" in str(arg) for arg in config.args),
     }
     return next((name for name, value in given.items() if value), None)

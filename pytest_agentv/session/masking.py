@@ -14,7 +14,7 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import STREAMS, CaseStream, current_log
 from pytest_agentv.reports.figures import harmless_in_ci, shown, visible
 from pytest_agentv.reports.junit import is_own_property
-from pytest_agentv.session.compat import TerminalReporter, logging_handlers, logging_outputs, put_on_top
+from pytest_agentv.session.compat import TerminalReporter, logging_handlers, put_on_top
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation, may_be_eval
 from pytest_agentv.session.recording.records import RECORDER_THREAD
 
@@ -144,8 +144,8 @@ class CaseLogHandler(logging.Handler):
         super().__init__()
         self.setFormatter(logging.Formatter(_FORMAT))
         self._masker = masker
-        self._foreign = logging_handlers(config)
-        self._outputs = {handler: handler.formatter for handler in logging_outputs(config)}
+        self._foreign, outputs = logging_handlers(config)
+        self._outputs = {handler: handler.formatter for handler in outputs}
         self._level: int | None = None
 
     def install(self, *, verbose: bool) -> None:

@@ -5,7 +5,7 @@ import itertools
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -21,11 +21,8 @@ from pytest_agentv.model.options import (
     check_workers,
     parse_bool,
 )
+from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import ini_value
-
-if TYPE_CHECKING:
-    from pytest_agentv.model.run_options import RunOptions
-
 
 # Reads values of the ini file: texts, or in pytest's native TOML numbers, booleans and lists as well.
 
@@ -136,10 +133,8 @@ def eval_globs(config: pytest.Config) -> Sequence[str]:
     return ini_names(config, "agentv_files")
 
 
-def run_options(config: pytest.Config) -> "RunOptions":
+def run_options(config: pytest.Config) -> RunOptions:
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
-    from pytest_agentv.model.run_options import RunOptions  # noqa: PLC0415 - only for runs with evals
-
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     _check_workers(config, values["workers"], f"{ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
@@ -184,7 +179,7 @@ def _names(written: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, map(str.strip, (written or "").split(",")))))
 
 
-def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
+def has_executor(config: pytest.Config, options: RunOptions) -> bool:
     """Whether an option or a hook may run cases elsewhere. The workers of xdist run their own cases."""
     if hasattr(config, "workerinput") or options.executor == "local" or options.rejudge is not None:
         return False
