@@ -81,9 +81,7 @@ PAIRS = {
     "reasoning-within": chat({**REASONING, "total_tokens": 1100}),
     "uncached": anthropic(input_tokens=2000, output_tokens=0),
     "short": anthropic(**WRITTEN),
-    "long": anthropic(
-        **WRITTEN, cache_creation={"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 1000}
-    ),
+    "long": anthropic(**WRITTEN, cache_creation={"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 1000}),
     "sol": chat(model="gpt-6-sol"),
     "sol-written": chat(CACHE, model="gpt-6-sol"),
     "searched": anthropic(server_tool_use={"web_search_requests": 3}),
@@ -121,8 +119,8 @@ def priced(project):
 
 
 def test_a_price_depends_on_the_terms_of_the_call_and_is_not_known_where_these_are_not(priced):
-    usual = {kind_of(content): priced[f"times-{at}"]["cost_usd"] for at, (content, times) in enumerate(TIMES) if times == 1}
     found = [priced[f"times-{at}"].get("cost_usd") for at in range(len(TIMES))]
+    usual = {kind_of(content): cost for (content, times), cost in zip(TIMES, found, strict=True) if times == 1}
     for (content, times), cost in zip(TIMES, found, strict=True):
         ratio = None if cost is None else round(cost / usual[kind_of(content)], 3)
         assert ratio == times, json.dumps(content)
