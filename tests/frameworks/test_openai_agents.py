@@ -178,14 +178,6 @@ def test_the_cost_is_known_where_nothing_can_name_another_model(ask, monkeypatch
     assert ask(agent).cost_usd == pytest.approx(12 * 2.5e-6 + 8 * 1.25e-6 + 6 * 10e-6)
 
 
-def test_fifty_runs_at_once_do_not_mix(ask_many):
-    responses = ask_many(desk(), [f"Where is order {number}?" for number in range(50)])
-
-    for number, response in enumerate(responses):
-        assert response.text == f"Order {number}: sent"
-        assert response.calls == [("lookup", {"order": number}, {"status": f"sent ({number})"})]
-
-
 def test_pictures_and_pdfs_are_parts_of_the_responses_api(show, png, pdf):
     class Looking(FakeModel):
         async def get_response(self, system_instructions, input, *args, **kwargs):  # noqa: A002 - as above

@@ -122,21 +122,6 @@ def test_the_cost_is_that_of_the_models_of_the_replies(ask):
     assert response.cost_usd == pytest.approx(tokens["input"] * 2.5e-6 + tokens["output"] * 10e-6)
 
 
-def test_fifty_runs_at_once_do_not_mix(ask_many):
-    def reply(messages, info):
-        question = messages[0].parts[-1].content
-        number = int(question.rpartition(" ")[2])
-        if len(messages) == 1:
-            return ModelResponse(parts=[ToolCallPart("lookup", {"order": number})])
-        return ModelResponse(parts=[TextPart(f"Order {number}: {messages[-1].parts[0].content['status']}")])
-
-    responses = ask_many(desk(model=FunctionModel(reply)), [f"Where is order {number}" for number in range(50)])
-
-    for number, response in enumerate(responses):
-        assert response.text == f"Order {number}: sent ({number})"
-        assert [given for _, given, _ in response.calls] == [{"order": number}]
-
-
 def test_pictures_and_pdfs_are_binary_content(show, png, pdf):
     seen = []
 
