@@ -4,21 +4,24 @@ import asyncio
 import json
 import logging
 import re
+import shlex
 import signal
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Annotated, Final, Literal, Self, TypeAlias
+from uuid import uuid4
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import JsonObject, NoJsonConstantError, format_number, strict_json
-from pytest_agentv.model.kind import expected, spelled
+from pytest_agentv.files.problems import describe_value, did_you_mean
+from pytest_agentv.model.base import JsonObject, NoJsonConstantError, Record, format_number, strict_json
+from pytest_agentv.model.kind import expected, filled, spelled
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import HttpRequest, is_success, shown_url
 from pytest_agentv.providers.api.client import HttpClient, read_error_text
@@ -30,20 +33,6 @@ from pytest_agentv.providers.base import (
     total_seconds,
     with_trace,
 )
-from pytest_agentv.providers.cli_template import (
-    KNOWN_PLACEHOLDER,
-    LONGEST_ARGUMENT,
-    CallValues,
-    CommandTemplate,
-    FilesFormat,
-    InputTemplate,
-    clean,
-    has_prompt_only,
-    render_command,
-    request_values,
-    shell_argv,
-    with_prompt,
-)
 from pytest_agentv.providers.kind import Provider, Settings, Sources, WireError, answer_message, parse_response
 from pytest_agentv.runtime.files import read_regular_file, utf8_fault
 from pytest_agentv.runtime.processes import OUTPUT_LIMIT, ProcessResult, ProcessStartError, run_process
@@ -51,20 +40,221 @@ from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.runtime.workspaces import EVAL_DIR, in_eval_dir
+from pytest_agentv.targets.definitions import REFERENCE
 from pytest_agentv.targets.fields import (
+    FinalFault,
     Flag,
     OptionalText,
     Seconds,
     ShieldedText,
     Url,
+    optional_text,
     path_in,
     reveal,
 )
 
-# Reads the output of a command as an answer (agentv-formats 5.8).
+# Command templates: their placeholders, and values that the shell takes literally.
 
-_CANNOT_EXECUTE: Final = 126
-"""The shell's exit code when the system refuses to start a program."""
+LONGEST_ARGUMENT: Final = 128 * 1024 - 1
+"""In bytes. Linux accepts no longer argument of a program or variable. The final NUL is not counted."""
+
+PROMPT_VARIABLE: Final = "AGENTV_PROMPT"
+"""The variable with the prompt, unless the prompt is too long for a variable."""
+
+PLACEHOLDERS: Final = (
+    *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
+    *("FILES", "ATTACHMENTS", "OUTPUT_FILE", "SESSION_ID", "WORKSPACE"),
+)
+"""The names that a command template may hold in braces."""
+
+KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+_FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallValues(Record):
+    """The values of the placeholders in one call. Source: "Render and execute template"."""
+
+    eval_id: str
+    output_file: Path
+    prompt: str = ""
+    guidelines: str = ""
+    attempt: int = 0
+    files: tuple[str, ...] = ()
+    files_format: str = "{path}"
+    session: str = ""
+    workspace: str = ""
+
+    @property
+    def prompt_file(self) -> Path:
+        return self.output_file.with_name("prompt.txt")
+
+    def written(self, write: Callable[[str], str] = shlex.quote) -> dict[str, str]:
+        """Return the values as words of a command, or as `write` writes them."""
+        texts = {
+            "PROMPT": self.prompt,
+            "PROMPT_JSON": json.dumps(self.prompt, ensure_ascii=False),
+            "GUIDELINES": self.guidelines,
+            "EVAL_ID": self.eval_id,
+            "ATTEMPT": str(self.attempt),
+            "SESSION_ID": self.session,
+            "WORKSPACE": self.workspace,
+        }
+        paths = {"OUTPUT_FILE": str(self.output_file), "PROMPT_FILE": str(self.prompt_file)}
+        words = []
+        for path in dict.fromkeys(self.files):
+            values = {"path": write(path), "basename": write(PurePath(path).name)}
+            words.append(render_command(self.files_format, values, _FILE_PLACEHOLDER))
+        files = " ".join(words)
+        return (
+            {name: write(clean(text)) for name, text in texts.items()}
+            | {name: write(path) for name, path in paths.items()}
+            | {"FILES": files, "ATTACHMENTS": files}
+        )
+
+
+def request_values(request: ProviderRequest, files_format: str, output_file: Path) -> CallValues:
+    """Return the placeholders' values for one request."""
+    question = request.prompt.question
+    return CallValues(
+        prompt=f"{request.system_prompt}\n\n{question}" if request.system_prompt else question,
+        guidelines=request.prompt.guidelines,
+        eval_id=request.eval_id,
+        attempt=request.attempt,
+        files=request.file_paths,
+        files_format=files_format,
+        session=request.session or uuid4().hex,
+        output_file=output_file,
+        workspace=request.workspace or "",
+    )
+
+
+def render_command(template: str, values: Mapping[str, str], placeholder: re.Pattern[str] = KNOWN_PLACEHOLDER) -> str:
+    """Fill a template in one pass, so that placeholders inside of values stay."""
+    return placeholder.sub(lambda match: values[match[1]], template)
+
+
+def with_prompt(environment: Mapping[str, str], prompt: str) -> dict[str, str]:
+    """Return the variables of a command, with `AGENTV_PROMPT` if there is a prompt that fits."""
+    variables = {name: value for name, value in environment.items() if name != PROMPT_VARIABLE}
+    value = clean(prompt)
+    if value and len(f"{PROMPT_VARIABLE}={value}".encode()) <= LONGEST_ARGUMENT:
+        variables[PROMPT_VARIABLE] = value
+    return variables
+
+
+def clean(text: str) -> str:
+    """Return a text that fits into an argument: without NUL, and with `?` for lone surrogates."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def shell_argv(command: str, folder: Path) -> list[str]:
+    """Return the program that runs a command. A command that is too long for an argument is put into a script file."""
+    if len(command.encode("utf-8", "surrogateescape")) <= LONGEST_ARGUMENT:
+        return ["/bin/sh", "-c", command]
+    script = folder / "command.sh"
+    script.write_text(command, encoding="utf-8", errors="surrogateescape", newline="")
+    return ["/bin/sh", str(script)]
+
+
+# The placeholders are checked when the targets file is read.
+
+_PROMPTS: Final = frozenset({"PROMPT", "PROMPT_FILE", "PROMPT_JSON"})
+_GUIDELINES: Final = frozenset({"GUIDELINES", "FILES", "ATTACHMENTS"})
+_IN_CAPITALS: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
+_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})|\{\{ *(\w+) *\}\}")
+"""A word in braces that is no variable of the shell."""
+
+
+def _command(value: object) -> str:
+    text = _input(value)
+    _refuse_quotes(text, KNOWN_PLACEHOLDER)
+    return text
+
+
+def _input(value: object) -> str:
+    text = filled(value)
+    plain = REFERENCE.sub("", text)
+    for dollar, name in _IN_CAPITALS.findall(plain):
+        if dollar and name in PLACEHOLDERS:
+            raise FinalFault(f"write {{{name}}} without the $: it is a placeholder, not a variable of the shell")
+        if not dollar and name not in PLACEHOLDERS:
+            raise _unknown(name, PLACEHOLDERS)
+    words = list(_WORD.finditer(plain))
+    names = {word[1] for word in words}
+    if PROMPT_VARIABLE in text or names & _PROMPTS:
+        names.add("PROMPT")
+    for match in words:  # if the command gets the value otherwise, the braces may be a program's
+        name = match[1] or match[2]
+        if (meant := name.upper()) in PLACEHOLDERS and meant not in names:
+            raise FinalFault(
+                f"{match[0]} is no placeholder, and would be passed on as it is; write {{{meant}}}, or "
+                f"{{ {name} }} for braces of the command"
+            )
+    return text
+
+
+def _unknown(name: str, known: Sequence[str]) -> FinalFault:
+    valid = [f"{{{placeholder}}}" for placeholder in known]
+    near = did_you_mean(f"{{{name}}}", valid)
+    hint = f"{near} " if near else ""
+    return FinalFault(f"unknown placeholder {{{name}}}; {hint}valid are {', '.join(valid)}")
+
+
+def _files_format(value: object) -> str:
+    text = optional_text(value)
+    for match in _WORD.finditer(REFERENCE.sub("", text)):
+        if not _FILE_PLACEHOLDER.fullmatch(match[0]):
+            raise _unknown(match[1] or match[2], ("path", "basename"))
+    _refuse_quotes(f"{text} {text}", _FILE_PLACEHOLDER)  # an open quote includes the next file
+    return text
+
+
+def _refuse_quotes(text: str, placeholder: re.Pattern[str]) -> None:
+    name = find_unsafe(REFERENCE.sub("x", text).replace("\0", ""), placeholder)
+    if name:
+        other = "" if name != "{PROMPT}" else "; or use {PROMPT_JSON}, {PROMPT_FILE}, the key stdin or $AGENTV_PROMPT"
+        raise FinalFault(
+            f"{name} stands within quotes, backticks, a comment or a here-document, where its text could run as a "
+            f"command; write it as a word of its own, without quotes: it is quoted for the shell{other}"
+        )
+
+
+CommandTemplate: TypeAlias = Annotated[str, BeforeValidator(_command)]
+InputTemplate: TypeAlias = Annotated[str, BeforeValidator(_input)]
+FilesFormat: TypeAlias = Annotated[str, BeforeValidator(_files_format)]
+
+_INNER: Final = r"""\$\((?:[^()"'`\\#<$]|\$(?![\0(]))*\)"""
+"""A command substitution without quotes: a command of its own, also inside of double quotes."""
+_QUOTED: Final = re.compile(
+    rf"""\\. | \$\0                                     # the character behind a backslash, or a dollar sign
+    | '[^']*'
+    | "(?:\\. | {_INNER} | \$\{{[^{{}}()'"`\\]*\}} | \$(?![({{]) | [^"`\\$])*"
+    | (?<![^\s;&|()])\#[^\n]*                         # a comment
+    | \$\(\([^()'"`]*\)\) | \$\{{[^{{}}()'"`\\]*\}}
+    | (?: ["'`] | \$' | \$\{{ | \$\(\( | (?<!<)<<(?!<) ).*  # what ends nobody knows where: the rest
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""The parts of a command where the shell expects no word. A placeholder is written there as NUL."""
+
+
+def find_unsafe(template: str, placeholder: re.Pattern[str]) -> str | None:
+    """Return the first placeholder within quotes, a comment or a here-document; None if there is none.
+
+    Its value is quoted for the shell. Inside quotes of the template's author, its quotes would end these, and its text
+    would run as a command.
+    """
+    names = [match[0] for match in placeholder.finditer(template)]
+    marked = placeholder.sub("\0", template)
+    for part in _QUOTED.finditer(marked):
+        text = re.sub(_INNER, lambda inner: " " * len(inner[0]), part[0]) if part[0].endswith('"') else part[0]
+        if "\0" in text:
+            return names[marked.count("\0", 0, part.start() + text.index("\0"))]
+    return None
+
+
+# Reads the output of a command as an answer (agentv-formats 5.8).
 
 _LONGEST_LINE: Final = 300
 """The most characters of the last line when it comes first."""
@@ -159,8 +349,8 @@ def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -
     return answer
 
 
-def raise_for_failure(result: ProcessResult, limit: float | None, used: Mapping[str, str]) -> None:
-    """Raise if the command did not end well. `used` are the values in it. Source: "Timeout and retries"."""
+def raise_for_failure(result: ProcessResult, limit: float | None) -> None:
+    """Raise if the command did not end well. Source: "Timeout and retries"."""
     if not (result.timed_out or result.overflowed or result.exit_code):
         return
     said = report_output(result)
@@ -174,20 +364,7 @@ def raise_for_failure(result: ProcessResult, limit: float | None, used: Mapping[
     if said or result.exit_code < 0:
         cause, newline, rest = (said or "CLI failed").partition("\n")
         text = f"{cause} ({describe_exit(result.exit_code)}){newline}{rest}"
-    if result.exit_code == _CANNOT_EXECUTE:
-        text += _long_argument_hint(used)
     raise ProviderError(text, "process")
-
-
-def _long_argument_hint(used: Mapping[str, str]) -> str:
-    for name, value in used.items():
-        size = len(value.encode("utf-8", "surrogateescape"))
-        if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
-            return (
-                f"; {{{name}}} has {size} bytes and the system takes 128 KiB in one argument: "
-                'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
-            )
-    return ""
 
 
 def read_output(result: ProcessResult, path: Path | None, *, may_be_empty: bool = False) -> str:
@@ -232,12 +409,8 @@ def report_output(result: ProcessResult) -> str:
 
 def describe_exit(code: int) -> str:
     """Return `exit code 1`, or the signal that killed the command."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"exit code unknown: killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"exit code unknown: killed by signal {-code}"
+    names = {each.value: each.name for each in signal.Signals}
+    return f"exit code {code}" if code >= 0 else f"exit code unknown: killed by {names.get(-code, f'signal {-code}')}"
 
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -362,7 +535,9 @@ class Cli(Provider):
 
         A command that gets no question, and one for a whole batch, reads the cases itself.
         """
-        return has_prompt_only(f"{self.command_template} {self.stdin or ''}")
+        text = f"{self.command_template} {self.stdin or ''}"
+        names = set(KNOWN_PLACEHOLDER.findall(text))
+        return (PROMPT_VARIABLE in text or bool(names & _PROMPTS)) and not names & _GUIDELINES
 
     @property
     def sources(self) -> Sources:
@@ -438,13 +613,13 @@ class CliProvider:
         request: ProviderRequest | None = None,
     ) -> list[ProviderResponse]:
         """Run the command once, for at most `limit` seconds, and read its output. Raises `ProviderError`."""
-        settings, words, limit = self._settings, values.for_shell(), shortest(self._settings.timeout_seconds, limit)
-        command = render_command(settings.command_template, words)
+        settings, limit = self._settings, shortest(self._settings.timeout_seconds, limit)
+        command = render_command(settings.command_template, values.written())
         if self._has_prompt_file:
             values.prompt_file.write_text(clean(values.prompt), "utf-8", newline="")
         stdin = None
         if settings.stdin is not None:
-            stdin = render_command(settings.stdin, values.as_texts()).encode("utf-8", "surrogateescape")
+            stdin = render_command(settings.stdin, values.written(str)).encode("utf-8", "surrogateescape")
         self._log("target %s: running %s", self._name, command)
         cwd, variables = self._cwd, with_prompt(self._environment, values.prompt)
         argv = shell_argv(command, values.output_file.parent)
@@ -467,9 +642,7 @@ class CliProvider:
         self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
             self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
-        raise_for_failure(
-            result, limit, {name: words[name] for name in KNOWN_PLACEHOLDER.findall(settings.command_template)}
-        )
+        raise_for_failure(result, limit)
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
         if self._has_output_file and settings.keep_temp_files:
             raw["output_file"] = str(values.output_file)
@@ -535,7 +708,7 @@ async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> 
 
 
 async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
-    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).for_shell()
+    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).written()
     command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
     try:
         result = await run_process(

@@ -32,8 +32,7 @@ from pytest_agentv.providers.api.base import (
 )
 from pytest_agentv.providers.api.client import HttpClient, describe_no_json, read_error_text, refused, repeated, shorten
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
-from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
-from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
+from pytest_agentv.providers.cli import KNOWN_PLACEHOLDER, Healthcheck, run_healthcheck
 from pytest_agentv.providers.kind import RetryKeys, get, read_call
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks, conversation, prompt_text, require_no_media

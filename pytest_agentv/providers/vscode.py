@@ -23,7 +23,7 @@ from pytest_agentv.errors import FileError, ProviderError, locate
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.providers.agents.agent import find_program
+from pytest_agentv.providers.agents import find_program
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, total_seconds
 from pytest_agentv.providers.kind import Provider, Sources, answer_message
 from pytest_agentv.runtime.files import hold_folder, read_regular_file, write_atomically
@@ -43,9 +43,6 @@ _FOCUS_SECONDS: Final = 0.5
 
 _POLL_SECONDS: Final = 0.5
 """The time between two looks at the answers. An answer that is unchanged for so long is complete."""
-
-_MOST_CLAIMS: Final = 5
-"""How many times other programs may take a folder first, before it can be no accident."""
 
 
 class Vscode(Provider):
@@ -113,7 +110,10 @@ class VscodeProvider:
         self._where = environment.where
         self._settings = settings
         self._environment = environment.variables
-        self._root = _root_path(settings, environment.variables)
+        is_insiders = "code-insiders" in Path(settings.vscode_cmd).name
+        name = "vscode-insiders-agents" if is_insiders else "vscode-agents"
+        home = environment.variables.get("HOME") or Path.home()
+        self._root = Path(settings.subagent_root or Path(home, ".subagent", name))
 
     async def check(self) -> None:
         """Check that the program and the workspace template exist."""
@@ -142,38 +142,33 @@ class VscodeProvider:
                 dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
                 return [_without_answer(reason, exchange.describe()) for exchange in dispatch.exchanges]
             async with hold_folder(self._root):
-                for _ in range(_MOST_CLAIMS):
-                    dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
-                    try:
-                        return await self._exchange(dispatch, limit)
-                    except SubagentTakenError as error:
-                        if dispatch.is_sent:
-                            raise ProviderError(f"{error} before its answer was there", "process") from None
-                    finally:
-                        dispatch.subagent.release()
+                dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
+                try:
+                    return await self._exchange(dispatch, limit)
+                finally:
+                    dispatch.subagent.release()
         except FileError as error:
             raise ProviderError(f"{self._where}: {error}", "config") from error
         except OSError as error:
             reason = f"subagent_root {self._root} cannot be used: {error.strerror} ({error.filename})"
             raise ProviderError(f"{self._where}: {reason}", "config") from error
-        raise ProviderError(f"another program takes the subagents in {self._root} that are chosen", "process")
 
     async def _exchange(self, dispatch: "Dispatch", limit: float | None) -> list[ProviderResponse]:
         started = time.perf_counter()
-        exchanges, folder = dispatch.exchanges, dispatch.subagent.folder
-        window = Window(self._program(), self._environment, folder)
+        exchanges = dispatch.exchanges
+        window = Window(self._program(), self._environment, dispatch.subagent)
         try:
             async with asyncio.timeout(limit) as clock:
                 await dispatch.send(window, workspace_text(self._settings.workspace_template))
                 if self._settings.wait:
                     await dispatch.collect()
                 else:
-                    dispatch.subagent.hand_over()
+                    dispatch.subagent.lock_file.write_text("", "utf-8")  # which the agent removes
         except TimeoutError:
             if not clock.expired():
                 raise
             if not any(exchange.text for exchange in exchanges):
-                state = f"its window on {folder} was not ready for the request"
+                state = f"its window on {dispatch.subagent.folder} was not ready for the request"
                 state = exchanges[0].state if dispatch.is_sent else state
                 raise ProviderError(f"VS Code timed out after {_seconds(limit)}: {state}", "timeout") from None
         took = round((time.perf_counter() - started) * 1000 / len(exchanges))
@@ -211,15 +206,6 @@ def _seconds(limit: float | None) -> str:
     return f"{format_number(limit or 0)}s"
 
 
-def _root_path(settings: Vscode, environment: Mapping[str, str]) -> Path:
-    """Return the folder of the subagents. The stable and the insiders' edition have different ones."""
-    if settings.subagent_root is not None:
-        return Path(settings.subagent_root)
-    is_insiders = "code-insiders" in Path(settings.vscode_cmd).name
-    name = "vscode-insiders-agents" if is_insiders else "vscode-agents"
-    return Path(environment.get("HOME") or Path.home(), ".subagent", name)
-
-
 # The folders that VS Code works in, and the messages in them.
 
 _NAME: Final = re.compile(r"subagent-(\d+)")
@@ -229,10 +215,6 @@ description: Tells whoever opened this folder that it is ready
 ---
 Create the file that you are asked for, empty, and do nothing else.
 """
-
-
-class SubagentTakenError(Exception):
-    """Another program has taken our folder: its locking is not atomic."""
 
 
 class Subagent:
@@ -245,44 +227,36 @@ class Subagent:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lock_file = folder / "subagent.lock"
+        self.workspace_file = folder / f"{folder.name}.code-workspace"
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody has the folder: a lock of ours is from a killed run. Locks of others are never broken."""
-        return self._owner() in (None, _OWNER)
+        """Whether nobody else has the folder: a lock of ours is from a killed run. Locks of others are never broken."""
+        try:
+            return self.lock_file.read_text("utf-8", "replace") == _OWNER
+        except FileNotFoundError:
+            return True
 
     def keep(self) -> None:
-        """Write the lock file if it is not there. Raises `SubagentTakenError` if another program has written it."""
-        owner = self._owner()
-        if owner is None:
+        """Write the lock file if it is not there. Raises `ProviderError` if another program has written it."""
+        if self.is_free:
             self.lock_file.write_text(_OWNER, "utf-8")
-        elif owner != _OWNER:
-            raise SubagentTakenError(f"another program took {self.folder.name}")
+        else:
+            raise ProviderError(f"another program took {self.folder.name} before its answer was there", "process")
 
     def prepare(self, workspace: str) -> None:
         """Take the folder, and write its workspace file if it differs: VS Code would load it again."""
         wakeup = self.folder / ".github" / "agents" / "wakeup.md"
         wakeup.parent.mkdir(parents=True, exist_ok=True)
         self.keep()
-        workspace_file = _workspace_file(self.folder)
-        if not workspace_file.exists() or workspace_file.read_text("utf-8") != workspace:
-            write_atomically(workspace_file, workspace)
+        if not self.workspace_file.exists() or self.workspace_file.read_text("utf-8") != workspace:
+            write_atomically(self.workspace_file, workspace)
         if not wakeup.exists():
             write_atomically(wakeup, _WAKEUP)
 
-    def hand_over(self) -> None:
-        """Leave the lock file to the agent."""
-        self.lock_file.write_text("", "utf-8")
-
     def release(self) -> None:
-        if self._owner() == _OWNER:
+        if self.is_free:
             self.lock_file.unlink(missing_ok=True)
-
-    def _owner(self) -> str | None:
-        try:
-            return self.lock_file.read_text("utf-8", "replace")
-        except FileNotFoundError:
-            return None
 
 
 def free_subagent(root: Path) -> Subagent:
@@ -291,10 +265,6 @@ def free_subagent(root: Path) -> Subagent:
     numbers = sorted(int(match[1]) for path in paths if (match := _NAME.fullmatch(path.name)) and path.is_dir())
     subagents = [Subagent(root / f"subagent-{number}") for number in (*numbers, max(numbers, default=0) + 1)]
     return next(subagent for subagent in subagents if subagent.is_free)
-
-
-def _workspace_file(folder: Path) -> Path:
-    return folder / f"{folder.name}.code-workspace"
 
 
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
@@ -351,7 +321,7 @@ class Exchange:
         self.response_file = messages / f"{prefix}_res.md"
         self.text: str | None = None
         """The answer, once its file is complete."""
-        self._seen: tuple[int, int] | None = None
+        self._seen = b""
 
     def look(self) -> bool:
         """Return whether the answer is complete. Called repeatedly.
@@ -362,26 +332,22 @@ class Exchange:
         if self.text is not None:
             return True
         try:
-            status = self.response_file.stat()
-            seen = (status.st_size, status.st_mtime_ns)
-            if seen == self._seen:
-                self.text = _decode(read_regular_file(self.response_file))
-            self._seen = seen
+            data = read_regular_file(self.response_file)
         except FileNotFoundError:
-            self._seen = None
+            return False
         except OSError as error:
             reason = f"VS Code's answer cannot be read: {self.response_file}: {error.strerror}"
             raise ProviderError(reason, "process") from error
+        if data == self._seen:
+            self.text = _decode(data)
+        self._seen = data
         return self.text is not None
 
     @property
     def state(self) -> str:
         """Describe an answer that did not arrive."""
-        if self.response_file.exists():
-            return f"{self.response_file} is there, but blank, no UTF-8 text, or still being written"
-        if self.temp_file.exists():
-            return f"{self.temp_file} was begun, but not renamed to {self.response_file.name}"
-        return f"{self.response_file} was not written"
+        what = "is there, but blank, no UTF-8 text, or still being written"
+        return f"{self.response_file} {what if self.response_file.exists() else 'was not written'}"
 
     def describe(self, exit_code: int | None = None) -> JsonObject:
         """Return the record of the request: its folder and files, or those that a dry run would use."""
@@ -431,7 +397,7 @@ class Dispatch:
         self._orchestrator_file = self._messages / f"{stamp}_orchestrator.md" if is_batch else None
 
     async def send(self, window: "Window", workspace: str) -> None:
-        """Write the requests and start the chat. Raises `ProviderError`, `SubagentTakenError`, `OSError`."""
+        """Write the requests and start the chat. Raises `ProviderError`, `OSError`."""
         self.subagent.prepare(workspace)
         texts = self._texts()
         self._messages.mkdir(exist_ok=True)
@@ -452,7 +418,7 @@ class Dispatch:
         self.is_sent = True
 
     async def collect(self) -> None:
-        """Wait until all answers are complete. Raises `ProviderError`, `SubagentTakenError`, `OSError`."""
+        """Wait until all answers are complete. Raises `ProviderError`, `OSError`."""
         while [exchange for exchange in self.exchanges if not exchange.look()]:
             self.subagent.keep()
             await asyncio.sleep(_POLL_SECONDS)
@@ -500,10 +466,11 @@ def _hash(path: str) -> str:
 class Window:
     """The editor's window on one subagent's folder, handled by the editor's command line program."""
 
-    def __init__(self, program: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, program: Sequence[str], environment: Mapping[str, str], subagent: Subagent) -> None:
         self._program = program
         self._environment = environment
-        self._folder = folder
+        self._folder = subagent.folder
+        self._workspace_file = subagent.workspace_file
 
     async def open(self) -> None:
         """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
@@ -511,27 +478,24 @@ class Window:
         # An open window shows by its title; `subagent-1` is not `subagent-10`.
         is_open = re.search(rf"(?<![\w-]){re.escape(self._folder.name)}(?![\w-])", status.stdout)
         alive = self._folder / ".alive"
-        _remove(alive)
-        await self._call(str(_workspace_file(self._folder)))
+        alive.unlink(missing_ok=True)
+        await self._call(str(self._workspace_file))
         if not is_open:
             await asyncio.sleep(_OPEN_SECONDS)
             wish = f"Create an empty file named .alive in the folder {self._folder}"
             await self._call("-r", "chat", "-m", "wakeup", wish)
-            await self._wait_for(alive)
+            for _ in range(round(_READY_SECONDS / _READY_POLL_SECONDS)):
+                if alive.exists():
+                    break
+                await asyncio.sleep(_READY_POLL_SECONDS)
+            else:
+                _LOGGER.warning("VS Code did not show within %gs that %s is open", _READY_SECONDS, self._folder)
         await asyncio.sleep(_FOCUS_SECONDS)
 
     async def chat(self, attachments: Iterable[str], text: str) -> None:
         """Start a new chat. Raises `ProviderError`."""
         attached = [word for path in attachments for word in ("-a", path)]
         await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
-
-    async def _wait_for(self, alive: Path) -> None:
-        deadline = time.monotonic() + _READY_SECONDS
-        while not _remove(alive):
-            if time.monotonic() >= deadline:
-                _LOGGER.warning("VS Code did not show within %gs that %s is open", _READY_SECONDS, self._folder)
-                return
-            await asyncio.sleep(_READY_POLL_SECONDS)
 
     async def _call(self, *arguments: str) -> None:
         done = await self._launch(arguments, _LAUNCH_SECONDS)
@@ -551,15 +515,6 @@ class Window:
             )
         except LaunchError as error:
             raise ProviderError(f"VS Code could not be started: {error}", "process") from error
-
-
-def _remove(path: Path) -> bool:
-    """Remove a file; return whether it was there."""
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return False
-    return True
 
 
 # The workspace file that VS Code opens for a subagent, by itself or from a template of the user.
@@ -587,7 +542,13 @@ def workspace_text(template: str | None) -> str:
         return pretty_json(DEFAULT_WORKSPACE)
     path = Path(template)
     workspace = _read(path)
-    workspace["folders"] = [{"path": "."}, *(_absolute_folder(path, folder) for folder in workspace["folders"])]
+    folders: list[Json] = [{"path": "."}]
+    for folder in workspace["folders"]:
+        if not isinstance(folder, dict) or not isinstance(folder.get("path", folder.get("uri")), str):
+            _refuse(path, f'folders: expected objects with a text "path", got {json.dumps(folder)[:60]}')
+        place = {"path": os.path.normpath(path.parent / folder["path"])} if "path" in folder else {}
+        folders.append({**folder, **place})
+    workspace["folders"] = folders
     settings = workspace.get("settings")
     for key in _LOCATIONS:
         if isinstance(settings, dict) and isinstance(locations := settings.get(key), dict):
@@ -610,12 +571,6 @@ def _read(path: Path) -> dict[str, Json]:
     if not isinstance(data, dict) or not isinstance(data.get("folders"), list):
         _refuse(path, 'expected an object with a list such as "folders": [{"path": "."}]')
     return data
-
-
-def _absolute_folder(path: Path, folder: Json) -> JsonObject:
-    if not isinstance(folder, dict) or not isinstance(folder.get("path", folder.get("uri")), str):
-        _refuse(path, f'folders: expected objects with a text "path", got {json.dumps(folder)[:60]}')
-    return {**folder, "path": os.path.normpath(path.parent / folder["path"])} if "path" in folder else folder
 
 
 def _absolute_pattern(folder: Path, pattern: str) -> str:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall, candidate_answer
 from pytest_agentv.model.secrets import Masker, Secret, masking
-from pytest_agentv.providers.agents.agent import (
+from pytest_agentv.providers.agent_programs import ClaudeCode, Codex, Pi
+from pytest_agentv.providers.agents import (
     AgentAnswer,
     AgentCommand,
     CodingAgent,
@@ -24,9 +25,6 @@ from pytest_agentv.providers.agents.agent import (
     shorten,
     status_kind,
 )
-from pytest_agentv.providers.agents.claude_code import ClaudeCode
-from pytest_agentv.providers.agents.codex import Codex
-from pytest_agentv.providers.agents.pi import Pi
 from pytest_agentv.providers.base import ProviderRequest
 
 PROGRAMS: dict[str, CodingAgent] = {"claude": ClaudeCode(), "codex": Codex(), "pi": Pi()}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.secrets import Masker, masking
-from pytest_agentv.providers.agents.agent import AgentOutput, StreamLog, parse_event
+from pytest_agentv.providers.agents import AgentOutput, StreamLog, parse_event
 
 SECRET = "sk-0123456789abcdef"
 

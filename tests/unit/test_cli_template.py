@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.cli_template import (
+from pytest_agentv.providers.cli import (
     KNOWN_PLACEHOLDER,
     LONGEST_ARGUMENT,
     CallValues,
@@ -28,11 +28,11 @@ def request(question: str = "q", **fields: object) -> ProviderRequest:
 
 
 def values(case: ProviderRequest, files_format: str = "{path}") -> dict[str, str]:
-    return request_values(case, files_format, OUTPUT).for_shell()
+    return request_values(case, files_format, OUTPUT).written()
 
 
 def files(paths: Sequence[str], files_format: str = "{path}") -> str:
-    return CallValues("x", OUTPUT, files=tuple(paths), files_format=files_format).for_shell()["FILES"]
+    return CallValues("x", OUTPUT, files=tuple(paths), files_format=files_format).written()["FILES"]
 
 
 def print_with_a_shell(command: str) -> str:
