@@ -26,7 +26,7 @@ from pytest_agentv.model.messages import (
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api import anthropic, gemini, openai
 from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries, is_count, terms_of
-from pytest_agentv.providers.api.replies import price, read_cost
+from pytest_agentv.providers.api.model import PRICES, price, read_cost
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import get, items, output_of, parsed, plain, read_call, text, text_content
 from pytest_agentv.providers.python_calls import USER, Chunks, Function, Question, Turn
@@ -108,7 +108,7 @@ def _cost(spent: Spent) -> tuple[float, str | None] | None:
     if spent.billing.cost_usd is not None:
         return spent.billing.cost_usd, None
     found = spent.model and spent.provider and price(spent.model, spent.provider, spent.usage, spent.billing)
-    return (found.usd, found.source) if found else None
+    return (found, PRICES) if found else None
 
 
 def _total(used: Sequence[TokenUsage]) -> TokenUsage | None:

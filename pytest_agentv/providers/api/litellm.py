@@ -27,10 +27,8 @@ from pytest_agentv.providers.api.client import (
     status_kind,
     without_reply,
 )
-from pytest_agentv.providers.api.model import Model
+from pytest_agentv.providers.api.model import LlmProvider, Model, build_response, read_cost
 from pytest_agentv.providers.api.openai import read_answer, resource_url
-from pytest_agentv.providers.api.provider import LlmProvider
-from pytest_agentv.providers.api.replies import build_response, read_cost
 from pytest_agentv.providers.base import ProviderResponse, TargetEnvironment
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
