@@ -25,7 +25,7 @@ from pytest_agentv.model.messages import (
 )
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api import anthropic, gemini, openai
-from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries, is_count, terms_of
+from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries, is_count, is_unusual
 from pytest_agentv.providers.api.model import PRICES, price, read_cost
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import get, items, output_of, parsed, plain, read_call, text, text_content
@@ -269,8 +269,8 @@ def _joined(old: Any, new: Any) -> Any:
 _INPUTS: Final = ("input", "action", "queries", "code", "operation")
 """Keys with the input of calls without `arguments`, by kind of tool. A text is free text, and is not parsed."""
 _NO_CALLS: Final = frozenset({"message", "reasoning", "compaction", "item_reference", "mcp_list_tools"})
-_UNPRICED: Final = frozenset({"code_interpreter_call", "image_generation_call"})
-"""Calls of tools that OpenAI is paid for beside the tokens, at prices that no table has."""
+_UNPRICED: Final = ("code_interpreter_call", "image_generation_call", "web_search_call", "file_search_call")
+"""Calls of tools that OpenAI is paid for beside the tokens."""
 
 
 def read_response(reply: object) -> NativeAnswer:
@@ -332,17 +332,12 @@ def response_spent(reply: object, model: str | None) -> Spent | None:
     found = read_usage(usage)
     if found is None:
         return None
-    kinds = [text(get(item, "type")) for item in calls]
-    actions = [text(get(get(item, "action"), "type")) for item in calls if get(item, "type") == "web_search_call"]
     places = [text(get(get(item, "environment"), "type")) for item in calls]
     billing = Billing(
-        context=terms_of(get(reply, "service_tier")),
         written=count(get(get(usage, "input_tokens_details"), "cache_write_tokens")),
-        # pages that are opened meanwhile are free
-        web_searches=sum(action not in ("open_page", "find_in_page") for action in actions),
-        file_searches=kinds.count("file_search_call"),
-        # a shell in a container of OpenAI is paid for by the minute
-        is_unknown=not _UNPRICED.isdisjoint(kinds) or "container_reference" in places,
+        is_unknown=is_unusual(get(reply, "service_tier"))
+        or any(get(item, "type") in _UNPRICED for item in calls)
+        or "container_reference" in places,  # a shell in a container of OpenAI is paid for by the minute
     )
     return Spent(found, model, "openai", billing)
 
@@ -502,21 +497,16 @@ def _as_message(message: object) -> JsonObject:
 
 def _spent_of_langchain(message: object) -> Spent | None:
     usage, metadata = get(message, "usage_metadata"), get(message, "response_metadata")
-    tier = text(get(metadata, "service_tier"))
-    read, said = (
-        {name.removeprefix(f"{tier}_"): count(number) for name, number in mapping(get(usage, part)).items()}
-        for part in ("input_token_details", "output_token_details")
-    )
+    read, said = (mapping(get(usage, part)) for part in ("input_token_details", "output_token_details"))
     cached, reasoning = read.get("cache_read"), said.get("reasoning")
     found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), cached, reasoning)
     if found is None:
         return None
-    for_hour = read.get("ephemeral_1h_input_tokens", 0)
     billing = Billing(
-        context=terms_of(tier),
-        written=read.get("cache_creation", 0) + read.get("ephemeral_5m_input_tokens", 0) + for_hour,
-        written_for_hour=for_hour,
-        is_unknown=bool(read.get("audio") or said.get("audio")),
+        written=count(read.get("cache_creation")) + count(read.get("ephemeral_5m_input_tokens")),
+        is_unknown=is_unusual(get(metadata, "service_tier"))
+        or any(read.get(name) for name in ("audio", "ephemeral_1h_input_tokens"))
+        or bool(said.get("audio")),
     )
     provider = text(get(metadata, "model_provider"))
     return Spent(found, text(get(metadata, "model_name", "model")), _PROVIDERS.get(provider, provider), billing)

@@ -206,10 +206,9 @@ def _first(values: JsonObject, *names: str) -> Json:
 _USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified")
 
 
-def terms_of(tier: Json) -> dict[str, str]:
-    """Return the terms of a service tier for `Billing.context`; empty for the usual tiers."""
-    word = text_of(tier).strip().lower()
-    return {} if word in _USUAL_TIERS else {"processing": word} if word == "batch" else {"service_tier": word}
+def is_unusual(tier: Json) -> bool:
+    """Whether a service tier has other prices than the usual one."""
+    return text_of(tier).strip().lower() not in _USUAL_TIERS
 
 
 def vectors_of(values: Sequence[Json]) -> tuple[tuple[float, ...] | None, ...] | None:
@@ -240,16 +239,10 @@ class Billing(Record):
 
     cost_usd: float | None = None
     """US dollars, if the reply reports them."""
-    context: Mapping[str, str] = field(default_factory=dict)
-    """Unusual terms, in the words of genai-prices: `{"service_tier": "flex"}`."""
     written: int = 0
-    """The input tokens that were written to a cache."""
-    written_for_hour: int = 0
-    """The written tokens that the cache keeps for an hour."""
-    web_searches: int = 0
-    file_searches: int = 0
+    """The input tokens that were written to a cache, for some minutes."""
     is_unknown: bool = False
-    """Whether the reply includes paid services that no price table has."""
+    """Whether there is more to pay for: another tier, searches, sounds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,35 +234,17 @@ def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing 
         return None
     try:
         genai_prices = load_tables()
-
-        def total(counts: Mapping[str, int], **terms: Any) -> Any:
-            asked = genai_prices.Usage(**counts)
-            return genai_prices.calc_price(asked, model, provider_id=provider, **terms).total_price
-
-        found = total(counts := _counts(usage, billing))
-        # The tables ignore unknown terms. An unchanged sum would be the price of another service.
-        terms = {"price_context": dict(billing.context)} if billing.context else {}
-        if terms and found == (found := total(counts, **terms)):
-            return None
-        for name, searches in (("web_searches", billing.web_searches), ("storage_searches", billing.file_searches)):
-            counts = {**counts, name: searches} if searches else counts
-            if searches and found == (found := total(counts, **terms)):
-                return None
+        cached = int(usage.cached or 0)
+        counts = genai_prices.Usage(
+            input_tokens=int(usage.input) + cached,
+            cache_read_tokens=cached,
+            cache_write_tokens=billing.written or None,
+            output_tokens=int(usage.output),
+        )
+        found = genai_prices.calc_price(counts, model, provider_id=provider).total_price
     except Exception:  # noqa: BLE001 - a missing price must not lose a paid answer
         return None
     return float(found) or None
-
-
-def _counts(usage: TokenUsage, billing: Billing) -> dict[str, int]:
-    """Return the tokens in the terms of genai-prices, which includes cached ones in the input."""
-    cached = int(usage.cached or 0)
-    counts = {
-        "input_tokens": int(usage.input) + cached,
-        "cache_read_tokens": cached,
-        "output_tokens": int(usage.output),
-    }
-    written = {"cache_write_tokens": billing.written, "cache_write_1h_tokens": billing.written_for_hour}
-    return {**counts, **{name: tokens for name, tokens in written.items() if tokens}}
 
 
 def read_cost(reply: Any) -> float | None:

@@ -23,12 +23,12 @@ from pytest_agentv.providers.api.base import (
     entries,
     form_of,
     function_of,
+    is_unusual,
     known,
     name_of,
     parsed,
     read_usage,
     split_query,
-    terms_of,
     text_of,
     vectors_of,
     without,
@@ -297,9 +297,8 @@ def _billing(usage: JsonObject, tier: Json) -> Billing:
     details = [mapping(usage.get(name)) for name in ("prompt_tokens_details", "completion_tokens_details")]
     return Billing(
         _told_cost(usage),
-        terms_of(tier),
         written=count(details[0].get("cache_write_tokens")),
-        is_unknown=any(count(each.get("audio_tokens")) for each in details),
+        is_unknown=is_unusual(tier) or any(count(each.get("audio_tokens")) for each in details),
     )
 
 
