@@ -23,7 +23,6 @@ from pytest_agentv.providers.agents import (
     as_number,
     joined_text,
     result_output,
-    shorten,
     status_kind,
     sum_tokens,
     system_prompt,
@@ -83,19 +82,6 @@ class ClaudeCode(CodingAgent):
                 case "result":
                     results.append(event)
         return _read_results(results, transcript)
-
-    def summarize(self, event: JsonObject) -> str | None:
-        kind = event.get("type")
-        if kind == "result":
-            cost, duration = as_number(event.get("total_cost_usd")), as_number(event.get("duration_ms"))
-            denied = [str(mapping(denial).get("tool_name")) for denial in as_list(event.get("permission_denials"))]
-            refusals = f", refused for lack of permission: {', '.join(denied)}" if denied else ""
-            return f"result: {event.get('subtype')}, ${cost:.4f}, {duration:.0f}ms{refusals}"
-        if kind not in ("assistant", "user"):
-            return f"{kind}: {event['subtype']}" if "subtype" in event else str(kind)
-        content = mapping(event.get("message")).get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
-        return f"{kind}: " + "; ".join(filter(None, (_summarize_block(mapping(block)) for block in blocks)))
 
 
 @dataclass(slots=True)
@@ -188,17 +174,6 @@ def _spent(results: Sequence[JsonObject]) -> tuple[TokenUsage | None, float]:
     return sum_tokens(usages, *names) if usages else None, cost_usd
 
 
-def _summarize_block(block: JsonObject) -> str | None:
-    match block.get("type"):
-        case "text":
-            return shorten(str(block.get("text")))
-        case "tool_use":
-            return f"tool_use ({block.get('name')})"
-        case "tool_result":
-            return f"tool_result ({block.get('tool_use_id')})"
-    return text_or_none(block.get("type"))
-
-
 # `codex exec --json`, the prompt on standard input.
 
 _OPTIONS: Final = ("--ask-for-approval", "never", "exec", "--json", "--color", "never", "--skip-git-repo-check")
@@ -256,17 +231,6 @@ class Codex(CodingAgent):
             is_complete=is_complete,
             failure=failure,
         )
-
-    def summarize(self, event: JsonObject) -> str | None:
-        kind = str(event.get("type"))
-        item = mapping(event.get("item"))
-        if not item:
-            said = text_or_none(mapping(event.get("error")).get("message")) or text_or_none(event.get("message"))
-            return f"{kind}: {said}" if said else kind
-        words = (text_or_none(item.get(key)) for key in ("text", "command", "tool", "message", "query"))
-        said = next((word for word in words if word), "")
-        code = item.get("exit_code")
-        return f"{kind}: {item.get('type')} {shorten(said)}".rstrip() + (f" (exit code {code})" if code else "")
 
 
 def _tool_call(kind: str, item: JsonObject) -> ToolCall:
@@ -368,23 +332,6 @@ class Pi(CodingAgent):
             is_complete=bool(ends),
             failure=text_or_none(last.get("errorMessage")) or "the run was aborted" if is_failed else None,
         )
-
-    def summarize(self, event: JsonObject) -> str | None:
-        kind = str(event.get("type"))
-        match kind:
-            case "message_end":
-                message = mapping(event.get("message"))
-                said = text_or_none(message.get("errorMessage")) or joined_text(message.get("content")) or ""
-                return f"{kind}: {message.get('role')}: {shorten(said)}"
-            case "tool_execution_start":
-                return f"{kind}: {event.get('toolName')} ({event.get('toolCallId')})"
-            case "tool_execution_end":
-                return f"{kind}: {event.get('toolName')}" + (" failed" if event.get("isError") else "")
-            case "auto_retry_start":
-                return f"{kind}: attempt {event.get('attempt')}: {event.get('errorMessage')}"
-            case "message_start" | "turn_start":
-                return None
-        return kind
 
 
 def _read_message(message: JsonObject) -> Message:

@@ -8,7 +8,7 @@ import secrets
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -53,16 +53,10 @@ class StreamLog:
     If it cannot be written, that is only a warning, because the answer matters more.
     """
 
-    def __init__(self, path: Path | None, header: str, summarize: Callable[[JsonObject], str | None] | None) -> None:
-        """Create the file, and its folder.
-
-        Args:
-            path: The file; None: no log is written.
-            header: The beginning of the file.
-            summarize: Returns the line of an event, or None for one without a line; None: events are logged in full.
-        """
+    def __init__(self, path: Path | None, header: str = "", *, in_full: bool = False) -> None:
+        """Create the file, and its folder; without a path, no log is written. Events have a line, or are `in_full`."""
         self.path: Path | None = None
-        self._summarize = summarize
+        self._in_full = in_full
         self._started = time.monotonic()
         self._file: IO[str] | None = None
         if path is None:
@@ -78,12 +72,8 @@ class StreamLog:
 
     def write_event(self, event: JsonObject) -> None:
         """Write an event, as a line or in full."""
-        if self._file is None:
-            return
-        if self._summarize is None:
-            self.write_text("stdout", as_json(event, indent=2))
-        elif summary := self._summarize(event):
-            self.write_text("stdout", " ".join(masked(summary).split()))
+        if self._file is not None:
+            self.write_text("stdout", as_json(event, indent=2) if self._in_full else summarize(event))
 
     def write_text(self, stream: str, text: str) -> None:
         """Write a line that is not an event."""
@@ -106,6 +96,33 @@ class StreamLog:
         except OSError as error:
             _LOGGER.warning("the stream log %s ends here: %s", self.path, error.strerror)
             self.close()
+
+
+_TOLD: Final = frozenset({"type", "subtype", "role", "tool", "toolName", "text", "command", "query", "message"}) | {
+    *("errorMessage", "error", "result", "content", "exit_code", "total_cost_usd", "duration_ms", "isError"),
+}
+"""Keys of events that a line of the log shows."""
+_IN_BRACKETS: Final = ("name", "tool_name", "toolCallId", "tool_use_id")
+_LONGEST_LINE: Final = 300
+_DEEPEST: Final = 6
+"""Levels of an event that a line of the log shows."""
+
+
+def summarize(event: JsonObject) -> str:
+    """Return an event's line in the log: its type, and what it tells."""
+    told = " ".join(_told({**event, "type": None}, "", 0))[:_LONGEST_LINE]
+    kind = shorten(str(event.get("type")))
+    return f"{kind}: {told}" if told else kind
+
+
+def _told(value: Json, key: str, depth: int) -> Iterator[str]:
+    if isinstance(value, dict | list) and depth < _DEEPEST:
+        for name, item in value.items() if isinstance(value, dict) else ((key, item) for item in value):
+            yield from _told(item, name, depth + 1)
+    elif isinstance(value, str) and value and key in (*_TOLD, *_IN_BRACKETS):
+        yield f"({shorten(value)})" if key in _IN_BRACKETS else shorten(value)
+    elif key in _TOLD and (number := as_number(value)):
+        yield f"{key}={number:g}"
 
 
 def as_json(event: JsonObject, indent: int | None = None) -> str:
@@ -402,10 +419,6 @@ class CodingAgent(Provider):
         """Read the events. Skips events of unexpected shapes."""
         raise NotImplementedError
 
-    def summarize(self, event: JsonObject) -> str | None:
-        """Return an event's line in the log; None for an event without news for people."""
-        raise NotImplementedError
-
     def open(self, environment: TargetEnvironment) -> "AgentProvider":
         return AgentProvider(self, environment)
 
@@ -536,7 +549,7 @@ class AgentProvider:
         settings, attempt = self._settings, request.attempt + 1
         switch = f"AGENTV_{settings.kind.upper().replace('-', '_')}_STREAM_LOGS"
         if self._environment.get(switch, "").strip().lower() in _OFF:
-            return StreamLog(None, "", None)
+            return StreamLog(None)
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         parts = [re.sub(r"[^A-Za-z0-9._-]+", "_", part)[:_LONGEST_NAME] for part in (self._target, request.eval_id)]
         name = "_".join([re.sub("[:.]", "-", started), *parts, f"attempt-{attempt}", secrets.token_hex(4)])
@@ -545,8 +558,7 @@ class AgentProvider:
             f"# {settings.title} stream log\n# target: {self._target}\n# eval: {' '.join(request.eval_id.split())}\n"
             f"# attempt: {attempt}\n# started: {started}\n\n"
         )
-        is_summary = settings.log_format == "summary"
-        return StreamLog(folder / f"{name}.log", header, settings.summarize if is_summary else None)
+        return StreamLog(folder / f"{name}.log", header, in_full=settings.log_format == "json")
 
     @contextmanager
     def _folders(self, prompt: str, request: ProviderRequest) -> Iterator[tuple[Path, Path]]:

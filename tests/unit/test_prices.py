@@ -74,9 +74,7 @@ def relation(response: ProviderResponse, usual: ProviderResponse) -> float | Non
     ("tier", "times"),
     [(None, 1), ("default", 1), ("auto", 1), ("flex", None), ("priority", None), ("new", None)],
 )
-def test_another_tier_has_no_known_price(
-    llm: FakeLlm, name: str, tier: str | None, times: float | None
-) -> None:
+def test_another_tier_has_no_known_price(llm: FakeLlm, name: str, tier: str | None, times: float | None) -> None:
     usual = ask(llm, name, "openai", chat({}))
 
     assert relation(ask(llm, name, "openai", chat({}, service_tier=tier)), usual) == times
