@@ -21,11 +21,11 @@ from pydantic import BeforeValidator, Field
 from pytest_agentv.cases.prompts import PromptMode, build_preread
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, mapping, text_or_none
-from pytest_agentv.model.kind import Items, expected, filled, spelled
+from pytest_agentv.model.kind import Items, filled, spelled
 from pytest_agentv.model.messages import Message, TokenUsage
 from pytest_agentv.model.options import LOGS_FOLDER
 from pytest_agentv.model.secrets import Secret, masked
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment, shortest
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
@@ -349,15 +349,12 @@ WORKSPACE_PROMPT: Final = (
 )
 
 
-def _log_format(value: object) -> str:
-    if isinstance(value, str) and value.strip().lower() in ("summary", "json"):
-        return value.strip().lower()
-    raise expected("summary or json")
-
-
 ShieldedWord: TypeAlias = Annotated[
     ShieldedText, BeforeValidator(lambda word: word if isinstance(word, Secret) else filled(word))
 ]
+
+
+LogFormat: TypeAlias = Annotated[Literal["summary", "json"], BeforeValidator(lambda word: str(word).strip().lower())]
 
 
 class CodingAgent(Provider):
@@ -401,7 +398,7 @@ class CodingAgent(Provider):
         default=None,
         description="where the log of each call goes (default: `.agentv/logs/<provider>`)",
     )
-    log_format: Annotated[Literal["summary", "json"], BeforeValidator(_log_format)] = spelled(
+    log_format: LogFormat = spelled(
         *("log_format", "logFormat", "log_output_format", "logOutputFormat"),
         default="summary",
         description="`summary`, a line for each event (default), or `json`, the events",
@@ -428,7 +425,7 @@ class CodingAgent(Provider):
         return Sources(words, folder=self.cwd)
 
 
-class AgentProvider:
+class AgentProvider(TargetAdapter):
     """Runs the program of a coding agent once per case, in the target's folder or in a new one."""
 
     mode: PromptMode = "agent"
@@ -438,16 +435,13 @@ class AgentProvider:
         self._settings = settings
         self._environment = environment.variables
         self._argv: tuple[str, ...] = ()
-        """The program's absolute path and the other words of `executable`; empty: not searched yet."""
+        """The program's absolute path and the other words of `executable`; empty: it was not looked for."""
         self._target = environment.name
         self._used: dict[str, TokenUsage] = {}
         """The tokens so far of conversations that go on, where the program adds them up."""
 
     async def check(self) -> None:
         self._locate()
-
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Run the program. A failed call that reports its cost gives a response with an error.
@@ -486,13 +480,12 @@ class AgentProvider:
         fault = find_fault(result, output, answer)
         if fault is None or (fault == SILENT and request.workspace is not None):  # its work may be the answer
             return response
-        what, kind = fault
         said = _said(output, answer)
         after = f" after {math.ceil(limit or 0)}s" if result.timed_out else ""
         where = "" if log.path is None else f"\nlog: {log.path}"
-        error = f"{self._settings.title} {what}{after}{': ' if said else ''}{said}{where}"
+        error = f"{self._settings.title} {fault}{after}{': ' if said else ''}{said}{where}"
         raw["stdout"] = output.stdout
-        kind = kind or guess_kind(answer.failure or said)
+        kind = _KINDS_OF_FAULTS.get(fault) or answer.failure_kind or guess_kind(answer.failure or said)
         if not (answer.token_usage or answer.cost_usd):
             raise ProviderError(error, kind, raw)
         return response.replace(error=error, error_kind=kind)
@@ -593,29 +586,27 @@ _LONGEST_HEADLINE: Final = 1000
 """The most characters of each text of a program."""
 
 
-SILENT: Final[tuple[str, ErrorKind]] = ("ended without a word and without a call of a tool", "no_answer")
+SILENT: Final = "ended without a word and without a call of a tool"
+TIMED_OUT: Final = "timed out"
+_KINDS_OF_FAULTS: Final[Mapping[str, ErrorKind]] = {SILENT: "no_answer", TIMED_OUT: "timeout"}
 
 
-def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) -> tuple[str, ErrorKind | None] | None:
-    """Return why a call failed, and the kind of the failure: None if only the program's words may tell it.
-
-    None: it did not fail. The exit code alone does not tell.
-    """
+def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) -> str | None:
+    """Return why a call failed; None: it did not. The exit code alone does not tell."""
     if result.timed_out:
-        return "timed out", "timeout"
-    kind = answer.failure_kind
+        return TIMED_OUT
     if output.overflowed:
-        return f"wrote more than {MOST_KEPT // 2**20} MiB of events", kind
+        return f"wrote more than {MOST_KEPT // 2**20} MiB of events"
     if result.exit_code < 0:
-        return f"was ended by signal {-result.exit_code}", kind
+        return f"was ended by signal {-result.exit_code}"
     if result.exit_code > 0:
-        return f"exited with code {result.exit_code}", kind
+        return f"exited with code {result.exit_code}"
     if answer.failure:
-        return "failed", kind
+        return "failed"
     if not output.events:
-        return "wrote no events", kind
+        return "wrote no events"
     if not answer.is_complete:
-        return "ended without a result", kind
+        return "ended without a result"
     return None if answer.messages else SILENT
 
 
@@ -635,12 +626,12 @@ def agent_document(request: ProviderRequest) -> str:
     return build_preread(request.prompt.question, request.guideline_paths, request.input_paths)
 
 
-def agent_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
-    """Return the text for an agent: its instructions and the document."""
-    return f"{system_prompt(settings, request)}\n\n{agent_document(request)}"
-
-
 def system_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
     """Return the instructions: those of the judge that asks, or of the target, or the default ones."""
     default = DEFAULT_SYSTEM_PROMPT if request.workspace is None else WORKSPACE_PROMPT
     return request.system_prompt or settings.system_prompt or default
+
+
+def agent_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
+    """Return the text for an agent: its instructions and the document."""
+    return f"{system_prompt(settings, request)}\n\n{agent_document(request)}"

@@ -172,6 +172,16 @@ class Adapter(Protocol):
         """Release what is held open; called once, at the end of the run."""
 
 
+class TargetAdapter:
+    """An adapter that needs no check and holds nothing open, unless it says otherwise."""
+
+    async def check(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
 @runtime_checkable
 class BatchProvider(Protocol):
     """An adapter that can answer many requests in one call; responses come in the order of the requests."""

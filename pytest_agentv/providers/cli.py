@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value, did_you_mean
-from pytest_agentv.model.base import JsonObject, NoJsonConstantError, Record, format_number, strict_json
+from pytest_agentv.model.base import NoJsonConstantError, Record, format_number, strict_json
 from pytest_agentv.model.kind import expected, filled, spelled
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import HttpRequest, is_success, shown_url
@@ -28,6 +28,7 @@ from pytest_agentv.providers.api.client import HttpClient, read_error_text
 from pytest_agentv.providers.base import (
     ProviderRequest,
     ProviderResponse,
+    TargetAdapter,
     TargetEnvironment,
     shortest,
     total_seconds,
@@ -166,12 +167,6 @@ _WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})|\{\{ *(\w+) *\}\}")
 """A word in braces that is no variable of the shell."""
 
 
-def _command(value: object) -> str:
-    text = _input(value)
-    _refuse_quotes(text, KNOWN_PLACEHOLDER)
-    return text
-
-
 def _input(value: object) -> str:
     text = filled(value)
     plain = REFERENCE.sub("", text)
@@ -206,22 +201,24 @@ def _files_format(value: object) -> str:
     for match in _WORD.finditer(REFERENCE.sub("", text)):
         if not _FILE_PLACEHOLDER.fullmatch(match[0]):
             raise _unknown(match[1] or match[2], ("path", "basename"))
-    _refuse_quotes(f"{text} {text}", _FILE_PLACEHOLDER)  # an open quote includes the next file
-    return text
+    return _refuse_quotes(text, f"{text} {text}", _FILE_PLACEHOLDER)  # an open quote includes the next file
 
 
-def _refuse_quotes(text: str, placeholder: re.Pattern[str]) -> None:
-    name = find_unsafe(REFERENCE.sub("x", text).replace("\0", ""), placeholder)
-    if name:
+def _refuse_quotes(text: str, used: str, placeholder: re.Pattern[str]) -> str:
+    """Return a text; `used` is what the shell gets."""
+    if name := find_unsafe(REFERENCE.sub("x", used).replace("\0", ""), placeholder):
         other = "" if name != "{PROMPT}" else "; or use {PROMPT_JSON}, {PROMPT_FILE}, the key stdin or $AGENTV_PROMPT"
         raise FinalFault(
             f"{name} stands within quotes, backticks, a comment or a here-document, where its text could run as a "
             f"command; write it as a word of its own, without quotes: it is quoted for the shell{other}"
         )
+    return text
 
 
-CommandTemplate: TypeAlias = Annotated[str, BeforeValidator(_command)]
 InputTemplate: TypeAlias = Annotated[str, BeforeValidator(_input)]
+CommandTemplate: TypeAlias = Annotated[
+    InputTemplate, AfterValidator(lambda text: _refuse_quotes(text, text, KNOWN_PLACEHOLDER))
+]
 FilesFormat: TypeAlias = Annotated[str, BeforeValidator(_files_format)]
 
 _INNER: Final = r"""\$\((?:[^()"'`\\#<$]|\$(?![\0(]))*\)"""
@@ -311,7 +308,11 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
     if fault is not None:
         found = [answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
         return [response.replace(error=fault, error_kind="process") for response in found]
-    return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
+    missing = {eval_id: f"Batch output missing id '{eval_id}'" for eval_id in eval_ids if eval_id not in answers}
+    for eval_id, lacking in missing.items():
+        said = (answer_message(f"Error: {lacking}"),)
+        answers[eval_id] = ProviderResponse(output_messages=said, error=lacking, error_kind="no_answer")
+    return [answers[eval_id] for eval_id in eval_ids]
 
 
 def _parse_record(line: str) -> tuple[str, ProviderResponse]:
@@ -332,16 +333,10 @@ def _parse_record(line: str) -> tuple[str, ProviderResponse]:
     return eval_id, response.replace(error=reason, error_kind="no_answer")
 
 
-def _missing(eval_id: str) -> ProviderResponse:
-    error = f"Batch output missing id '{eval_id}'"
-    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
-
-
 def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
-    """Read the answer to one request from a command that may have answered the whole batch again.
+    """Read the answer to one request from a command that may have answered the batch with `batch_ids` again.
 
-    `batch_ids` are the ids of that batch. If the output names one of them, it is read as the answers to a batch: all
-    answers together must not count as the answer to one.
+    If the output names one of them, it is read as the answers to a batch: all together are no answer to one.
     """
     if {eval_id, *batch_ids}.isdisjoint(re.findall(r'"id"\s*:\s*"([^"]*)"', content)):
         return parse_output(content)
@@ -370,27 +365,24 @@ def raise_for_failure(result: ProcessResult, limit: float | None) -> None:
 def read_output(result: ProcessResult, path: Path | None, *, may_be_empty: bool = False) -> str:
     """Return what a successful command printed, or wrote to its output file. Raises `OutputError`."""
     what, text, fault = "output", result.stdout.rstrip("\n"), result.stdout_fault
+    said = report_output(result)
+    said = f"; it said: {said}" if said else ""
     if path is not None:
         try:
             content = read_regular_file(path)
         except OSError as error:
             reason = error.strerror
             if isinstance(error, FileNotFoundError):
-                reason = f"the command ended with exit code 0 but did not write it{_it_said(result)}"
+                reason = f"the command ended with exit code 0 but did not write it{said}"
             raise OutputError(f"Failed to read output file '{path}': {reason}", "process") from error
         what, fault = "output file", utf8_fault(content)
         text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     if fault:
         raise OutputError(f"The {what} of the command is {fault}", "process")
     if not text.strip() and not may_be_empty:
-        reason = f"The command ended with exit code 0, but its {what} is empty{_it_said(result)}"
+        reason = f"The command ended with exit code 0, but its {what} is empty{said}"
         raise OutputError(reason, "no_answer")
     return text
-
-
-def _it_said(result: ProcessResult) -> str:
-    said = report_output(result)
-    return f"; it said: {said}" if said else ""
 
 
 def report_output(result: ProcessResult) -> str:
@@ -544,7 +536,7 @@ class Cli(Provider):
         return Sources((in_eval_dir(self.command_template),), folder=self.cwd)
 
 
-class CliProvider:
+class CliProvider(TargetAdapter):
     """Runs a command template with `/bin/sh` (agentv-formats 5.8).
 
     The answer is read from `{OUTPUT_FILE}` where the template has it, else from standard output.
@@ -596,11 +588,8 @@ class CliProvider:
             except OutputError as error:
                 return [ProviderResponse(error=str(error), error_kind=error.kind) for _ in requests]
 
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
-
     def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
-        """Create the folder of a call. It stays if its files are kept for debugging."""
+        """Create the folder of a call."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", eval_id)[:40]
         keep = self._settings.keep_temp_files and (self._has_output_file or self._has_prompt_file)
         return temporary_folder(f"agentv-{name}-", keep=keep)
@@ -649,17 +638,16 @@ class CliProvider:
 
         def read() -> list[ProviderResponse]:
             path = values.output_file if self._has_output_file else None
-            responses = parse(read_output(result, path, may_be_empty=cwd != self._cwd))
-            return [self._complete(response, raw, duration_ms / len(responses), cwd) for response in responses]
+            found, responses = parse(read_output(result, path, may_be_empty=cwd != self._cwd)), []
+            for response in found:
+                took = round(duration_ms / len(found)) if response.duration_ms is None else response.duration_ms
+                place = None if response.trace_ref is None else str(Path(cwd, response.trace_ref))
+                # now, because the command may have written the trace into its own folder
+                responses.append(with_trace(response.replace(duration_ms=took, raw=raw, trace_ref=place)))
+            return responses
 
         # in a thread: a file on a network may block and a long answer takes time, and other cases must not wait
         return await run_in_thread(read, "agentv-read")
-
-    def _complete(self, response: ProviderResponse, raw: JsonObject, duration_ms: float, cwd: str) -> ProviderResponse:
-        """Add what the run knows. Reads the trace now, because the command may have written it into its own folder."""
-        took = round(duration_ms) if response.duration_ms is None else response.duration_ms
-        place = None if response.trace_ref is None else str(Path(cwd, response.trace_ref))
-        return with_trace(response.replace(duration_ms=took, raw=raw, trace_ref=place))
 
     def _log(self, message: str, *values: object) -> None:
         level = logging.INFO if self._settings.verbose else logging.DEBUG

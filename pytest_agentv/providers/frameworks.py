@@ -3,7 +3,6 @@
 import operator
 import sys
 import uuid
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -25,7 +24,7 @@ from pytest_agentv.model.messages import (
 )
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api import anthropic, gemini, openai
-from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries, is_count, is_unusual
+from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries, is_unusual, read_usage
 from pytest_agentv.providers.api.model import PRICES, price, read_cost
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import get, items, output_of, parsed, plain, read_call, text, text_content
@@ -317,19 +316,10 @@ def retrieved(item: object) -> Sequence[str]:
     return _texts(get(item, "results"), "text") if get(item, "type") == "file_search_call" else ()
 
 
-def read_usage(usage: object) -> TokenUsage | None:
-    """Return the tokens of a response; None if those of question or answer are missing: the price would be too low."""
-    read, written = get(usage, "input_tokens"), get(usage, "output_tokens")
-    if not (is_count(read) and is_count(written)):
-        return None
-    cached = get(get(usage, "input_tokens_details"), "cached_tokens")
-    return tokens(read, written, cached, get(get(usage, "output_tokens_details"), "reasoning_tokens"))
-
-
 def response_spent(reply: object, model: str | None) -> Spent | None:
     """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
     usage, calls = get(reply, "usage"), items(get(reply, "output"))
-    found = read_usage(usage)
+    found = read_usage(mapping(plain(usage)))
     if found is None:
         return None
     places = [text(get(get(item, "environment"), "type")) for item in calls]
@@ -424,8 +414,8 @@ def read_run(value: object, model: str | None = None) -> NativeAnswer:
 
 async def run_openai_agent(agent: Any, question: Question, **arguments: Any) -> NativeAnswer:
     """Run an agent. If all agents of the run have the same model, and no setting of the run another, it replied."""
-    turns = [{**turn, "content": _in_responses(turn["content"])} for turn in question.turns]
-    asked = turns[0]["content"] if len(turns) == 1 and not question.has_files else turns
+    _require_texts(question)
+    asked = question.text if len(question.turns) == 1 else list(question.turns)
     result = await sys.modules["agents"].Runner.run(agent, asked, **arguments)
     models = {_model_of(get(item, "agent")) for item in get(result, "new_items")}
     return read_run(result, models.pop() if len(models) == 1 and "run_config" not in arguments else None)
@@ -439,16 +429,11 @@ def _model_of(agent: object) -> str | None:
     return text(model) or text(get(model, "model"))
 
 
-def _in_responses(content: Any) -> Any:
-    """Return the content of a turn in the form of the responses API."""
-    if isinstance(content, str):
-        return content
-    forms: dict[str, Callable[[Any], dict[str, Any]]] = {
-        "text": lambda part: {"type": "input_text", "text": part["text"]},
-        "image_url": lambda part: {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"},
-        "file": lambda part: {"type": "input_file", **part["file"]},
-    }
-    return [forms[part["type"]](part) for part in content]
+def _require_texts(question: Question) -> None:
+    """Raise `ProviderError` for pictures and PDFs."""
+    if question.has_files:
+        what = "an agent of this framework gets texts, which cannot hold pictures and PDFs"
+        raise ProviderError(f"{what}: name a function, with `messages: true`", "config")
 
 
 # LangChain and LangGraph: messages, states of graphs, return values of chains.
@@ -633,14 +618,13 @@ def _pydantic_tokens(usage: object) -> TokenUsage | None:
 
 async def run_pydantic_agent(agent: Any, question: Question, **arguments: Any) -> NativeAnswer:
     """Run an agent. The messages before the last question become its history."""
+    _require_texts(question)
     *history, last = question.turns
     if last["role"] != USER:
-        if question.has_files:
-            raise ProviderError("the conversation ends without the user: it cannot hold pictures and PDFs", "config")
         return read_pydantic_run(await agent.run(question.text, **arguments))
     if history:
         arguments = {"message_history": _history(agent, history), **arguments}
-    return read_pydantic_run(await agent.run(_in_pydantic(last["content"]), **arguments))
+    return read_pydantic_run(await agent.run(last["content"], **arguments))
 
 
 def _history(agent: Any, turns: Sequence[Turn]) -> Any:
@@ -649,25 +633,8 @@ def _history(agent: Any, turns: Sequence[Turn]) -> Any:
     messages: list[JsonObject] = []
     for turn in [*own, *turns]:
         kind, part = ("response", "text") if turn["role"] == "assistant" else ("request", f"{turn['role']}-prompt")
-        content = _in_pydantic(turn["content"])
-        messages.append({"kind": kind, "parts": [{"part_kind": part, "content": content}]})
+        messages.append({"kind": kind, "parts": [{"part_kind": part, "content": turn["content"]}]})
     return sys.modules["pydantic_ai.messages"].ModelMessagesTypeAdapter.validate_python(messages)
-
-
-def _in_pydantic(content: Any) -> Any:
-    """Return the content of a turn in the form of pydantic-ai."""
-    if isinstance(content, str):
-        return content
-    binary, shown = sys.modules["pydantic_ai.messages"].BinaryContent, list[Any]()
-    for part in content:
-        if part["type"] == "text":
-            shown.append(part["text"])
-            continue
-        url = part["image_url"]["url"] if part["type"] == "image_url" else part["file"]["file_data"]
-        head, _, data = url.partition(",")
-        kind = head.removeprefix("data:").removesuffix(";base64")
-        shown.append(binary(data=b64decode(data), media_type=kind))
-    return shown
 
 
 # Which reader and which runner it is.

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeAlias
@@ -31,7 +30,7 @@ from pytest_agentv.providers.api.base import (
     read_usage,
 )
 from pytest_agentv.providers.api.client import HttpClient, describe_no_json, read_error_text, refused, repeated, shorten
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import KNOWN_PLACEHOLDER, Healthcheck, run_healthcheck
 from pytest_agentv.providers.kind import RetryKeys, get, read_call
 from pytest_agentv.providers.python import read_value
@@ -487,7 +486,7 @@ class Http(Service):
 # Asking.
 
 
-class ServiceProvider(ABC):
+class ServiceProvider(TargetAdapter):
     """A service. Its requests are repeated by the target's retry policy."""
 
     mode: PromptMode = "lm"
@@ -504,18 +503,9 @@ class ServiceProvider(ABC):
         self._content = settings.content
         self._shows_files = any(map(_SHOWING.search, _texts(self._content)))
 
-    @abstractmethod
-    async def check(self) -> None:
-        """Check that the service is available. Raises `ProviderError`."""
-
-    @abstractmethod
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
         raise NotImplementedError
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Release resources."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask, with repetitions by the retry policy. The time limit covers all requests."""

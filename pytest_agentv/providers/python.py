@@ -20,6 +20,7 @@ from pytest_agentv.providers.base import (
     Adapter,
     ProviderRequest,
     ProviderResponse,
+    TargetAdapter,
     TargetEnvironment,
     shortest,
     total_seconds,
@@ -101,7 +102,7 @@ class Python(Provider):
         return Sources(callable=self.callable)
 
 
-class FunctionProvider:
+class FunctionProvider(TargetAdapter):
     """Calls `function(prompt_text, **arguments)`, sync or async. A parameter named `request` gets the request as well.
 
     Or runs an agent of another package. `read_value` says which return values are allowed.
@@ -130,9 +131,6 @@ class FunctionProvider:
         self._as_messages = as_messages
         self._runner = runner_of(function)
 
-    async def check(self) -> None:
-        """Do nothing: a function has no requirements."""
-
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         if request.prompt.media:  # pictures are read from disk
             function, positional, keywords = await asyncio.to_thread(self._call, request)
@@ -144,9 +142,6 @@ class FunctionProvider:
         duration = round((time.perf_counter() - started) * 1000)
         response = await read_value(value, self._label)
         return response.replace(duration_ms=duration) if response.duration_ms is None else response
-
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
 
     def _call(self, request: ProviderRequest) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
         """Return the callable with its arguments."""

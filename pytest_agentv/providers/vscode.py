@@ -24,7 +24,13 @@ from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_jso
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.agents import find_program
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, total_seconds
+from pytest_agentv.providers.base import (
+    ProviderRequest,
+    ProviderResponse,
+    TargetAdapter,
+    TargetEnvironment,
+    total_seconds,
+)
 from pytest_agentv.providers.kind import Provider, Sources, answer_message
 from pytest_agentv.runtime.files import hold_folder, read_regular_file, write_atomically
 from pytest_agentv.runtime.processes import Launched, LaunchError, launch
@@ -97,7 +103,7 @@ class VscodeInsiders(Vscode):
     )
 
 
-class VscodeProvider:
+class VscodeProvider(TargetAdapter):
     """Passes requests to VS Code in files, and reads its answers.
 
     There is one window at a time: all calls of a user, in any run, hold the lock on the root folder one after another.
@@ -128,9 +134,6 @@ class VscodeProvider:
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Send all requests in one chat. A missing answer is an error of its own request only."""
         return await self._ask(requests, total_seconds(requests), is_batch=True)
-
-    async def close(self) -> None:
-        """Do nothing: windows stay open."""
 
     async def _ask(
         self, requests: Sequence[ProviderRequest], limit: float | None, *, is_batch: bool

@@ -1,5 +1,3 @@
-from base64 import b64encode
-
 import pytest
 
 agents = pytest.importorskip("agents", reason="openai-agents is not installed")
@@ -195,29 +193,6 @@ def test_fifty_runs_at_once_do_not_mix(ask_many):
         assert [(call.input, call.output) for call in calls(response)] == [
             ({"order": number}, {"status": f"sent ({number})"})
         ]
-
-
-def test_pictures_and_pdfs_are_parts_of_the_responses_api(show, png, pdf):
-    class Looking(FakeModel):
-        async def get_response(self, system_instructions, input, *args, **kwargs):  # noqa: A002 - as above
-            self.asked.append(input)
-            return ModelResponse(output=[message("A chart.")], usage=usage(), response_id=None)
-
-    model = Looking()
-
-    assert candidate_answer(show(desk(model=model)).output_messages) == "A chart."
-
-    ((*earlier, last),) = model.asked
-    assert [turn["role"] for turn in earlier] in ([], ["user", "assistant"])
-    assert last["content"] == [
-        {"type": "input_text", "text": "Where is order 7?"},
-        {"type": "input_image", "image_url": f"data:image/png;base64,{b64encode(png).decode()}", "detail": "auto"},
-        {
-            "type": "input_file",
-            "filename": "report.pdf",
-            "file_data": f"data:application/pdf;base64,{b64encode(pdf).decode()}",
-        },
-    ]
 
 
 async def streamed(prompt):

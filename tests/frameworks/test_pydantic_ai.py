@@ -146,19 +146,3 @@ def test_fifty_runs_at_once_do_not_mix(ask_many):
     for number, response in enumerate(responses):
         assert candidate_answer(response.output_messages) == f"Order {number}: sent ({number})"
         assert [call.input for call in calls(response)] == [{"order": number}]
-
-
-def test_pictures_and_pdfs_are_binary_content(show, png, pdf):
-    seen = []
-
-    def reply(messages, info):
-        seen.extend(part.content for message in messages for part in message.parts if part.part_kind == "user-prompt")
-        return ModelResponse(parts=[TextPart("On its way.")])
-
-    assert candidate_answer(show(Agent(FunctionModel(reply))).output_messages) == "On its way."
-
-    *earlier, (text, picture, document) = seen
-    assert text == "Where is order 7?"
-    assert (picture.data, picture.media_type) == (png, "image/png")
-    assert (document.data, document.media_type) == (pdf, "application/pdf")
-    assert [(words, found.data) for words, found in earlier] in ([], [("Hello", png)])

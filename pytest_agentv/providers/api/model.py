@@ -5,7 +5,6 @@ import functools
 import re
 import time
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
@@ -28,7 +27,7 @@ from pytest_agentv.providers.api.client import (
     shorten,
     without_choice,
 )
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment
 from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.targets.fields import (
@@ -305,8 +304,8 @@ def build_messages(request: ProviderRequest) -> list[ChatMessage]:
 # Asks models.
 
 
-class LlmProvider(ABC):
-    """A model. Its requests are repeated by the target's retry policy."""
+class LlmProvider(TargetAdapter):
+    """A model. Its requests are repeated by the target's retry policy. A check would cost money."""
 
     mode: PromptMode = "lm"
     keeps_limits = True
@@ -318,9 +317,6 @@ class LlmProvider(ABC):
         self._policy = settings.retry
         self._binds = True
         """Whether the server takes a schema of the reply, as far as is known."""
-
-    async def check(self) -> None:  # noqa: B027 - it is no step of a kind of models
-        """Do nothing, because a request to a model costs money."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask the model, with repetitions by the target's retry policy. The time limit covers all requests.
@@ -354,15 +350,10 @@ class LlmProvider(ABC):
                 self._binds = False
         return await self._ask(messages, None)
 
-    @abstractmethod
-    async def close(self) -> None:
-        """Close the connections."""
-
-    @abstractmethod
     async def _ready(self) -> None:
         """Wait for the import of the client. Raises `ProviderError` if it fails."""
+        raise NotImplementedError
 
-    @abstractmethod
     async def _ask(
         self, messages: Sequence[ChatMessage], schema: JsonObject | None
     ) -> tuple[ProviderResponse, Billing]:
