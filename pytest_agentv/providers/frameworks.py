@@ -74,11 +74,19 @@ class NativeAnswer(Record):
 
 def build_response(answer: NativeAnswer) -> ProviderResponse:
     """Return the response. Looking up prices may import a table: call it in a thread."""
-    total = _total([spent.usage for spent in answer.spent])
+    used = [spent.usage for spent in answer.spent]
+    summed = TokenUsage(
+        sum(usage.input for usage in used),
+        sum(usage.output for usage in used),
+        sum(usage.cached or 0 for usage in used) or None,
+        sum(usage.reasoning or 0 for usage in used) or None,
+    )
+    total = summed if used else None
     # Where replies are missing, or the price of one is unknown, the cost is unknown.
     costs = [_cost(spent) for spent in answer.spent] if answer.usage in (None, total) else []
     known = [cost for cost in costs if cost is not None]
     is_priced = bool(known) and len(known) == len(costs)
+    is_told = all(spent.billing.cost_usd is not None for spent in answer.spent)
     has_calls = any(message.tool_calls for message in answer.messages)
     error = answer.error
     if error is None and answer.refusal and not candidate_answer(answer.messages).strip():
@@ -92,8 +100,8 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     return ProviderResponse(
         output_messages=answer.messages,
         token_usage=answer.usage or total,
-        cost_usd=sum(usd for usd, _ in known) if is_priced else None,
-        cost_source=", ".join(sorted({source for _, source in known if source and is_priced})) or None,
+        cost_usd=sum(known) if is_priced else None,
+        cost_source=PRICES if is_priced and not is_told else None,
         finish_reason=answer.finish_reason,
         retrieved_context=answer.retrieved_context,
         error=error,
@@ -102,19 +110,10 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     )
 
 
-def _cost(spent: Spent) -> tuple[float, str | None] | None:
-    """Return the US dollars of a reply, and the price table, if the reply does not tell; None: they are unknown."""
-    if spent.billing.cost_usd is not None:
-        return spent.billing.cost_usd, None
-    found = spent.model and spent.provider and price(spent.model, spent.provider, spent.usage, spent.billing)
-    return (found, PRICES) if found else None
-
-
-def _total(used: Sequence[TokenUsage]) -> TokenUsage | None:
-    """Return the tokens of some replies; None without any."""
-    cached, reasoning = sum(usage.cached or 0 for usage in used), sum(usage.reasoning or 0 for usage in used)
-    read, written = sum(usage.input for usage in used), sum(usage.output for usage in used)
-    return TokenUsage(read, written, cached or None, reasoning or None) if used else None
+def _cost(spent: Spent) -> float | None:
+    if spent.billing.cost_usd is not None or not (spent.model and spent.provider):
+        return spent.billing.cost_usd
+    return price(spent.model, spent.provider, spent.usage, spent.billing)
 
 
 def tokens(total_in: object, total_out: object, cached: object, reasoning: object) -> TokenUsage | None:
@@ -287,7 +286,7 @@ def read_response(reply: object) -> NativeAnswer:
 def read_items(found: Sequence[Any]) -> NativeAnswer:
     """Read the items of a conversation. The answer follows the last message of the user."""
     answer = read_messages([message for item in found for message in item_messages(item)])
-    return answer.replace(retrieved_context=tuple(text for item in found for text in retrieved(item)) or None)
+    return answer.replace(retrieved_context=retrieved(found))
 
 
 def item_messages(item: object, name: str | None = None, output: object = None) -> Iterator[JsonObject]:
@@ -311,9 +310,10 @@ def item_messages(item: object, name: str | None = None, output: object = None) 
         yield {"role": "tool", "tool_call_id": call_id, "content": result}
 
 
-def retrieved(item: object) -> Sequence[str]:
-    """Return the texts that a file search found."""
-    return _texts(get(item, "results"), "text") if get(item, "type") == "file_search_call" else ()
+def retrieved(found: Sequence[object]) -> tuple[str, ...] | None:
+    """Return the texts that file searches found; None if there are none."""
+    searches = [item for item in found if get(item, "type") == "file_search_call"]
+    return tuple(page for search in searches for page in _texts(get(search, "results"), "text")) or None
 
 
 def response_spent(reply: object, model: str | None) -> Spent | None:
@@ -403,11 +403,10 @@ def read_run(value: object, model: str | None = None) -> NativeAnswer:
             name = text(get(get(item, "agent"), "name"))
             messages += item_messages(get(item, "raw_item"), name, get(item, "output"))
     spent = (response_spent(reply, model) for reply in get(value, "raw_responses"))
-    context = [found for item in get(value, "new_items") for found in retrieved(get(item, "raw_item"))]
     waits = [text(get(item, "name")) or "a tool" for item in items(get(value, "interruptions"))]
     return ended(read_messages(messages), get(value, "final_output")).replace(
         spent=tuple(found for found in spent if found is not None),
-        retrieved_context=tuple(context) or None,
+        retrieved_context=retrieved([get(item, "raw_item") for item in get(value, "new_items")]),
         error=f"the run waits for a person to approve {', '.join(waits)}" if waits else None,
     )
 
@@ -536,8 +535,10 @@ async def run_runnable(runnable: Any, question: Question, **arguments: Any) -> N
 def _input(runnable: Any, question: Question) -> Any:
     """Return the input in the form of the Runnable: messages, a mapping with one key, or a text."""
     turns = [dict(turn) for turn in question.turns]
-    keys = _input_keys(runnable)
-    if not keys:
+    state = get(getattr(runnable, "builder", None), "input_schema")
+    schema = {} if state is not None else runnable.get_input_jsonschema()
+    keys = list(getattr(state, "__annotations__", ()) or schema.get("required") or schema.get("properties") or ())
+    if not keys:  # the input is no mapping
         return question.text if len(turns) == 1 and not question.has_files else turns
     if "messages" in keys:
         return {"messages": turns}
@@ -546,18 +547,8 @@ def _input(runnable: Any, question: Question) -> Any:
         takes = f"{type(runnable).__name__} takes {', '.join(map(repr, keys))}"
         what = f"expected 'messages', one key, or one of {', '.join(_QUESTIONS)} among them"
         raise ProviderError(f"{takes}: {what}. Name a function that invokes it", "config")
-    if question.has_files:
-        raise ProviderError(f"the key {asked[0]!r} takes a text, which cannot hold pictures and PDFs", "config")
+    _require_texts(question)
     return {asked[0]: question.text}
-
-
-def _input_keys(runnable: Any) -> Sequence[str]:
-    """Return the keys of the input; none if it is not a mapping."""
-    state = get(getattr(runnable, "builder", None), "input_schema")
-    if state is not None:
-        return list(getattr(state, "__annotations__", ()))
-    schema = runnable.get_input_jsonschema()
-    return schema.get("required") or list(schema.get("properties") or ())
 
 
 # pydantic-ai: results of runs, and lists of its messages.

@@ -87,10 +87,10 @@ class JsonPath(NamedTuple):
 
 def _without(step: str | int | None, value: Json) -> str:
     """Describe a value that has nothing at a step."""
-    if isinstance(value, list):
-        return f"is a list of {len(value)}"
     if not isinstance(value, dict):
-        return f"is {beginning(compact_json(value), _SHOWN)}"
+        return (
+            f"is a list of {len(value)}" if isinstance(value, list) else f"is {beginning(compact_json(value), _SHOWN)}"
+        )
     hint = did_you_mean(step, value) if isinstance(step, str) else None
     keys = beginning(", ".join(map(repr, value)), _SHOWN)
     return f"has {f'the keys {keys}' if value else 'no keys'}{f' ({hint})' if hint else ''}"
@@ -133,7 +133,7 @@ async def read_reply(
     needs_json = any(part is not None for part in paths)
     try:
         if is_stream:
-            parts = _events(reply, label, needs_json=needs_json)
+            parts = _read_stream(reply, label, needs_json=needs_json)
         else:
             parts = [read_content(reply, label, needs_json=needs_json, takes_html=takes_html)]
             answer = paths.answer
@@ -150,7 +150,6 @@ async def read_reply(
 
 
 async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
-    calls = tuple(map(_call, _entries(parts, paths.tool_calls)))
     if paths.answer is None:  # in one of the shapes that functions may return
         try:
             whole = await read_value(Chunks(tuple(parts)) if is_stream else parts[0], label)
@@ -163,6 +162,7 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
             raise ProviderError(f"{label} gave no answer: there is nothing at {paths.answer.text}", "no_answer")
         whole = ProviderResponse(output_messages=(Message("assistant", content),), is_text_only=True)
     if paths.tool_calls is not None:
+        calls = tuple(map(_call, _flat(_found(parts, paths.tool_calls))))
         calling = (Message("assistant", tool_calls=calls),) if calls else ()
         whole = whole.replace(output_messages=(*calling, *(whole.output_messages or ())), is_text_only=False)
     if paths.tokens is not None:  # in a stream, the last reported ones count
@@ -178,7 +178,7 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
             whole = whole.replace(warnings=(*whole.warnings, fault))
         whole = whole.replace(token_usage=read_usage(mapping(usage)))
     if paths.context is not None:
-        whole = whole.replace(retrieved_context=tuple(map(_text, _entries(parts, paths.context))))
+        whole = whole.replace(retrieved_context=tuple(map(_text, _flat(_found(parts, paths.context)))))
     return whole
 
 
@@ -188,10 +188,6 @@ def _call(value: Json) -> ToolCall:
         raise ValueError("a tool call without a name: expected `tool` or `name`")
     output = get(value, "output", "result")
     return call.replace(input=parsed(call.input), output=ABSENT if output is None else output)
-
-
-def _entries(parts: Sequence[Json], path: JsonPath | None) -> list[Json]:
-    return [] if path is None else _flat(_found(parts, path))
 
 
 def _content(found: list[Json], path: JsonPath) -> Json:
@@ -272,7 +268,7 @@ _DONE: Final = re.compile(r"data: ?\[DONE\]\s*\Z")
 _FAILURE: Final = re.compile(r"(?i)error|fail|^message$")
 
 
-def _events(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
+def _read_stream(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
     """Return the events of a stream.
 
     Raises `ProviderError` for a stream that is empty, cut, or holds an error, and `ValueError` for cut JSON.
@@ -533,7 +529,10 @@ class ServiceProvider(TargetAdapter):
             require_no_media(request, f"the body of {self._where}", "write {{ messages }} or {{ files }} into it")
         values = values_of(request)
         try:
-            url = fill_url(self._address, values)
+            url = self._address
+            if has_template(url):  # what is filled in is percent-encoded
+                quoted = {name: quote(as_text(value), safe="") for name, value in values.items() if name in url}
+                url = as_text(fill_data(url, quoted))
             headers = {name.lower(): as_text(fill_data(text, values)) for name, text in self._headers.items()}
             content = fill_data(self._content, values)
         except TemplateFault as fault:
@@ -606,11 +605,3 @@ def fill_data(value: Json, values: JsonObject) -> Json:
     if isinstance(value, Mapping):
         return {key: fill_data(item, values) for key, item in value.items()}
     return [fill_data(item, values) for item in value] if isinstance(value, list) else value
-
-
-def fill_url(text: str, values: JsonObject) -> str:
-    """Return a URL with its templates filled in, percent-encoded. Raises `TemplateFault`."""
-    if not has_template(text):
-        return text
-    encoded = {name: quote(as_text(value), safe="") if name in text else "" for name, value in values.items()}
-    return as_text(render(text, encoded))

@@ -143,7 +143,8 @@ class VscodeProvider(TargetAdapter):
             if self._settings.dry_run:
                 reason = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
                 dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
-                return [_without_answer(reason, exchange.describe()) for exchange in dispatch.exchanges]
+                none = ProviderResponse(output_messages=(), error=reason, error_kind="no_answer")
+                return [none.replace(raw=exchange.describe()) for exchange in dispatch.exchanges]
             async with hold_folder(self._root):
                 dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
                 try:
@@ -163,9 +164,10 @@ class VscodeProvider(TargetAdapter):
         try:
             async with asyncio.timeout(limit) as clock:
                 await dispatch.send(window, workspace_text(self._settings.workspace_template))
-                if self._settings.wait:
-                    await dispatch.collect()
-                else:
+                while self._settings.wait and [exchange for exchange in exchanges if not exchange.look()]:
+                    dispatch.subagent.keep()
+                    await asyncio.sleep(_POLL_SECONDS)
+                if not self._settings.wait:
                     dispatch.subagent.lock_file.write_text("", "utf-8")  # which the agent removes
         except TimeoutError:
             if not clock.expired():
@@ -185,7 +187,7 @@ class VscodeProvider(TargetAdapter):
             error = f"VS Code answered other cases of the batch, and not this one, within {_seconds(limit)}"
             return ProviderResponse(error=f"{error}: {exchange.state}", raw=raw)
         reason = "the answer was not waited for, so there is none to judge: the target has `wait: false`"
-        return _without_answer(reason, raw)
+        return ProviderResponse(output_messages=(), error=reason, error_kind="no_answer", raw=raw)
 
     def _program(self) -> tuple[str, ...]:
         command = self._settings.vscode_cmd
@@ -198,11 +200,6 @@ class VscodeProvider(TargetAdapter):
                 "config",
             )
         return program
-
-
-def _without_answer(reason: str, raw: JsonObject) -> ProviderResponse:
-    """Return a response with nothing to judge. Checks for what must not be said would pass on an empty answer."""
-    return ProviderResponse(output_messages=(), error=reason, error_kind="no_answer", raw=raw)
 
 
 def _seconds(limit: float | None) -> str:
@@ -420,12 +417,6 @@ class Dispatch:
             await window.chat([str(entry), *files], f"{text}. Use #runSubagent tool.")
         self.is_sent = True
 
-    async def collect(self) -> None:
-        """Wait until all answers are complete. Raises `ProviderError`, `OSError`."""
-        while [exchange for exchange in self.exchanges if not exchange.look()]:
-            self.subagent.keep()
-            await asyncio.sleep(_POLL_SECONDS)
-
     def _texts(self) -> dict[Path, str]:
         """Return the texts of the files to write."""
         lock = shlex.quote(str(self.subagent.lock_file))
@@ -450,20 +441,19 @@ class Dispatch:
 
 
 def build_query(request: ProviderRequest) -> str:
-    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens."""
-    prompt = request.prompt.question
+    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens.
+
+    Source: evaluation-2025-11, "VS Code Copilot provider".
+    """
+    prompt, tokens = request.prompt.question, ["[[ ## sha256_tokens ## ]]\n"]
     document = build_preread(prompt, request.guideline_paths, request.input_paths, input_word="attachment")
-    files = tuple(dict.fromkeys(request.file_paths))
-    # Source: evaluation-2025-11, "VS Code Copilot provider".
-    tokens = "\n".join(("[[ ## sha256_tokens ## ]]\n", *(f"{_hash(path)}  {path}" for path in files))) if files else ""
-    return "\n\n".join(filter(None, (request.system_prompt, document, tokens)))
-
-
-def _hash(path: str) -> str:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError as error:
-        raise ProviderError(f"attachment {path} cannot be read: {error.strerror}", "config") from error
+    for path in dict.fromkeys(request.file_paths):
+        try:
+            tokens.append(f"{hashlib.sha256(Path(path).read_bytes()).hexdigest()}  {path}")
+        except OSError as error:
+            raise ProviderError(f"attachment {path} cannot be read: {error.strerror}", "config") from error
+    shown = "\n".join(tokens) if request.file_paths else ""
+    return "\n\n".join(filter(None, (request.system_prompt, document, shown)))
 
 
 class Window:

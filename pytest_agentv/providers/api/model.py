@@ -106,11 +106,6 @@ class Model(RetryKeys):
     """The API's name in price tables."""
 
     @property
-    def uses_litellm(self) -> bool:
-        """Whether litellm asks the model."""
-        return getattr(self, "client", "litellm") == "litellm"
-
-    @property
     def key(self) -> str | None:
         """The value of the key; None: the server needs no key, or litellm finds it."""
         return self.api_key.reveal() if self.api_key else None
@@ -148,7 +143,7 @@ class Model(RetryKeys):
         return ApiRequest(url, all_headers, merged(body, self.extra_body))
 
     def open(self, environment: TargetEnvironment) -> Adapter:
-        if self.uses_litellm:
+        if getattr(self, "client", "litellm") == "litellm":
             from pytest_agentv.providers.api.litellm import LitellmProvider  # noqa: PLC0415 - needs this module
 
             return LitellmProvider(self, environment)
