@@ -19,16 +19,16 @@ from pytest_agentv.providers.agents import (
     CodingAgent,
     agent_document,
     agent_prompt,
-    as_list,
     as_number,
     joined_text,
     result_output,
-    status_kind,
     sum_tokens,
     system_prompt,
     with_outputs,
 )
+from pytest_agentv.providers.api.base import entries
 from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.providers.kind import items
 from pytest_agentv.targets.fields import OptionalText, SecretText, reveal
 
 # `claude -p --output-format stream-json --verbose`, the prompt on standard input.
@@ -101,7 +101,7 @@ class _Transcript:
         text = joined_text(message.get("content"))
         calls = tuple(
             ToolCall(str(block.get("name")), block.get("input", ABSENT), id=text_or_none(block.get("id")))
-            for block in map(mapping, as_list(message.get("content")))
+            for block in entries(message.get("content"))
             if block.get("type") == "tool_use"
         )
         if self.messages and self.reply_id is not None and self.reply_id == message.get("id"):
@@ -117,7 +117,7 @@ class _Transcript:
 
     def add_results(self, message: JsonObject) -> None:
         self.reply_id = None
-        for block in map(mapping, as_list(message.get("content"))):
+        for block in entries(message.get("content")):
             call_id = text_or_none(block.get("tool_use_id"))
             if block.get("type") == "tool_result" and call_id is not None:
                 self.outputs[call_id] = result_output(block.get("content"))
@@ -143,12 +143,10 @@ def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> Age
     text = text_or_none(result.get("result"))
     if result.get("is_error") or result.get("subtype") != "success":
         subtype = text_or_none(result.get("subtype")) or ""
-        errors = [error for error in as_list(result.get("errors")) if isinstance(error, str)]
+        errors = [error for error in items(result.get("errors")) if isinstance(error, str)]
         reason = ": ".join(filter(None, (subtype, *errors))) or "it said that it failed"
-        kind = status_kind(as_number(result.get("api_error_status")))
-        if kind is None and subtype.startswith("error_max_"):  # the words of a limit hold a number like a status
-            kind = "process"
-        return answer.replace(failure=text or reason, failure_kind=kind)
+        is_limit = subtype.startswith("error_max_")  # its words hold a number like a status
+        return answer.replace(failure=text or reason, failure_kind="process" if is_limit else None)
     if text is not None and (not messages or messages[-1].content != text):
         return answer.replace(messages=(*messages, Message("assistant", text)))
     return answer
@@ -313,7 +311,7 @@ class Pi(CodingAgent):
         """Read the messages. Each retry of the program itself reports all of them again, and the last report counts."""
         ends = [event for event in events if event.get("type") == "agent_end"]
         replies = [mapping(event.get("message")) for event in events if event.get("type") == "message_end"]
-        transcript = [mapping(message) for message in as_list(ends[-1].get("messages"))] if ends else replies
+        transcript = entries(ends[-1].get("messages")) if ends else replies
         results = (message for message in transcript if message.get("role") == "toolResult")
         outputs = {str(result.get("toolCallId")): result_output(result.get("content")) for result in results}
         said = (_read_message(message) for message in transcript if message.get("role") == "assistant")
@@ -335,11 +333,10 @@ class Pi(CodingAgent):
 
 
 def _read_message(message: JsonObject) -> Message:
-    blocks = [mapping(block) for block in as_list(message.get("content"))]
     text = joined_text(message.get("content"))
     calls = tuple(
         ToolCall(str(block.get("name")), block.get("arguments", ABSENT), id=text_or_none(block.get("id")))
-        for block in blocks
+        for block in entries(message.get("content"))
         if block.get("type") == "toolCall"
     )
     metadata = {key: message[key] for key in _METADATA if key in message}

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Annotated, ClassVar, Final, Literal, TypeAlias
 
@@ -25,6 +24,7 @@ from pytest_agentv.model.kind import Items, filled, spelled
 from pytest_agentv.model.messages import Message, TokenUsage
 from pytest_agentv.model.options import LOGS_FOLDER
 from pytest_agentv.model.secrets import Secret, masked
+from pytest_agentv.providers.api.base import entries, text_of
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment, shortest
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
@@ -225,7 +225,6 @@ def parse_event(line: bytes) -> JsonObject | None:
 
 # Reads the events of coding agents. Their shapes change with every release, so unexpected values are skipped.
 
-_KINDS: Final[Mapping[int, ErrorKind]] = {401: "auth", 403: "auth", 429: "rate_limit"}
 _SAID: Final[Mapping[ErrorKind, str]] = {
     "no_answer": "content_filter|incomplete response",
     "rate_limit": r"\b429\b|rate limit",
@@ -239,10 +238,6 @@ _LARGEST_NUMBER: Final = 2**53
 """The largest integer that JavaScript programs count exactly."""
 
 
-def as_list(value: Json) -> Sequence[Json]:
-    return value if isinstance(value, list) else ()
-
-
 def as_number(value: Json) -> float:
     """Return a number unchanged; 0 for any other value, for NaN, and for numbers too large to compute with."""
     return value if is_number(value) and abs(value) <= _LARGEST_NUMBER else 0
@@ -252,17 +247,14 @@ def joined_text(content: Json) -> str | None:
     """Return the text of a message's content, which is a text or a list of blocks; None if there is no text."""
     if isinstance(content, str):
         return content
-    blocks = [mapping(block) for block in as_list(content)]
-    texts = [text for block in blocks if block.get("type") == "text" and isinstance(text := block.get("text"), str)]
+    texts = [text_of(block.get("text")) for block in entries(content) if block.get("type") == "text"]
     return "\n".join(texts) if texts else None
 
 
 def result_output(content: Json) -> Json:
     """Return the output of a tool: the text of its result, or the blocks if one of them is not a text."""
-    blocks = as_list(content)
-    if blocks and all(mapping(block).get("type") == "text" for block in blocks):
-        return joined_text(content)
-    return content
+    is_text = isinstance(content, list) and content and all(mapping(part).get("type") == "text" for part in content)
+    return joined_text(content) if is_text else content
 
 
 def with_outputs(messages: Iterable[Message], outputs: Mapping[str, Json]) -> tuple[Message, ...]:
@@ -281,23 +273,13 @@ def sum_tokens(usages: Sequence[JsonObject], *names: str) -> TokenUsage:
     return TokenUsage(new + written, out, read or None)
 
 
-def status_kind(status: float) -> ErrorKind | None:
-    """Return the kind of failure of an HTTP status; None if the status does not tell."""
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return "network"
-    return _KINDS.get(int(status))
-
-
 def guess_kind(text: str) -> ErrorKind:
     """Return the kind of failure that a program's text describes."""
     return next((kind for kind, words in _SAID.items() if re.search(words, text, re.IGNORECASE)), "process")
 
 
 def shorten(text: str) -> str:
-    """Return the beginning of a text for a log line.
-
-    Masks secrets before it cuts, because half a secret is not recognized.
-    """
+    """Return the beginning of a text for a log line. Masks secrets first, because half a secret is not recognized."""
     line = " ".join(masked(text).split())
     return line if len(line) <= _LONGEST_SUMMARY else f"{line[:_LONGEST_SUMMARY]}..."
 

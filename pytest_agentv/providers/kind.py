@@ -373,7 +373,9 @@ def checked(response: object) -> ProviderResponse:
         found = ProviderResponse.from_plain(response.replace(**unread))  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        what = f"is a {type(first['input']).__name__}: expected {WORDING.get(first['type'], first['msg'])}"
+        if first["type"] not in WORDING:
+            raise WireError(f"a ProviderResponse that is not valid: {_describe(error)}") from None
+        what = f"is a {type(first['input']).__name__}: expected {WORDING[first['type']]}"
         raise WireError(f"a ProviderResponse whose {show_key(first['loc'])} {what}") from None
     return found.replace(**{name: getattr(response, name) for name in unread})
 

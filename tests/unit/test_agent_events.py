@@ -23,7 +23,6 @@ from pytest_agentv.providers.agents import (
     parse_event,
     result_output,
     shorten,
-    status_kind,
     summarize,
 )
 from pytest_agentv.providers.base import ProviderRequest
@@ -127,11 +126,6 @@ def test_what_is_no_number_to_compute_with_is_0(value: Any, number: float) -> No
 )
 def test_the_words_of_a_program_tell_the_kind_of_its_failure(text: str, kind: str) -> None:
     assert guess_kind(text) == kind
-
-
-@pytest.mark.parametrize(("status", "kind"), [(0, None), (200, None), (400, None), (401, "auth"), (503, "network")])
-def test_statuses_tell_the_kind_of_a_failure(status: float, kind: str | None) -> None:
-    assert status_kind(status) == kind
 
 
 def test_texts_are_cut_after_their_secrets_are_hidden() -> None:

@@ -153,13 +153,19 @@ _FIRST_USED: Final = (
 
 def import_litellm() -> Any:
     with _without_warnings():
-        with _import_environment():
+        # only while it is imported, so that programs under test do not inherit them
+        added = {name: value for name, value in _IMPORT_ENVIRONMENT.items() if name not in os.environ}
+        os.environ.update(added)
+        try:
             import litellm  # noqa: PLC0415
 
             with suppress(ImportError, AttributeError):  # an older version, which downloads nothing
                 from litellm.anthropic_beta_headers_manager import reload_beta_headers_config  # noqa: PLC0415
 
                 reload_beta_headers_config()
+        finally:
+            for name in added:
+                os.environ.pop(name, None)
         litellm.suppress_debug_info = True
         litellm.telemetry = False
         with suppress(Exception):
@@ -204,18 +210,6 @@ def _without_warnings() -> Iterator[None]:
             warnings.warn = warn
 
 
-@contextmanager
-def _import_environment() -> Iterator[None]:
-    """Set litellm's variables only while it is imported, so that programs under test do not inherit them."""
-    added = {name: value for name, value in _IMPORT_ENVIRONMENT.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
-
-
 _GUESSED: Final = frozenset({422, 500})
 """The statuses that litellm invents if there was no reply."""
 
@@ -228,7 +222,9 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
     """
     import httpx  # noqa: PLC0415 - litellm has imported it by now; earlier it would cost 100 ms
 
-    errors = list(_chain(error))
+    errors = [error]
+    while (cause := errors[-1].__cause__ or errors[-1].__context__) and cause not in errors:
+        errors.append(cause)
     for cause in errors:
         if isinstance(cause, httpx.HTTPStatusError):
             response, body = cause.response, ""
@@ -249,14 +245,6 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
     innermost = errors[-1]
     said = _text(error) if innermost is error else f"{type(innermost).__name__}: {_text(innermost)}"
     return RequestFailure(f"no answer from {model} that can be read: {said}", "crash")
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _text(error: BaseException) -> str:

@@ -6,7 +6,6 @@ import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
@@ -363,8 +362,6 @@ class LlmProvider(TargetAdapter):
 
 _LIMITS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """Names of one parameter. Each is tried if a server refuses the other."""
-_TOO_MANY: Final = re.compile(r"max_tokens: \d+ > (\d+)")
-"""In the words with which Anthropic refuses a limit that a model does not have."""
 _SYSTEM: Final = "system_instruction"
 """Gemini's name of the system message."""
 
@@ -426,10 +423,7 @@ class DirectProvider(LlmProvider):
     def _learn(self, failure: RequestFailure, sent: JsonObject) -> None:
         """Note for the run what the model does not take, if a refusal says it."""
         path = failure.refused
-        lower = None if self._api.max_output_tokens else _TOO_MANY.search(failure.message)
-        if failure.status == HTTPStatus.BAD_REQUEST and lower:
-            self._instead.setdefault("max_tokens", {"max_tokens": int(lower[1])})
-        elif path is not None and path not in self._instead:
+        if path is not None and path not in self._instead:
             other = _LIMITS.get(path)
             if other is not None and other not in self._instead:
                 self._instead[path] = {other: sent[path]}
