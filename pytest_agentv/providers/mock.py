@@ -95,8 +95,6 @@ def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms:
 
 
 def choose_delay(settings: Mock) -> float:
-    """Return the milliseconds to wait: a random integer of the range if there is one, else the fixed delay."""
-    if settings.delay_min_ms <= 0 and settings.delay_max_ms <= 0:
-        return max(0, settings.delay_ms)
-    low = max(0, round(settings.delay_min_ms))
-    return random.randint(low, max(low, round(settings.delay_max_ms)))  # noqa: S311 - a delay is no secret
+    """Return the milliseconds to wait: random ones of the range if there is one, else the fixed delay."""
+    low, high = settings.delay_min_ms, settings.delay_max_ms
+    return random.uniform(low, max(low, high)) if low or high else settings.delay_ms  # noqa: S311 - a delay is no secret

@@ -125,10 +125,7 @@ def refused(
     url: str = "",
     hints: Mapping[int, str] = _HINTS,
 ) -> RequestFailure:
-    """Return the error of a reply with an error status.
-
-    `headers` ignore the case of names. Model and target are named in the message, with advice by status.
-    """
+    """Return the error of a reply with an error status; `headers` ignore the case of names."""
     said = read_error_text(body) or next((each.phrase for each in HTTPStatus if each == status), "")
     hint = f" ({hints[status]} {target})" if status in hints else ""
     if 300 <= status < 400 and (place := headers.get("location")):  # a request that followed it would bring the key
