@@ -9,7 +9,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,10 +48,7 @@ _LONGEST_NAME: Final = 80
 
 
 class StreamLog:
-    """The log of one call, with times, for people (agentv-formats 5.3).
-
-    If it cannot be written, that is only a warning, because the answer matters more.
-    """
+    """The log of one call, with times, for people (agentv-formats 5.3). One that cannot be written is a warning."""
 
     def __init__(self, path: Path | None, header: str = "", *, in_full: bool = False) -> None:
         """Create the file, and its folder; without a path, no log is written. Events have a line, or are `in_full`."""
@@ -428,9 +425,7 @@ class AgentProvider(TargetAdapter):
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Run the program. A failed call that reports its cost gives a response with an error.
 
-        Raises `ProviderError` for any other failure.
-
-        Source: evaluation-2026-01, "Claude Code error handling" and "Codex CLI provider".
+        Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling".
         """
         argv = self._locate()
         command = self._settings.command(request)
@@ -489,7 +484,14 @@ class AgentProvider(TargetAdapter):
         request: ProviderRequest,
     ) -> ProcessResult:
         try:
-            with self._folders(command.stdin, request) as (workspace, temporary), marked_processes() as mark:
+            with temporary_folder(f"agentv-{self._settings.kind}-") as folder, marked_processes() as mark:
+                temporary, workspace = folder / "tmp", folder / "workspace"
+                temporary.mkdir()
+                if (cwd := request.workspace or self._settings.cwd) is not None:
+                    workspace = Path(cwd)
+                else:
+                    workspace.mkdir()
+                    (workspace / "prompt.md").write_text(command.stdin, "utf-8", errors="replace")
                 changes = {"TMPDIR": str(temporary), **command.environment}
                 kept = {name: value for name, value in self._environment.items() if name not in changes}
                 added = {name: reveal(value) for name, value in changes.items() if value is not None}
@@ -535,26 +537,9 @@ class AgentProvider(TargetAdapter):
         )
         return StreamLog(folder / f"{name}.log", header, in_full=settings.log_format == "json")
 
-    @contextmanager
-    def _folders(self, prompt: str, request: ProviderRequest) -> Iterator[tuple[Path, Path]]:
-        """Create the folders of a call: a working directory, if it has none, and one for temporary files."""
-        with temporary_folder(f"agentv-{self._settings.kind}-") as folder:
-            temporary = folder / "tmp"
-            temporary.mkdir()
-            workspace = folder / "workspace"
-            if (cwd := request.workspace or self._settings.cwd) is not None:
-                workspace = Path(cwd)
-            else:
-                workspace.mkdir()
-                (workspace / "prompt.md").write_text(prompt, "utf-8", errors="replace")
-            yield workspace, temporary
-
 
 def find_program(command: str, search_path: str | None) -> tuple[str, ...] | None:
-    """Return the absolute path of a command's program, and the command's other words; None if there is no program.
-
-    The path is absolute because the program starts in another folder.
-    """
+    """Return the absolute path of a command's program, and the command's other words; None if there is no program."""
     words = [command]
     found = shutil.which(command, path=search_path)
     if found is None:

@@ -210,11 +210,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
 
 
 def _said(message: object) -> Sequence[Message]:
-    """Return a message with its calls, unless it has neither content nor calls.
-
-    The calls are in a list of their own, else among the parts of the content. A deprecated request for `functions` gets
-    one call, in a key of its own.
-    """
+    """Return a message with its calls, which may be among its parts, unless it has neither content nor calls."""
     calls, function = items(get(message, "tool_calls", "toolCalls", "toolInvocations")), get(message, "function_call")
     parts = [part for part in items(get(message, "content")) if kind_of(part) == CALL]
     found = calls or parts or ([{"function": function}] if function else [])
@@ -292,10 +288,7 @@ def read_items(found: Sequence[Any]) -> NativeAnswer:
 def item_messages(item: object, name: str | None = None, output: object = None) -> Iterator[JsonObject]:
     """Yield an item as messages of chat completions. Calls of the API's own tools have no name, but an output.
 
-    Args:
-        item: The item.
-        name: The name of its agent.
-        output: The value that a tool returned; None: what the item says of it.
+    `name` is that of its agent, `output` the value that a tool returned; None: what the item says of it.
     """
     kind = text(get(item, "type")) or "message"
     call_id = text(get(item, "call_id", "id"))

@@ -178,7 +178,11 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
             whole = whole.replace(warnings=(*whole.warnings, fault))
         whole = whole.replace(token_usage=read_usage(mapping(usage)))
     if paths.context is not None:
-        whole = whole.replace(retrieved_context=tuple(map(_text, _flat(_found(parts, paths.context)))))
+        texts = []
+        for page in _flat(_found(parts, paths.context)):
+            said = get(page, "text", "content", "page_content") if isinstance(page, dict) else page
+            texts.append(said if isinstance(said, str) else json.dumps(page, ensure_ascii=False))
+        whole = whole.replace(retrieved_context=tuple(texts))
     return whole
 
 
@@ -225,11 +229,6 @@ def _flat(values: Sequence[Json]) -> list[Json]:
     return [entry for entry in entries if entry is not None]
 
 
-def _text(value: Json) -> str:
-    found = get(value, "text", "content", "page_content") if isinstance(value, dict) else value
-    return found if isinstance(found, str) else json.dumps(value, ensure_ascii=False)
-
-
 # The body of a reply: JSON, a text, or a fault.
 
 _HTML: Final = re.compile(r"(?is)\s*<(!doctype html|html|head|body)[\s>](.*<title[^>]*>(?P<title>.*?)</title>)?")
@@ -239,8 +238,7 @@ _HTML: Final = re.compile(r"(?is)\s*<(!doctype html|html|head|body)[\s>](.*<titl
 def read_content(reply: HttpReply, label: str, *, needs_json: bool, takes_html: bool) -> Json:
     """Return the JSON of a body, else its text. If the request did not ask for HTML, a page is an error or a login.
 
-    Raises `ProviderError` for an empty body, and `ValueError` for another one that is no answer. Its text follows
-    "replied with".
+    Raises `ProviderError` for an empty body, and `ValueError` for another one that is no answer.
     """
     kind = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
     text = reply.text.lstrip()

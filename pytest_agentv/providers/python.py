@@ -119,11 +119,7 @@ class FunctionProvider(TargetAdapter):
         *,
         as_messages: bool | None = None,
     ) -> None:
-        """Take a function or an agent, and the keyword arguments of every call. Messages begin with the label.
-
-        `as_messages` passes the prompt as a list of messages; None: agents get the messages of conversations, functions
-        get a text.
-        """
+        """Take a function or an agent. By default, agents get the messages of conversations, functions a text."""
         self._label = label
         self._function = function
         self._extra = arguments
@@ -266,11 +262,7 @@ class ForeignAdapter:
             await self._call("close", limit=self._timeout_seconds)
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
-        """Call `invoke_batch`.
-
-        A result that is no list is an error of all cases: another call would cost again. A value that is no answer is
-        an error of its case: the others were paid for.
-        """
+        """Call `invoke_batch`. A result that is no list is an error of all cases: another call would cost again."""
         values = await self._call("invoke_batch", requests, limit=total_seconds(requests))
         # The keys of a mapping, the letters of a text and what has no order are no answers.
         if isinstance(values, str | bytes | bytearray) or not isinstance(values, Sequence | ValuesView):
@@ -297,7 +289,6 @@ async def read_value(value: object, label: str) -> ProviderResponse:
     """Return the response for a user's value. Raises `ProviderError`.
 
     It is a text, a mapping with our keys, a result of another package, or a `ProviderResponse`.
-    Only a text is read on the event loop. Other values may be large, so a thread reads them.
     """
     if isinstance(value, ProviderResponse):
         try:

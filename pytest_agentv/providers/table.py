@@ -50,12 +50,9 @@ KINDS: Final = TargetKinds(
 
 
 def create_provider(target: Target, variables: Mapping[str, str], timeout_seconds: float | None = None) -> Adapter:
-    """Open a target.
+    """Open a target with the variables of this process and of `.env`.
 
-    Args:
-        target: The target, with its variables resolved.
-        variables: Variables of the processes it starts: this process's and those of `.env`.
-        timeout_seconds: The longest that a user's object may take to be checked or closed; None: no limit.
+    A user's object may take `timeout_seconds` to be checked or closed; None: no limit.
     """
     environment = TargetEnvironment(target, variables)
     opened: Adapter = target.settings.open(environment)

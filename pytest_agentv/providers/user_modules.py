@@ -101,10 +101,9 @@ class FolderModules:
         return _places(own).isdisjoint(_places(ordinary)) or self._is_contested()
 
     def _is_contested(self) -> bool:
-        """Whether ordinary imports find some of the folder's modules in another folder of the project.
+        """Whether ordinary imports find some of the folder's modules in another folder that is not installed.
 
         Then no module of the folder may be imported ordinarily, because its imports might find the wrong module.
-        Installed packages do not count as other folders.
         """
         for name in _importable_names(self._folder):
             found = _places(_find_ordinary(name))

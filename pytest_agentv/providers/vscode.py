@@ -12,6 +12,7 @@ import shlex
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
@@ -175,7 +176,9 @@ class VscodeProvider(TargetAdapter):
             if not any(exchange.text for exchange in exchanges):
                 state = f"its window on {dispatch.subagent.folder} was not ready for the request"
                 state = exchanges[0].state if dispatch.is_sent else state
-                raise ProviderError(f"VS Code timed out after {_seconds(limit)}: {state}", "timeout") from None
+                raise ProviderError(
+                    f"VS Code timed out after {format_number(limit or 0)}s: {state}", "timeout"
+                ) from None
         took = round((time.perf_counter() - started) * 1000 / len(exchanges))
         return [self._response(exchange, limit).replace(duration_ms=took) for exchange in exchanges]
 
@@ -184,7 +187,7 @@ class VscodeProvider(TargetAdapter):
         if exchange.text is not None:
             return ProviderResponse((answer_message(exchange.text),), is_text_only=True, raw=raw)
         if self._settings.wait:
-            error = f"VS Code answered other cases of the batch, and not this one, within {_seconds(limit)}"
+            error = f"VS Code answered other cases of the batch, and not this one, within {format_number(limit or 0)}s"
             return ProviderResponse(error=f"{error}: {exchange.state}", raw=raw)
         reason = "the answer was not waited for, so there is none to judge: the target has `wait: false`"
         return ProviderResponse(output_messages=(), error=reason, error_kind="no_answer", raw=raw)
@@ -200,10 +203,6 @@ class VscodeProvider(TargetAdapter):
                 "config",
             )
         return program
-
-
-def _seconds(limit: float | None) -> str:
-    return f"{format_number(limit or 0)}s"
 
 
 # The folders that VS Code works in, and the messages in them.
@@ -324,10 +323,9 @@ class Exchange:
         self._seen = b""
 
     def look(self) -> bool:
-        """Return whether the answer is complete. Called repeatedly.
+        """Return whether the answer is complete: not blank, and the same as at the last look.
 
-        It is complete when the file is the same as at the last look and holds a text that is not blank. Agents write it
-        in pieces, even if they are told not to. Raises `ProviderError` for a file that cannot be read.
+        Agents write it in pieces, even if they are told not to. Raises `ProviderError` if it cannot be read.
         """
         if self.text is not None:
             return True
@@ -339,7 +337,10 @@ class Exchange:
             reason = f"VS Code's answer cannot be read: {self.response_file}: {error.strerror}"
             raise ProviderError(reason, "process") from error
         if data == self._seen:
-            self.text = _decode(data)
+            is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes
+            with suppress(UnicodeDecodeError):  # torn
+                text = data.decode("utf-16" if is_utf16 else "utf-8-sig").replace("\r\n", "\n")
+                self.text = text if text.strip() else None
         self._seen = data
         return self.text is not None
 
@@ -361,16 +362,6 @@ class Exchange:
             "input_files": list(dict.fromkeys(self.request.file_paths)),
             "response_file": str(self.response_file),
         }
-
-
-def _decode(data: bytes) -> str | None:
-    """Return an answer's text; None for a blank or torn one. PowerShell writes UTF-16 with a byte order mark."""
-    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = data.decode("utf-16" if is_utf16 else "utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        return None
-    return text if text.strip() else None
 
 
 class Dispatch:

@@ -151,10 +151,7 @@ def _file(file: FilePart) -> dict[str, Any]:
 
 
 def _billing(usage: JsonObject) -> Billing:
-    """Return what was written to a cache, and whether there is more to pay for.
-
-    The tokens of a compaction, and of another model that helped, are in `iterations` only.
-    """
+    """Return what was written to a cache, and whether there is more to pay for, such as `iterations` of a helper."""
     return Billing(
         written=count(usage.get("cache_creation_input_tokens")),
         is_unknown=is_unusual(usage.get("service_tier"))

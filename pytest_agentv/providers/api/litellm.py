@@ -7,11 +7,10 @@ import os
 import re
 import socket
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from pytest_agentv.cases.prompts import ChatMessage
@@ -39,8 +38,7 @@ _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": 86_400.0}
 class LitellmProvider(LlmProvider):
     """A model that is called through litellm, without its retries, price download and telemetry.
 
-    litellm keeps one client per URL and key, so that connections are reused. It reports the price with its reply, by
-    the target's `base_model` if it has one.
+    litellm reports the price with its reply, by the target's `base_model` if it has one.
     """
 
     reads_environ = True
@@ -152,7 +150,8 @@ _FIRST_USED: Final = (
 
 
 def import_litellm() -> Any:
-    with _without_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # with `-W error`, litellm could not be imported
         # only while it is imported, so that programs under test do not inherit them
         added = {name: value for name, value in _IMPORT_ENVIRONMENT.items() if name not in os.environ}
         os.environ.update(added)
@@ -187,27 +186,6 @@ def _import_the_rest(litellm: Any) -> None:
     messages = [{"role": "user", "content": "x"}]
     litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # makes no request
     litellm.encode(model="", text="x")  # loads the tables for counting tokens
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Ignore warnings in this thread: with `-W error`, litellm could not be imported.
-
-    Filters do not help. They belong to the whole process, and pytest replaces them for each item.
-    """
-    warn, importing, is_over = warnings.warn, threading.get_ident(), threading.Event()
-
-    def warn_elsewhere(message: Any, category: Any = None, stacklevel: int = 1, *rest: Any, **options: Any) -> None:
-        if is_over.is_set() or threading.get_ident() != importing:
-            warn(message, category, stacklevel + 1, *rest, **options)
-
-    warnings.warn = warn_elsewhere
-    try:
-        yield
-    finally:
-        is_over.set()  # a module may have kept the function
-        if warnings.warn is warn_elsewhere:
-            warnings.warn = warn
 
 
 _GUESSED: Final = frozenset({422, 500})
@@ -256,10 +234,7 @@ def _text(error: BaseException) -> str:
 
 
 def refuse_redirects(handler: Any) -> None:
-    """Make the transports of a class of litellm (`AsyncHTTPHandler`) follow no redirect to another server.
-
-    It would get the key and the question.
-    """
+    """Make the transports of litellm's `AsyncHTTPHandler` bring no key and no question to another server."""
     for name in ("create_async_transport", "_create_async_transport"):  # the name depends on the version
         create = getattr(handler, name, None)
         if create is not None:

@@ -213,13 +213,7 @@ def load_tables() -> Any:
 def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing = _USUAL) -> float | None:
     """Return the US dollars of an answer; None if the price or the tokens are unknown.
 
-    Args:
-        model: The model, as its API names it.
-        provider: `openai`, `azure`, `anthropic` or `google`.
-        usage: The answer's tokens; `input` without cached ones.
-        billing: Other facts that affect the price.
-
-    The first call imports genai-prices, unless `load_tables` has been called: call it in a thread.
+    The provider is `openai`, `azure`, `anthropic` or `google`. The first call may import a table: call it in a thread.
     """
     if usage is None or billing.is_unknown or _FEE_PER_ANSWER.search(model):
         return None
@@ -315,14 +309,10 @@ class LlmProvider(TargetAdapter):
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask the model, with repetitions by the target's retry policy. The time limit covers all requests.
 
-        The client is imported before, so that a model cannot time out before it was asked. The price is looked up
-        afterwards, so that an answer that has arrived neither times out nor is paid for again.
-
-        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`, like that of a
-        response.
+        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`, like a response's.
         """
         messages = build_messages(request)
-        await self._ready()
+        await self._ready()  # imports are no part of the time limit, and neither is the look-up of the price
         ask = functools.partial(self._ask_bound, messages, request.schema)
         (response, billing), log = await repeated(ask, self._policy, self._model, request.timeout_seconds)
         response = response.replace(raw={**response.raw, **log.to_raw()})
