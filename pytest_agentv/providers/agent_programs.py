@@ -20,6 +20,7 @@ from pytest_agentv.providers.agents import (
     agent_document,
     agent_prompt,
     as_number,
+    guess_kind,
     joined_text,
     result_output,
     sum_tokens,
@@ -145,8 +146,11 @@ def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> Age
         subtype = text_or_none(result.get("subtype")) or ""
         errors = [error for error in items(result.get("errors")) if isinstance(error, str)]
         reason = ": ".join(filter(None, (subtype, *errors))) or "it said that it failed"
-        is_limit = subtype.startswith("error_max_")  # its words hold a number like a status
-        return answer.replace(failure=text or reason, failure_kind="process" if is_limit else None)
+        status = as_number(result.get("api_error_status"))
+        kind = guess_kind(f"{status:g}") if status else None
+        if kind is None and subtype.startswith("error_max_"):  # the words of a limit hold a number like a status
+            kind = "process"
+        return answer.replace(failure=text or reason, failure_kind=kind)
     if text is not None and (not messages or messages[-1].content != text):
         return answer.replace(messages=(*messages, Message("assistant", text)))
     return answer

@@ -10,17 +10,17 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Annotated, Final, Literal, Self, TypeAlias
 from uuid import uuid4
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from pytest_agentv.cases.prompts import PromptMode
+from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value, did_you_mean
-from pytest_agentv.model.base import NoJsonConstantError, Record, format_number, strict_json
+from pytest_agentv.model.base import NoJsonConstantError, format_number, strict_json
 from pytest_agentv.model.kind import expected, filled, spelled
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import HttpRequest, is_success, shown_url
@@ -72,62 +72,34 @@ KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class CallValues(Record):
-    """The values of the placeholders in one call. Source: "Render and execute template"."""
+def call_values(
+    request: ProviderRequest, files_format: str, output_file: Path, write: Callable[[str], str] = shlex.quote
+) -> dict[str, str]:
+    """Return the values of the placeholders in one call as words of a command, or as `write` writes them.
 
-    eval_id: str
-    output_file: Path
-    prompt: str = ""
-    guidelines: str = ""
-    attempt: int = 0
-    files: tuple[str, ...] = ()
-    files_format: str = "{path}"
-    session: str = ""
-    workspace: str = ""
-
-    @property
-    def prompt_file(self) -> Path:
-        return self.output_file.with_name("prompt.txt")
-
-    def written(self, write: Callable[[str], str] = shlex.quote) -> dict[str, str]:
-        """Return the values as words of a command, or as `write` writes them."""
-        texts = {
-            "PROMPT": self.prompt,
-            "PROMPT_JSON": json.dumps(self.prompt, ensure_ascii=False),
-            "GUIDELINES": self.guidelines,
-            "EVAL_ID": self.eval_id,
-            "ATTEMPT": str(self.attempt),
-            "SESSION_ID": self.session,
-            "WORKSPACE": self.workspace,
-        }
-        paths = {"OUTPUT_FILE": str(self.output_file), "PROMPT_FILE": str(self.prompt_file)}
-        words = []
-        for path in dict.fromkeys(self.files):
-            values = {"path": write(path), "basename": write(PurePath(path).name)}
-            words.append(render_command(self.files_format, values, _FILE_PLACEHOLDER))
-        files = " ".join(words)
-        return (
-            {name: write(clean(text)) for name, text in texts.items()}
-            | {name: write(path) for name, path in paths.items()}
-            | {"FILES": files, "ATTACHMENTS": files}
-        )
-
-
-def request_values(request: ProviderRequest, files_format: str, output_file: Path) -> CallValues:
-    """Return the placeholders' values for one request."""
-    question = request.prompt.question
-    return CallValues(
-        prompt=f"{request.system_prompt}\n\n{question}" if request.system_prompt else question,
-        guidelines=request.prompt.guidelines,
-        eval_id=request.eval_id,
-        attempt=request.attempt,
-        files=request.file_paths,
-        files_format=files_format,
-        session=request.session or uuid4().hex,
-        output_file=output_file,
-        workspace=request.workspace or "",
-    )
+    Source: "Render and execute template".
+    """
+    prompt = "\n\n".join(filter(None, (request.system_prompt, request.prompt.question)))
+    texts = {
+        "PROMPT": prompt,
+        "PROMPT_JSON": json.dumps(prompt, ensure_ascii=False),
+        "GUIDELINES": request.prompt.guidelines,
+        "EVAL_ID": request.eval_id,
+        "ATTEMPT": str(request.attempt),
+        "SESSION_ID": request.session or "",
+        "WORKSPACE": request.workspace or "",
+    }
+    words = []
+    for path in dict.fromkeys(request.file_paths):
+        values = {"path": write(path), "basename": write(PurePath(path).name)}
+        words.append(render_command(files_format, values, _FILE_PLACEHOLDER))
+    files = " ".join(words)
+    return {name: write(clean(text)) for name, text in texts.items()} | {
+        "OUTPUT_FILE": write(str(output_file)),
+        "PROMPT_FILE": write(str(output_file.with_name("prompt.txt"))),
+        "FILES": files,
+        "ATTACHMENTS": files,
+    }
 
 
 def render_command(template: str, values: Mapping[str, str], placeholder: re.Pattern[str] = KNOWN_PLACEHOLDER) -> str:
@@ -135,10 +107,9 @@ def render_command(template: str, values: Mapping[str, str], placeholder: re.Pat
     return placeholder.sub(lambda match: values[match[1]], template)
 
 
-def with_prompt(environment: Mapping[str, str], prompt: str) -> dict[str, str]:
+def with_prompt(environment: Mapping[str, str], value: str) -> dict[str, str]:
     """Return the variables of a command, with `AGENTV_PROMPT` if there is a prompt that fits."""
     variables = {name: value for name, value in environment.items() if name != PROMPT_VARIABLE}
-    value = clean(prompt)
     if value and len(f"{PROMPT_VARIABLE}={value}".encode()) <= LONGEST_ARGUMENT:
         variables[PROMPT_VARIABLE] = value
     return variables
@@ -569,8 +540,7 @@ class CliProvider(TargetAdapter):
             return [parse_one_of_batch(content, request.eval_id, self._batch_ids)]
 
         with self._folder(request.eval_id) as folder:
-            values = request_values(request, self._settings.files_format, folder / "output.json")
-            (response,) = await self._run(values, request.timeout_seconds, parse, request)
+            (response,) = await self._run(request, folder / "output.json", parse)
             return response
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
@@ -579,12 +549,10 @@ class CliProvider(TargetAdapter):
         eval_ids = [request.eval_id for request in requests]
         self._batch_ids = {*(self._batch_ids or ()), *eval_ids}
         with self._folder("batch") as folder:
-            output_file = folder / "output.jsonl"
-            values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
+            whole = ProviderRequest(Prompt(""), "batch", input_paths=paths, timeout_seconds=total_seconds(requests))
             try:
-                return await self._run(
-                    values, total_seconds(requests), lambda content: parse_batch_output(content, eval_ids)
-                )
+                read = partial(parse_batch_output, eval_ids=eval_ids)
+                return await self._run(whole, folder / "output.jsonl", read)
             except OutputError as error:
                 return [ProviderResponse(error=str(error), error_kind=error.kind) for _ in requests]
 
@@ -595,35 +563,29 @@ class CliProvider(TargetAdapter):
         return temporary_folder(f"agentv-{name}-", keep=keep)
 
     async def _run(
-        self,
-        values: CallValues,
-        limit: float | None,
-        parse: Callable[[str], list[ProviderResponse]],
-        request: ProviderRequest | None = None,
+        self, request: ProviderRequest, output_file: Path, parse: Callable[[str], list[ProviderResponse]]
     ) -> list[ProviderResponse]:
-        """Run the command once, for at most `limit` seconds, and read its output. Raises `ProviderError`."""
-        settings, limit = self._settings, shortest(self._settings.timeout_seconds, limit)
-        command = render_command(settings.command_template, values.written())
+        """Run the command once, and read its output. Raises `ProviderError`."""
+        settings, limit = self._settings, shortest(self._settings.timeout_seconds, request.timeout_seconds)
+        request = request.replace(session=request.session or uuid4().hex)
+        command = render_command(settings.command_template, call_values(request, settings.files_format, output_file))
+        texts = call_values(request, settings.files_format, output_file, str)
         if self._has_prompt_file:
-            values.prompt_file.write_text(clean(values.prompt), "utf-8", newline="")
+            output_file.with_name("prompt.txt").write_text(texts["PROMPT"], "utf-8", newline="")
         stdin = None
         if settings.stdin is not None:
-            stdin = render_command(settings.stdin, values.written(str)).encode("utf-8", "surrogateescape")
+            stdin = render_command(settings.stdin, texts).encode("utf-8", "surrogateescape")
         self._log("target %s: running %s", self._name, command)
-        cwd, variables = self._cwd, with_prompt(self._environment, values.prompt)
-        argv = shell_argv(command, values.output_file.parent)
-        if request is not None and request.workspace is not None:
+        cwd, variables = self._cwd, with_prompt(self._environment, texts["PROMPT"])
+        argv = shell_argv(command, output_file.parent)
+        if request.workspace is not None:
             cwd, variables = request.workspace, {**variables, EVAL_DIR: cwd}
-            argv = request.sandboxed(argv, values.output_file.parent)
+            argv = request.sandboxed(argv, output_file.parent)
         started = time.perf_counter()
         try:
+            leaves_nothing = cwd != self._cwd
             result = await run_process(
-                argv,
-                cwd=cwd,
-                env=variables,
-                stdin=stdin,
-                timeout_seconds=limit,
-                leaves_nothing=cwd != self._cwd,
+                argv, cwd=cwd, env=variables, stdin=stdin, timeout_seconds=limit, leaves_nothing=leaves_nothing
             )
         except ProcessStartError as error:
             raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
@@ -634,10 +596,10 @@ class CliProvider(TargetAdapter):
         raise_for_failure(result, limit)
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
         if self._has_output_file and settings.keep_temp_files:
-            raw["output_file"] = str(values.output_file)
+            raw["output_file"] = str(output_file)
 
         def read() -> list[ProviderResponse]:
-            path = values.output_file if self._has_output_file else None
+            path = output_file if self._has_output_file else None
             found, responses = parse(read_output(result, path, may_be_empty=cwd != self._cwd)), []
             for response in found:
                 took = round(duration_ms / len(found)) if response.duration_ms is None else response.duration_ms
@@ -696,7 +658,8 @@ async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> 
 
 
 async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
-    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).written()
+    output_file = Path(tempfile.gettempdir(), "agentv-healthcheck.json")
+    values = call_values(ProviderRequest(Prompt(""), "healthcheck"), "{path}", output_file)
     command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
     try:
         result = await run_process(

@@ -74,11 +74,9 @@ class Settings(Part):
 
 
 def _plain(value: object) -> Json:
-    if isinstance(value, Settings):
-        return value.to_plain()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value
+    return value.to_plain() if isinstance(value, Settings) else value
 
 
 class Provider(Settings, Kind):

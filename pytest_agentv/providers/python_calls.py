@@ -257,10 +257,6 @@ class OwnCalls:
     def __init__(self) -> None:
         self.running: set[OwnCall] = set()
 
-    def of(self, provider: Adapter, eval_dir: Path, target: str) -> "OwnProvider":
-        """Return an adapter that notes the calls of a user's object in place of a target."""
-        return OwnProvider(provider, self, eval_dir, target)
-
     def current(self, eval_dir: Path, target: str) -> "OwnCall | None":
         """Return the call that the running code belongs to; None: it belongs to none. Any thread may call it.
 

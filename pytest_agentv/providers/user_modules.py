@@ -93,10 +93,13 @@ class FolderModules:
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names:
             return False
-        own, ordinary = _find_in(self._folder, top), _find_ordinary(top)
-        if self._prefix + top in sys.modules or ordinary is None:
-            return own is not None or top in self._files
-        if own is None or (own.origin is None and ordinary.origin is not None):
+        if self._prefix + top in sys.modules:
+            return True
+        own = _find_in(self._folder, top)
+        ordinary = None if own is None else _find_ordinary(top)
+        if own is None or ordinary is None:
+            return own is not None
+        if own.origin is None and ordinary.origin is not None:
             return False  # a folder without `__init__.py` counts only if there is no better package
         return _places(own).isdisjoint(_places(ordinary)) or self._is_contested()
 
