@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -70,9 +69,8 @@ class AppProvider(ServiceProvider):
 
     def __init__(self, settings: Asgi, environment: TargetEnvironment) -> None:
         super().__init__(settings, f"http://{HOST}{settings.path}", environment)
-        path = environment.target.path
         self._app_name = settings.app
-        self._folder = Path.cwd() if path is None else Path(path).parent
+        self._folder = environment.folder
         self._app_label = f"target {environment.name!r}: {settings.app}"
         self._start_label = f"{environment.where}: {settings.app}"
         """The beginning of messages about the target's definition."""

@@ -216,6 +216,11 @@ class TargetEnvironment(Record):
         return self.target.name
 
     @property
+    def folder(self) -> Path:
+        """The folder of the targets file; without one, the working directory."""
+        return Path.cwd() if self.target.path is None else Path(self.target.path).parent
+
+    @property
     def where(self) -> str:
         """How messages name the target: `target 'agent' (targets.yaml:3)`."""
         target = self.target

@@ -5,7 +5,6 @@ import inspect
 import json
 import time
 from collections.abc import Mapping, Sequence, ValuesView
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field
@@ -93,9 +92,7 @@ class Python(Provider):
     )
 
     def open(self, environment: TargetEnvironment) -> "PythonProvider":
-        path = environment.target.path
-        folder = Path.cwd() if path is None else Path(path).parent
-        return PythonProvider(environment, self, folder)
+        return PythonProvider(environment, self)
 
     @property
     def sources(self) -> Sources:
@@ -174,12 +171,12 @@ class PythonProvider(FunctionProvider):
 
     reads_environ = True
 
-    def __init__(self, environment: TargetEnvironment, settings: Python, folder: Path) -> None:
+    def __init__(self, environment: TargetEnvironment, settings: Python) -> None:
         label = f"target {environment.name!r}: {settings.callable}"
         super().__init__(label, None, settings.arguments, settings.timeout_seconds, as_messages=settings.messages)
         self._import_label = f"{environment.where}: {settings.callable}"
         self._name = settings.callable
-        self._folder = folder
+        self._folder = environment.folder
         self._lock = asyncio.Lock()
 
     async def check(self) -> None:

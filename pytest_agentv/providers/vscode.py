@@ -19,7 +19,7 @@ from typing import Annotated, Final, NoReturn
 
 from pydantic import Field
 
-from pytest_agentv.cases.prompts import PromptMode, build_preread, file_uri, render_template
+from pytest_agentv.cases.prompts import PromptMode, build_preread, file_uri
 from pytest_agentv.errors import FileError, ProviderError, locate
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json
 from pytest_agentv.model.kind import spelled
@@ -269,43 +269,49 @@ def free_subagent(root: Path) -> Subagent:
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
 _STAMPED: Final = re.compile(r"(\d{14})_")
 
-_INSTRUCTIONS: Final = """[[ ## task ## ]]
 
-{{ userQuery }}
+_HAND_IN: Final = """with these commands:
+
+```sh
+mv {temp} {final}
+rm -f {lock}
+```
+"""
+_HAND_IN_OF_BATCH: Final = """by renaming that file to: {final}
+
+Leave `subagent.lock` where it is: other requests are answered in the same folder, and it goes when all of them are.
+"""
+
+
+def _request_text(exchange: "Exchange", hand_in: str, lock: Path) -> str:
+    paths = {"temp": exchange.temp_file, "final": exchange.response_file, "lock": lock}
+    quoted = {name: shlex.quote(str(path)) if hand_in is _HAND_IN else str(path) for name, path in paths.items()}
+    return f"""[[ ## task ## ]]
+
+{build_query(exchange.request)}
 
 [[ ## system_instructions ## ]]
 
 A program reads your answer from a file; nobody reads this chat.
 
-1. Write your whole answer, as Markdown, to this new file: {{ responseFileTmp }}
+1. Write your whole answer, as Markdown, to this new file: {exchange.temp_file}
    Create or change no other file. Where the task asks for changes of files, give them in the answer as unified diffs
    (`diff --git`), each under the name of its repository and the path of the file inside it.
-"""
 
-_SINGLE: Final = f"""{_INSTRUCTIONS}
-2. Once the answer is complete, and no earlier, hand it in with these commands:
+2. Once the answer is complete, and no earlier, hand it in {hand_in.format_map(quoted)}"""
 
-```sh
-mv {{{{ quotedTmp }}}} {{{{ quotedFinal }}}}
-rm -f {{{{ quotedLock }}}}
-```
-"""
 
-_IN_BATCH: Final = f"""{_INSTRUCTIONS}
-2. Once the answer is complete, and no earlier, hand it in by renaming that file to: {{{{ responseFileFinal }}}}
-
-Leave `subagent.lock` where it is: other requests are answered in the same folder, and it goes when all of them are.
-"""
-
-_ORCHESTRATOR: Final = """Each of the files below holds one request. Use the tool #runSubagent once for each of them:
+def _orchestrator_text(exchanges: Sequence["Exchange"], lock: Path) -> str:
+    requests = "\n".join(f"{at}. messages/{each.request_file.name}" for at, each in enumerate(exchanges, start=1))
+    return f"""Each of the files below holds one request. Use the tool #runSubagent once for each of them:
 give it the path of the file, and nothing else. Do not read the files yourself, so that no request learns of another.
 
-{{ requests }}
+{requests}
 
 When every subagent has ended, make sure that all answers are there, and only then open the lock:
 
 ```sh
-ls {{ answers }} && rm -f {{ quotedLock }}
+ls {shlex.join(str(exchange.response_file) for exchange in exchanges)} && rm -f {shlex.quote(str(lock))}
 ```
 """
 
@@ -390,7 +396,13 @@ class Dispatch:
     async def send(self, window: "Window", workspace: str) -> None:
         """Write the requests and start the chat. Raises `ProviderError`, `OSError`."""
         self.subagent.prepare(workspace)
-        texts = self._texts()
+        lock, orchestrator = self.subagent.lock_file, self._orchestrator_file
+        texts = {}
+        for exchange in self.exchanges:
+            hand_in = _HAND_IN if orchestrator is None else _HAND_IN_OF_BATCH
+            texts[exchange.request_file] = _request_text(exchange, hand_in, lock)
+        if orchestrator is not None:
+            texts[orchestrator] = _orchestrator_text(self.exchanges, lock)
         self._messages.mkdir(exist_ok=True)
         for path, content in texts.items():
             path.write_text(content, "utf-8")
@@ -399,36 +411,14 @@ class Dispatch:
                 path.unlink(missing_ok=True)
         await window.open()
         self.subagent.keep()  # by now, another program that took the folder at the same moment has shown itself
-        entry = self._orchestrator_file or self.exchanges[0].request_file
+        entry = orchestrator or self.exchanges[0].request_file
         files = dict.fromkeys(path for exchange in self.exchanges for path in exchange.request.file_paths)
         text = f"Follow instructions in [{entry.name}]({file_uri(str(entry))})"
-        if self._orchestrator_file is None:
+        if orchestrator is None:
             await window.chat([*files, str(entry)], text)
         else:
             await window.chat([str(entry), *files], f"{text}. Use #runSubagent tool.")
         self.is_sent = True
-
-    def _texts(self) -> dict[Path, str]:
-        """Return the texts of the files to write."""
-        lock = shlex.quote(str(self.subagent.lock_file))
-        template = _SINGLE if self._orchestrator_file is None else _IN_BATCH
-        texts = {}
-        for exchange in self.exchanges:
-            variables = {
-                "userQuery": build_query(exchange.request),
-                "responseFileTmp": str(exchange.temp_file),
-                "responseFileFinal": str(exchange.response_file),
-                "quotedTmp": shlex.quote(str(exchange.temp_file)),
-                "quotedFinal": shlex.quote(str(exchange.response_file)),
-                "quotedLock": lock,
-            }
-            texts[exchange.request_file] = render_template(template, variables)
-        if self._orchestrator_file is not None:
-            names = [f"{at}. messages/{path.name}" for at, path in enumerate(texts, start=1)]
-            answers = shlex.join(str(exchange.response_file) for exchange in self.exchanges)
-            variables = {"requests": "\n".join(names), "answers": answers, "quotedLock": lock}
-            texts[self._orchestrator_file] = render_template(_ORCHESTRATOR, variables)
-        return texts
 
 
 def build_query(request: ProviderRequest) -> str:

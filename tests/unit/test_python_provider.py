@@ -38,7 +38,7 @@ def respond(source: str, **fields: object) -> ProviderResponse:
     Path("agent.py").write_text(source)
     settings = Python.model_construct(callable="agent.py:run").replace(**fields)
     environment = TargetEnvironment(Target("mine", "python"))
-    return asyncio.run(PythonProvider(environment, settings, Path.cwd()).invoke(REQUEST))
+    return asyncio.run(PythonProvider(environment, settings).invoke(REQUEST))
 
 
 def fault(source: str, kind: ErrorKind = "crash", **fields: object) -> str:
