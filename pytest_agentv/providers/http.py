@@ -1,6 +1,7 @@
 """The `http` provider: a service, asked over the network, and the keys that all services share."""
 
 import asyncio
+import functools
 import json
 import re
 import time
@@ -96,6 +97,7 @@ def _without(step: str | int | None, value: Json) -> str:
     return f"has {f'the keys {keys}' if value else 'no keys'}{f' ({hint})' if hint else ''}"
 
 
+@functools.lru_cache(maxsize=256)
 def parse_path(text: str) -> JsonPath:
     """Read a path. Raises `ValueError`."""
     path = text.strip().removesuffix("?")
@@ -117,69 +119,59 @@ def parse_path(text: str) -> JsonPath:
 # The parts of a reply, at paths or in the words of any API.
 
 
-class Paths(NamedTuple):
-    """The paths of the parts of an answer."""
-
-    answer: JsonPath | None = None
-    tokens: JsonPath | Mapping[str, JsonPath] | None = None
-    tool_calls: JsonPath | None = None
-    context: JsonPath | None = None
-
-
-async def read_reply(
-    reply: HttpReply, paths: Paths, label: str, *, is_stream: bool, takes_html: bool = False
-) -> ProviderResponse:
+async def read_reply(reply: HttpReply, keys: "Service", label: str, *, takes_html: bool = False) -> ProviderResponse:
     """Return the response for a successful reply. Raises `ProviderError`."""
-    needs_json = any(part is not None for part in paths)
+    needs_json = any(place is not None for place in (keys.answer, keys.tokens, keys.tool_calls, keys.context))
     try:
-        if is_stream:
+        if keys.stream:
             parts = _read_stream(reply, label, needs_json=needs_json)
         else:
             parts = [read_content(reply, label, needs_json=needs_json, takes_html=takes_html)]
-            answer = paths.answer
-            is_read = "choices" in mapping(parts[0]) if answer is None else answer.steps[:1] == ("error",)
+            answer = keys.answer
+            is_read = "choices" in mapping(parts[0]) if answer is None else parse_path(answer).steps[:1] == ("error",)
             if _has_error(parts[0]) and not is_read:
                 said = read_error_text(json.dumps(parts[0]))
                 reason = f"{label} replied with an error: {said} (a reply whose `error` is empty is fine)"
                 raise ProviderError(reason, "crash")
-        return await _read(parts, paths, label, is_stream=is_stream)
+        return await _read(parts, keys, label)
     except MissingPathError as error:
         raise ProviderError(f"the reply of {label} cannot be read: {error}", "crash") from None
     except ValueError as error:
         raise ProviderError(f"{label} replied with {error}", "crash") from None
 
 
-async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
-    if paths.answer is None:  # in one of the shapes that functions may return
+async def _read(parts: list[Json], keys: "Service", label: str) -> ProviderResponse:
+    if keys.answer is None:  # in one of the shapes that functions may return
         try:
-            whole = await read_value(Chunks(tuple(parts)) if is_stream else parts[0], label)
+            whole = await read_value(Chunks(tuple(parts)) if keys.stream else parts[0], label)
         except ProviderError as error:
             key = next((name for name, item in mapping(parts[0]).items() if isinstance(item, str)), "…")
             raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
     else:
-        content = _content(_found(parts, paths.answer), paths.answer)
+        answer = parse_path(keys.answer)
+        content = _content(_found(parts, keys.answer), has_all=None in answer.steps)
         if content is None:
-            raise ProviderError(f"{label} gave no answer: there is nothing at {paths.answer.text}", "no_answer")
+            raise ProviderError(f"{label} gave no answer: there is nothing at {answer.text}", "no_answer")
         whole = ProviderResponse(output_messages=(Message("assistant", content),), is_text_only=True)
-    if paths.tool_calls is not None:
-        calls = tuple(map(_call, _flat(_found(parts, paths.tool_calls))))
+    if keys.tool_calls is not None:
+        calls = tuple(map(_call, _flat(_found(parts, keys.tool_calls))))
         calling = (Message("assistant", tool_calls=calls),) if calls else ()
         whole = whole.replace(output_messages=(*calling, *(whole.output_messages or ())), is_text_only=False)
-    if paths.tokens is not None:  # in a stream, the last reported ones count
+    if keys.tokens is not None:  # in a stream, the last reported ones count
         usage: Json
-        if isinstance(paths.tokens, JsonPath):
-            usage = next((value for value in reversed(_found(parts, paths.tokens)) if value is not None), None)
+        if isinstance(keys.tokens, str):
+            usage = next((value for value in reversed(_found(parts, keys.tokens)) if value is not None), None)
         else:
-            usage = {name: (_found(parts, path) or [None])[-1] for name, path in paths.tokens.items()}
+            usage = {name: (_found(parts, path) or [None])[-1] for name, path in keys.tokens.items()}
         is_reported = any(value is not None for value in (usage.values() if isinstance(usage, dict) else [usage]))
         if is_reported and not has_usage(mapping(usage)):
             shown = masked(compact_json(usage))[:_LONGEST]
             fault = f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
             whole = whole.replace(warnings=(*whole.warnings, fault))
         whole = whole.replace(token_usage=read_usage(mapping(usage)))
-    if paths.context is not None:
+    if keys.context is not None:
         texts = []
-        for page in _flat(_found(parts, paths.context)):
+        for page in _flat(_found(parts, keys.context)):
             said = get(page, "text", "content", "page_content") if isinstance(page, dict) else page
             texts.append(said if isinstance(said, str) else json.dumps(page, ensure_ascii=False))
         whole = whole.replace(retrieved_context=tuple(texts))
@@ -194,9 +186,8 @@ def _call(value: Json) -> ToolCall:
     return call.replace(input=parsed(call.input), output=ABSENT if output is None else output)
 
 
-def _content(found: list[Json], path: JsonPath) -> Json:
+def _content(found: list[Json], *, has_all: bool) -> Json:
     """Return the answer. Texts are joined, with the numbers among them; of other values, the last one counts."""
-    has_all = None in path.steps
     pieces = [piece for piece in found if piece is not None] if has_all else _flat(found)
     if any(isinstance(piece, str) for piece in pieces) and all(
         isinstance(piece, str | int | float) for piece in pieces
@@ -207,7 +198,7 @@ def _content(found: list[Json], path: JsonPath) -> Json:
     return next((value for value in reversed(found) if value is not None), None)
 
 
-def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
+def _found(parts: Sequence[Json], path: str) -> list[Json]:
     """Return the values at a path in each part that has it. In a stream, not every event must have it.
 
     Raises `MissingPathError` if no part has it.
@@ -215,7 +206,7 @@ def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
     found, missing = list[Json](), None
     for part in parts:
         try:
-            found += path.find(part)
+            found += parse_path(path).find(part)
         except MissingPathError as error:
             missing = error
     if not found and missing is not None:
@@ -445,19 +436,6 @@ class Service(RetryKeys):
             return None if self.method == "GET" else {"prompt": "{{ prompt }}"}
         return reveal(self.body)
 
-    @property
-    def paths(self) -> Paths:
-        """The paths of the parts of an answer."""
-        tokens: Any = self.tokens
-        if isinstance(tokens, Mapping):
-            tokens = {name: parse_path(path) for name, path in tokens.items()}
-        elif tokens is not None:
-            tokens = parse_path(tokens)
-        answer, calls, context = (
-            None if text is None else parse_path(text) for text in (self.answer, self.tool_calls, self.context)
-        )
-        return Paths(answer, tokens, calls, context)
-
 
 class Http(Service):
     """A service, asked over the network."""
@@ -491,7 +469,6 @@ class ServiceProvider(TargetAdapter):
         self._address = address
         self._where = environment.where
         self._label = f"{settings.kind} service of target {environment.name!r}"
-        self._paths = settings.paths
         self._policy = settings.retry
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
@@ -516,8 +493,8 @@ class ServiceProvider(TargetAdapter):
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
         (reply, duration), log = await repeated(ask, self._policy, self._label, limit)
-        is_stream, takes_html = self._settings.stream is not None, "html" in built.headers.get("accept", "").lower()
-        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=takes_html)
+        takes_html = "html" in built.headers.get("accept", "").lower()
+        response = await read_reply(reply, self._settings, self._label, takes_html=takes_html)
         raw = {**response.raw, "status": reply.status, **log.to_raw()}
         return response.replace(raw=raw, duration_ms=duration if response.duration_ms is None else response.duration_ms)
 

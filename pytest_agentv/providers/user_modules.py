@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, spec_from_file_location
@@ -108,8 +108,12 @@ class FolderModules:
 
         Then no module of the folder may be imported ordinarily, because its imports might find the wrong module.
         """
-        for name in _importable_names(self._folder):
-            found = _places(_find_ordinary(name))
+        for path in sorted(self._folder.iterdir()):
+            name = path.stem if path.suffix == ".py" else path.name
+            is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
+            if not (is_module and name.isidentifier()) or _NOT_IMPORTED.fullmatch(name):
+                continue
+            found = set() if name in sys.stdlib_module_names else _places(_find_ordinary(name))
             is_installed = any(part in place for part in _INSTALLED for place in found)
             if found and not is_installed and found.isdisjoint(_places(_find_in(self._folder, name))):
                 return True
@@ -176,16 +180,6 @@ def _places(spec: ModuleSpec | None) -> set[str]:
         return set()
     places = [spec.origin] if spec.origin and spec.has_location else spec.submodule_search_locations or ()
     return set(map(os.path.realpath, places))
-
-
-def _importable_names(folder: Path) -> Iterator[str]:
-    """Yield the names of modules and packages in a folder that other files may import."""
-    for path in sorted(folder.iterdir()):
-        name = path.stem if path.suffix == ".py" else path.name
-        is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
-        is_meant = name not in sys.stdlib_module_names and not _NOT_IMPORTED.fullmatch(name)
-        if is_module and is_meant and name.isidentifier():
-            yield name
 
 
 def import_callable(

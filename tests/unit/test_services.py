@@ -12,7 +12,7 @@ from pytest_agentv.model.messages import TokenUsage, candidate_answer
 from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.api.base import HttpReply
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.http import Http, MissingPathError, Paths, parse_path, read_events, read_reply
+from pytest_agentv.providers.http import Http, MissingPathError, parse_path, read_events, read_reply
 
 ANTHROPIC = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
 OUTPUT = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}]
@@ -23,9 +23,8 @@ CHAT = {"choices": [{"finish_reason": "stop", "message": {"role": "assistant", "
 def read(body: Any, kind: str = "", *, stream: bool = False, html: bool = False, **places: Any) -> ProviderResponse:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     reply = HttpReply(200, {"content-type": kind or "application/json"}, content)
-    parsed = {key: parse_path(place) if isinstance(place, str) else place for key, place in places.items()}
-    paths = Paths(*(parsed.get(key) for key in ("answer", "tokens", "tool_calls", "context")))
-    return asyncio.run(read_reply(reply, paths, "target", is_stream=stream, takes_html=html))
+    keys = Http(url="http://localhost", stream="sse" if stream else None, **places)
+    return asyncio.run(read_reply(reply, keys, "target", takes_html=html))
 
 
 def said(body: Any, kind: str = "", **keys: Any) -> str:
@@ -298,7 +297,6 @@ def test_tokens_count_alike_with_and_without_a_path(
     ],
 )
 def test_what_is_unknown_is_not_0_and_is_told(tokens: Any, usage: Any, shown: str | None) -> None:
-    paths = tokens if isinstance(tokens, str) else {name: parse_path(path) for name, path in tokens.items()}
-    response = read({"text": "hi", "usage": usage}, tokens=paths, answer="$.text")
+    response = read({"text": "hi", "usage": usage}, tokens=tokens, answer="$.text")
     told = f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
     assert (response.token_usage, response.warnings) == (None, (told,) if shown else ())

@@ -55,16 +55,15 @@ def chat_content(message: ChatMessage) -> Any:
     """Return the content of a message of OpenAI's chat completions: a text, or a list of parts."""
     if message.parts is None:
         return message.content
-    return [_chat_part(part) for part in message.parts]
-
-
-def _chat_part(part: str | FilePart) -> JsonObject:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    sent = encoded(part)
-    if sent.is_image:
-        return {"type": "image_url", "image_url": {"url": sent.url}}
-    return {"type": "file", "file": {"filename": sent.name, "file_data": sent.url}}
+    found: list[JsonObject] = []
+    for part in message.parts:
+        if isinstance(part, str):
+            found.append({"type": "text", "text": part})
+        elif (sent := encoded(part)).is_image:
+            found.append({"type": "image_url", "image_url": {"url": sent.url}})
+        else:
+            found.append({"type": "file", "file": {"filename": sent.name, "file_data": sent.url}})
+    return found
 
 
 # Reads parts of replies, any of which may be missing, and builds parts of requests.
