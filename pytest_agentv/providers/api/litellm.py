@@ -7,10 +7,11 @@ import os
 import re
 import socket
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from pytest_agentv.cases.prompts import ChatMessage
@@ -150,8 +151,7 @@ _FIRST_USED: Final = (
 
 
 def import_litellm() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # with `-W error`, litellm could not be imported
+    with _without_warnings():
         # only while it is imported, so that programs under test do not inherit them
         added = {name: value for name, value in _IMPORT_ENVIRONMENT.items() if name not in os.environ}
         os.environ.update(added)
@@ -186,6 +186,27 @@ def _import_the_rest(litellm: Any) -> None:
     messages = [{"role": "user", "content": "x"}]
     litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # makes no request
     litellm.encode(model="", text="x")  # loads the tables for counting tokens
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Ignore warnings in this thread: with `-W error`, litellm could not be imported.
+
+    Filters do not help. They belong to the whole process, and pytest replaces them for each item.
+    """
+    warn, importing, is_over = warnings.warn, threading.get_ident(), threading.Event()
+
+    def warn_elsewhere(message: Any, category: Any = None, stacklevel: int = 1, *rest: Any, **options: Any) -> None:
+        if is_over.is_set() or threading.get_ident() != importing:
+            warn(message, category, stacklevel + 1, *rest, **options)
+
+    warnings.warn = warn_elsewhere
+    try:
+        yield
+    finally:
+        is_over.set()  # a module may have kept the function
+        if warnings.warn is warn_elsewhere:
+            warnings.warn = warn
 
 
 _GUESSED: Final = frozenset({422, 500})
