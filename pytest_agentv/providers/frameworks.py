@@ -407,7 +407,7 @@ def read_run(value: object, model: str | None = None) -> NativeAnswer:
 async def run_openai_agent(agent: Any, question: Question, **arguments: Any) -> NativeAnswer:
     """Run an agent. If all agents of the run have the same model, and no setting of the run another, it replied."""
     _require_texts(question)
-    asked = question.text if len(question.turns) == 1 else list(question.turns)
+    asked = question.turns[0]["content"] if len(question.turns) == 1 else list(question.turns)
     result = await sys.modules["agents"].Runner.run(agent, asked, **arguments)
     models = {_model_of(get(item, "agent")) for item in get(result, "new_items")}
     return read_run(result, models.pop() if len(models) == 1 and "run_config" not in arguments else None)
