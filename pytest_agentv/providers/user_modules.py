@@ -201,8 +201,10 @@ def import_callable(
         raise _config_error(label, "expected 'package.module:function' or 'path/to/file.py:function'")
     path = (cwd / source).resolve() if source.endswith(".py") else None
     if path and not path.is_file():
-        siblings = [sibling.name for sibling in path.parent.glob("*.py")]
-        raise _config_error(label, f"there is no file {path}", did_you_mean(path.name, siblings))
+        hint = did_you_mean(path.name, [sibling.name for sibling in path.parent.glob("*.py")])
+        if (cwd.parent / source).is_file():  # the file stands beside the folder of the evals, as in most projects
+            hint = f"did you mean '../{name}'?"
+        raise _config_error(label, f"there is no file {path}", hint)
     folder = path.parent if path else cwd.resolve()
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
