@@ -35,29 +35,6 @@ def test_a_broken_file_keeps_pytest_from_starting_the_others_as_a_broken_module_
     assert (run.exit_code, run.outcomes, run.results, run.internals) == (2, {"errors": 1}, [], [])
 
 
-SLIPS = {
-    "  - {id: a, inptu: q}": "line 2: input: is 'inptu' a misspelling of it? (...",
-    "  - {id: a, input: q, assert: [contians: x]}": "line 2: contians: did you mean 'contains'? (is n...",
-    "  - {id: a, input: q, rubrics: [x], target: defualt}": "no target 'defualt'; did you mean 'default'? ava...",
-    "  - id: a\n   input: q": "line 3: is this line indented as its neighbours are...",
-    "  - id: a\n\tinput: q": "line 3: a tab cannot indent YAML: use spaces (inval...",
-    "  - {id: a, input: {{ question }} }": "line 2: a text with {{ }} needs quotes (a key must ...",
-}
-"""What beginners write below `evalcases`, and the end of the short line in 80 columns."""
-
-
-def test_the_short_line_begins_with_what_helps_most(project, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.delenv("CI", raising=False)
-    for number, text in enumerate(SLIPS):
-        project.write(f"evals/{number}.eval.yaml", f"evalcases:\n{text}\n")
-    run = project.run("--continue-on-collection-errors")
-    told = dict(line.removeprefix("ERROR ").split(" - ") for line in run.lines if line.startswith("ERROR "))
-    short = {name.partition("::")[0]: text for name, text in told.items()}
-    assert short == {f"evals/{number}.eval.yaml": told for number, told in enumerate(SLIPS.values())}
-    assert run.internals == []
-
-
 UNKNOWN_KEYS = """
 descripton: Keys with a slip
 evalcases:
