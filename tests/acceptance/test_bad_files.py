@@ -28,13 +28,6 @@ def section(run, title):
     return body[:end]
 
 
-def test_a_broken_file_keeps_pytest_from_starting_the_others_as_a_broken_module_does(project):
-    project.write("a.eval.yaml", "evalcases: 5\n")
-    project.write("b.eval.yaml", "evalcases:" + GOOD)
-    run = project.run()
-    assert (run.exit_code, run.outcomes, run.results, run.internals) == (2, {"errors": 1}, [], [])
-
-
 UNKNOWN_KEYS = """
 descripton: Keys with a slip
 evalcases:
@@ -49,16 +42,6 @@ CASE_KEYS = [
     "a.eval.yaml:6: evalcases[0].thresold: unknown key (did you mean 'threshold'?)",
     "a.eval.yaml:7: evalcases[0].evaluators[0].mises: unknown key (did you mean 'misses'?)",
 ]
-
-
-def test_a_bad_ini_value_is_told_once_with_workers_too(project):
-    project.write("pytest.ini", "[pytest]\nagentv_threshold = 7\n")
-    project.write("a.eval.yaml", "evalcases:" + GOOD)
-    run = project.run("-n2")
-    message = "pytest.ini: agentv_threshold: threshold 7 is out of range: expected a number from 0 to 1"
-    assert run.lines.count(message) == 1
-    assert (run.results, run.internals) == ([], [])
-    assert run.exit_code != 0
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "-n2"])

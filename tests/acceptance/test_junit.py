@@ -216,17 +216,3 @@ def test_properties_are_plain_scalars_and_each_report_has_them(project_in_all_mo
     assert set(lines) == {f"{when} 16 True" for when in ("setup", "call", "teardown")}
 
 
-@IN_ONE_PROCESS
-def test_properties_that_fixtures_record_are_kept(project_in_all_modes, junit):
-    project_in_all_modes.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def owner(record_property):
-            record_property("owner", "desk")
-        """,
-    )
-    found = properties(junit()["good"])
-    assert (found["owner"], found["agentv_score"]) == ("desk", "1.0")
