@@ -1,18 +1,12 @@
 """The `agentv` command as users call it: from a first project to the comparison of two runs."""
 
-import json
 import subprocess
-import sys
 import sysconfig
-from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import pytest
 import warm
 from thorough import variation
-
-from .conftest import WITH_WORKERS_ON_REQUEST
 
 AGENTV = (str(Path(sysconfig.get_path("scripts"), "agentv")),)
 TARGETS = """\

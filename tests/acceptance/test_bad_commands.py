@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from thorough import varied
 
-from pytest_agentv.runtime import processes
-
 HELLO = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 
 
@@ -132,7 +130,7 @@ time.sleep(60)
 
 
 def test_a_command_that_ignores_being_asked_to_end_is_killed_with_all_its_children(project, temp, monkeypatch):
-    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
+    monkeypatch.setattr("pytest_agentv.runtime.processes._TERM_SECONDS", 0.2)
     project.write("deaf.py", DEAF)
     write_targets(project, {"deaf": f"{sys.executable} deaf.py {{OUTPUT_FILE}}", "fine": "echo hello"})
     write_cases(project, ["deaf", "fine"])

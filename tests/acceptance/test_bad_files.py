@@ -3,8 +3,7 @@
 import os
 
 import pytest
-
-from pytest_agentv.runtime import files
+from busy import locked
 
 GOOD = """
   - id: good
@@ -74,11 +73,10 @@ def test_results_that_cannot_be_written_end_the_run_with_a_clear_message_before_
 
 
 def test_a_results_file_whose_lock_is_never_released_does_not_hang_the_run(project, monkeypatch):
-    monkeypatch.setattr(files, "_LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("pytest_agentv.runtime.files._LOCK_SECONDS", 0.1)
     project.write("a.eval.yaml", "evalcases:" + GOOD)
-    with (lock := files.ProcessLock(project.path / ".out-1.jsonl.lock")).hold(0):
+    with locked(project.path / ".out-1.jsonl.lock"):
         run = project.run()
-    lock.close()
     assert (run.exit_code, run.outcomes, run.internals) == (pytest.ExitCode.USAGE_ERROR, {}, [])
     reason = "out-1.jsonl: cannot be written: its lock .out-1.jsonl.lock could not be taken within 0.1 s"
     assert [line for line in run.lines if "cannot be written: " in line] == [

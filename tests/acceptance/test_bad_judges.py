@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime import processes
-
 
 @pytest.fixture
 def judged(project):
@@ -41,7 +39,7 @@ def is_running(pid):
 def test_a_judge_that_hangs_with_children_and_ignores_being_asked_to_end_is_gone_afterwards(
     project, judged, monkeypatch
 ):
-    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
+    monkeypatch.setattr("pytest_agentv.runtime.processes._TERM_SECONDS", 0.2)
     project.write(
         "deaf.py",
         """

@@ -1,7 +1,6 @@
 """Targets that cannot be used: told before anything is invoked, and only to the cases that need them."""
 
 import os
-import sys
 
 import pytest
 

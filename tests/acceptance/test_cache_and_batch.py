@@ -9,7 +9,7 @@ from pooled import TWO
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
-from .conftest import WITH_WORKERS_ON_REQUEST
+from .conftest import SDK, WITH_WORKERS_ON_REQUEST
 
 
 @pytest.fixture
@@ -344,14 +344,14 @@ def test_a_rerun_takes_another_reply_of_the_judge(project):
         assert (project.path / "asked").read_text() == "xx"
 
 
-ASKING_JUDGE = """
-from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-
+ASKING_JUDGE = (
+    SDK
+    + """\
 @code_judge
 def judge(case):
     return Result(score=create_target_client().invoke("good?").raw_text == "yes")
 """
+)
 
 
 def test_a_rerun_takes_another_reply_of_what_a_judge_script_asks(project):
@@ -390,15 +390,15 @@ def vote(prompt):
     return json.dumps({"score": score, "reasoning": f"vote {number}"}) if "judge" in prompt else f"vote {number}"
 """
 PANEL = "{name: %s, type: llm_judge}"
-ASKING_THRICE = """
-from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-
+ASKING_THRICE = (
+    SDK
+    + """\
 @code_judge
 def judge(case):
     client = create_target_client()
     return Result(score=1, reasoning=", ".join(client.invoke("good?").raw_text for _ in range(3)))
 """
+)
 SCRIPT = "{name: %s, type: code_judge, script: [python3, judge.py], target: {max_calls: 3}}"
 
 

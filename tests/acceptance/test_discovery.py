@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cli.main import main
+from .conftest import agentv
 
 LINE = json.dumps({"id": "line", "expected_outcome": "x", "input": "Say it", "evaluators": []})
 RESULT_LINE = json.dumps({"timestamp": "2026-01-01", "eval_id": "a", "score": 1, "candidate_answer": "x"})
@@ -14,7 +14,8 @@ COMPOSE = "services:\n  web: {image: nginx}\n"
 OTHER_COLLECTOR = """
 import pytest
 
-from pytest_agentv.cli.main import main
+from .conftest import agentv
+
 
 class File(pytest.File):
     def collect(self):
@@ -176,7 +177,7 @@ def test_a_file_that_cannot_be_read_is_not_passed_over_in_silence(project, case_
     (line,) = [line for line in run.lines if "cannot be read" in line]
     assert line.endswith(f"evals/broken.yaml: {said}")
     assert project.run("--agentv-strict").exit_code == pytest.ExitCode.INTERRUPTED
-    assert main(["validate", str(project.path / "evals")]) == 0
+    assert agentv(["validate", str(project.path / "evals")]) == 0
     assert f"evals/broken.yaml: warning: {said}" in capsys.readouterr().out
 
 
@@ -196,5 +197,5 @@ def test_files_that_may_hold_cases_but_are_no_yaml_or_json_are_warned_of(project
         ("evals/wide.yaml", "expected UTF-8, got UTF-16"),
     ]
     assert project.run("--agentv-strict").outcomes["errors"] == len(said)
-    assert main(["validate", "--strict", str(project.path / "evals")]) == 1
+    assert agentv(["validate", "--strict", str(project.path / "evals")]) == 1
     assert "1 file checked: 0 errors, 3 warnings" in capsys.readouterr().out

@@ -11,11 +11,9 @@ import time
 
 import pytest
 import warm
-from busy import slowness
+from busy import locked, slowness
 from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases, write_plugin
 from thorough import varied
-
-from pytest_agentv.runtime.files import ProcessLock
 
 FOUR_WORKERS = TARGETS.replace("workers: 1", "workers: 4")
 
@@ -160,18 +158,16 @@ def test_while_results_cannot_be_written_no_more_is_paid_for_than_is_in_flight(p
     seen = []
 
     def hold_lock():
-        lock = ProcessLock(project.path / ".out-1.jsonl.lock")
         deadline = time.monotonic() + 20
         # Before its first case the run itself wants the lock: it finds out whether it can write.
         while not read_calls(project.path).started and time.monotonic() < deadline:
             time.sleep(0.02)
-        with lock.hold(5):
+        with locked(project.path / ".out-1.jsonl.lock"):
             project.write("held", "yes\n")
             while len(read_calls(project.path).ended) < 2 and time.monotonic() < deadline:
                 time.sleep(0.02)
             time.sleep(0.5)
             seen.extend(read_calls(project.path).ended)
-        lock.close()
 
     holder = threading.Thread(target=hold_lock)
     holder.start()

@@ -5,6 +5,8 @@ import json
 import pytest
 from fake_llm import FakeLlm, Reply
 
+from .conftest import SDK
+
 TARGETS = """
 targets:
   - {name: default, provider: python, callable: agent.py:answer, judge_target: judge}
@@ -87,15 +89,15 @@ def judge(prompt):
     text = json.dumps({"score": 1, "checks": checks, "overall_reasoning": ""})
     return {"text": text, "token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25}
 """
-SCRIPT = """
-from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-
+SCRIPT = (
+    SDK
+    + """\
 @code_judge
 def judge(case):
     reply = create_target_client().invoke("Is it polite?")
     return Result(score=float("score" in reply.raw_text))
 """
+)
 SCRIPTED = "evaluators: [{name: s, type: code_judge, script: [python3, script.py], target: true}]"
 ONE = {"calls": 1, "cost_usd": 0.25, "cost_known": 1, "input": 100, "output": 20, "tokens_known": 1}
 UNKNOWN = {"calls": 1, "cost_usd": 0, "cost_known": 0, "input": 0, "output": 0, "tokens_known": 0}

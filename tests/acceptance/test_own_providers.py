@@ -1,9 +1,5 @@
 """Fixtures that plug in an object of the user's own: `agentv_provider` and `agentv_judge`, overridden in a conftest."""
 
-import pytest
-
-from .conftest import WITH_WORKERS_ON_REQUEST
-
 FUNCTION = """
     import pytest
 
@@ -81,5 +77,3 @@ def test_a_target_that_batches_does_not_take_an_objects_cases_along(project, sui
     project.write("qa.eval.yaml", suite(a="hello", b="hello"))
     project.write("conftest.py", function('(scope="session")'))
     assert project.run("--agentv-workers=4").outcomes == {"passed": 2}
-
-

@@ -1,11 +1,7 @@
 """Cases that are asked more than once: `repeat`, `min_pass_rate`, and what they meet."""
 
-import re
-import xml.etree.ElementTree as ET
-
 import pytest
 from repeating_agent import asked, counts, write_project, write_suite
-from thorough import varied
 
 from .conftest import WITH_WORKERS_ON_REQUEST
 

@@ -13,11 +13,7 @@ import warm
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
-from pytest_agentv.cli.main import main
-from pytest_agentv.model.results import SCHEMA_VERSION
-from pytest_agentv.store.readers import iter_recorded
-
-from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
+from .conftest import WITH_WORKERS_ON_REQUEST, Project, agentv
 
 SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
@@ -210,7 +206,7 @@ def test_the_costs_of_another_target_and_of_an_edited_case_stay_apart_and_count_
     assert "Cost:             $2.0000" in resumed.lines
     assert "Reruns" not in resumed.text
     assert "$1.0000 a case" in (project.path / "run.html").read_text()
-    main(["report", str(project.path / "own.jsonl")])
+    agentv(["report", str(project.path / "own.jsonl")])
     written = capsys.readouterr().out
     assert "Evaluations: 4 passed" in written
     assert "| $8.0000 |" in written
@@ -502,7 +498,7 @@ def test_what_was_not_checked_is_kept_in_resumed_and_merged_results(project, mon
     run(project, "--agentv-out=own.jsonl")
     run(project, "--agentv-resume=own.jsonl", out="resumed.jsonl", mode=mode)
     monkeypatch.chdir(project.path)
-    assert main(["merge", "resumed.jsonl", "--out", "merged.jsonl"]) == 0
+    assert agentv(["merge", "resumed.jsonl", "--out", "merged.jsonl"]) == 0
     for name in ("own.jsonl", "resumed.jsonl", "merged.jsonl"):
         [result] = results(project, name)
         told = [each.get("unchecked") for each in result["evaluator_results"]]
@@ -527,15 +523,14 @@ def test_tests_that_do_not_evaluate_need_no_file_to_go_on_from(project, mode):
 
 
 def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(project, whole):
-    newer = [{**each, "schema_version": SCHEMA_VERSION + 1} for each in results(project)]
-    path = project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))
+    newer = [{**each, "schema_version": each["schema_version"] + 1} for each in results(project)]
+    project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))
     called(project)
     refused = run(project, "--agentv-resume=newer.jsonl", out=None)
     reason = "schema_version: expected 1 or less, got 2: a newer pytest-agentv wrote it; the result was skipped"
     message = f"newer.jsonl holds no results of a run of pytest-agentv; newer.jsonl:1: {reason}"
     assert f"ERROR: --agentv-resume: {message}" in refused.lines
     assert (called(project), refused.exit_code) == ([], pytest.ExitCode.USAGE_ERROR)
-    assert "schema_version: expected 1 or less, got 2" in str(next(iter_recorded(path)))
 
 
 PYTHON_AGENT = """

@@ -31,10 +31,11 @@ def test_pyargs_takes_eval_files_of_a_package(project, suite, monkeypatch):
 
 
 def test_workers_know_what_the_command_line_names(project, suite):
-    """With `agentv_run = asked`, folders that are named ask for the evals in them."""
+    """With `agentv_run = asked`, folders ask for the evals in them, unless these have tests of another kind as well."""
     project.write("pytest.ini", "[pytest]\nagentv_run = asked\n")
     project.write("evals/a.yaml", suite(**{"a-1": "hello", "a-2": "hello"}))
     project.write("tests/c.eval.yaml", suite(**{"c-1": "hello", "c-2": "hello"}))
+    project.write("tests/test_plain.py", "def test_plain(): pass\n")
     run = project.run("-n2", "evals", "tests")
     assert set(run.by_id) == {"a-1", "a-2"}
-    assert run.outcomes == {"passed": 2, "skipped": 2}
+    assert run.outcomes == {"passed": 3, "skipped": 2}

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fake_llm import FakeLlm, Reply
+from fake_llm import FakeLlm
 
 
 @pytest.fixture
@@ -108,5 +108,3 @@ def test_what_embeddings_cost_is_not_part_of_an_aggregators_question(project, ll
         assert run.statuses == {"a": "pass"}
     assert (project.path / "asked").read_text() == "x"
     assert (len(llm.asked("e")), "judge" in run.by_id["a"]["spent"]) == (1, False)
-
-

@@ -130,5 +130,3 @@ def test_a_crashed_worker_leaves_an_error_that_names_the_row(project):
     run = project.run("-n1", "--max-worker-restart=1")
     crashed = next(result for result in run.results if result["eval_id"] == "q-2")
     assert (crashed["status"], crashed["row"]) == ("error", "evals/data/questions.csv:4")
-
-

@@ -16,11 +16,12 @@ from fake_llm import FakeLlm, Reply
 from pooled import TWO
 from thorough import varied
 
-from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
 from pytest_agentv.reports.figures import figures_of
 from pytest_agentv.reports.reading import read_view
 from pytest_agentv.store.writers import ResultSink
+
+from .conftest import agentv
 
 VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
 OUTAGE = Reply(status=401)
@@ -320,7 +321,7 @@ def test_a_run_that_goes_on_in_another_file_finds_them_and_counts_their_cost(pro
 def test_a_merged_file_takes_them_along(project, model, capsys):
     for name in ("c0", "c1"):
         run(project, f"--agentv-eval-id={name}", out=f"{name}.jsonl")
-    assert main(["merge", "c0.jsonl", "c1.jsonl", "--out=all.jsonl"]) == 0, capsys.readouterr().err
+    assert agentv(["merge", "c0.jsonl", "c1.jsonl", "--out=all.jsonl"]) == 0, capsys.readouterr().err
     model.script("judge", Reply(VERDICT))
     assert run(project, "--agentv-resume=all.jsonl", "--agentv-retry-errors", out="all.jsonl").outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
