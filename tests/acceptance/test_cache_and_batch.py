@@ -26,30 +26,6 @@ def called(project):
 
 
 @pytest.mark.scenario("Caching control")
-@pytest.mark.parametrize(
-    ("flags", "ini"), [varied(["--agentv-cache"], ""), ([], "agentv_cache = true"), (["--agentv-cache", "-n2"], "")]
-)
-def test_an_answer_is_paid_for_once_and_marked_when_it_comes_from_the_cache(project, flags, ini):
-    project.write("pytest.ini", f"[pytest]\n{ini}\n")
-    write_cases(project, {**numbered(4), "bad": "say nothing"})
-    first, second = project.run("--agentv-cache"), project.run(*flags)
-    assert called(project) == ["bad", *(f"case-{number}" for number in range(4))]
-    assert first.outcomes == second.outcomes == {"passed": 4, "failed": 1}
-    assert [result.get("cached") for result in first.results] == [None] * 5
-    assert [result.get("cached") for result in second.results] == [True] * 5
-
-
-def test_failed_calls_are_made_again_and_another_prompt_is_asked_anew(project):
-    write_cases(project, {"breaks": "fail no tokens", "edited": "say hello"})
-    project.run("--agentv-cache")
-    write_cases(project, {"breaks": "fail no tokens", "edited": "say hello again"})
-    called(project)
-    run = project.run("--agentv-cache")
-    assert called(project) == ["breaks", "edited"]
-    assert run.statuses == {"breaks": "error", "edited": "pass"}
-
-
-@pytest.mark.scenario("Caching control")
 @pytest.mark.parametrize(("days", "calls"), [(30, 2), (0, 3)])
 def test_without_the_flag_answers_are_kept_and_not_reused(project, days, calls):
     project.write("pytest.ini", f"[pytest]\nagentv_keep_answers = {days}\n")

@@ -14,7 +14,6 @@ COMPOSE = "services:\n  web: {image: nginx}\n"
 OTHER_COLLECTOR = """
 import pytest
 
-from .conftest import agentv
 
 
 class File(pytest.File):
@@ -133,15 +132,6 @@ def test_a_file_of_another_kind_that_another_plugin_collects_is_not_warned_of(pr
     project.write("other.tavern.yaml", OPENAPI)
     run = project.run("evals", "other.tavern.yaml")
     assert (run.exit_code, run.outcomes) == (0, {"passed": 2})
-
-
-def test_a_file_named_on_the_command_line_is_an_eval_file_by_its_shape(project, suite):
-    names = {"a": "qa.yaml", "b": "evals/test_login.yaml", "c": ".hidden/qa.yaml", "d": "evals/config.yaml"}
-    for eval_id, name in names.items():
-        project.write(name, suite(**{eval_id: "hello"}))
-    assert project.run(*names.values()).statuses == dict.fromkeys(names, "pass")
-    one_by_one = [f"{name}::{eval_id}" for eval_id, name in names.items()]
-    assert project.run(*one_by_one).statuses == dict.fromkeys(names, "pass")
 
 
 @pytest.mark.parametrize("name", ["data.eval", "evals/data"])

@@ -1,21 +1,5 @@
 """Fixtures that plug in an object of the user's own: `agentv_provider` and `agentv_judge`, overridden in a conftest."""
 
-FUNCTION = """
-    import pytest
-
-    @pytest.fixture{SCOPE}
-    def agentv_provider():
-        def answer(prompt):
-            with open("calls.txt", "a") as file:
-                print(prompt, file=file)
-            return f"hello: {prompt}"
-        return answer
-"""
-
-
-def function(scope=""):
-    return FUNCTION.replace("{SCOPE}", scope)
-
 
 def test_a_session_object_is_asked_by_many_cases_at_once(project, suite):
     """Each of five calls waits for the others."""
@@ -75,5 +59,9 @@ def test_a_target_that_batches_does_not_take_an_objects_cases_along(project, sui
         """,
     )
     project.write("qa.eval.yaml", suite(a="hello", b="hello"))
-    project.write("conftest.py", function('(scope="session")'))
+    project.write(
+        "conftest.py",
+        "import pytest\n\n@pytest.fixture(scope='session')\ndef agentv_provider():\n"
+        "    return lambda prompt: f'hello: {prompt}'\n",
+    )
     assert project.run("--agentv-workers=4").outcomes == {"passed": 2}

@@ -5,11 +5,7 @@ import pytest
 from .conftest import WITH_WORKERS_ON_REQUEST
 
 NEEDS_UNIX = "pytest-agentv runs evals on Linux and macOS only; here, leave them out (--ignore, -p no:agentv)"
-    "pytest-agentv runs evals on Linux and macOS only; here, leave them out (--ignore, -p no:agentv) or use WSL"
-)
 PATCHED_BY_GEVENT = "gevent has patched this process (monkey.patch_all), and evals need threads and an event loop"
-    "gevent has patched this process (monkey.patch_all), and evals need threads and an event loop of their"
-)
 WITHOUT_LOCKS = """
 import os, sys
 

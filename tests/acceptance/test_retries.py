@@ -5,15 +5,6 @@ import re
 import pytest
 from thorough import varied
 
-HANGS_ONCE = """
-targets:
-  - name: default
-    provider: cli
-    timeout_seconds: 0.8
-    command_template: "echo {ATTEMPT} >> calls; if [ {ATTEMPT} = 0 ]; then sleep 60; fi; echo hello"
-"""
-
-
 MIXED = """
 def answer(prompt):
     if "broken" in prompt:
@@ -35,24 +26,6 @@ def test_a_case_that_breaks_leaves_the_others_alone_in_every_mode(project_in_all
     assert run.statuses == {"a": "pass", "b": "error", "c": "pass", "d": "error", "e": "pass", "f": "pass"}
     assert "RuntimeError: out of order" in run.by_id["b"]["error"]
     assert run.outcomes == {"passed": 4, "errors": 2}
-
-
-@pytest.mark.scenario("Verbose logging")
-@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["plain", "a worker"])
-def test_a_verbose_run_shows_the_calls_and_what_the_evaluators_said_of_each_case(project, suite, mode):
-    project.write("targets.yaml", HANGS_ONCE.replace("echo hello", "echo a note >&2; echo hello"))
-    project.write("a.eval.yaml", suite(a="hello"))
-    run = project.run("--agentv-verbose", mode=mode)
-    shown = [line for line in run.lines if line.startswith("a.eval.yaml::a: ")]
-    assert len(shown) == 1
-    assert re.fullmatch(
-        r"a\.eval\.yaml::a: pass; target default, 2 attempts, .+, score 1\.000 \(words 1\.000\)", shown[0]
-    )
-    assert run.text.count("target default: running ") == 2
-    assert "target default: stderr: a note" in run.text
-    quiet = project.run(mode=mode).text
-    assert "2 attempts" not in quiet
-    assert "running" not in quiet
 
 
 JUDGED = """

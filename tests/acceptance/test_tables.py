@@ -58,25 +58,6 @@ def calls(project):
     return sorted(asked)
 
 
-def test_with_workers_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project):
-    run = project.run(mode=("-n", "2"))
-    assert run.outcomes == {"passed": 2, "failed": 1, "errors": 2}
-    by_node = {result["node_id"].partition("::")[2]: result for result in run.results}
-    assert {name: (result["status"], result["row"], result["line"]) for name, result in by_node.items()} == {
-        "q-1": ("pass", "evals/data/questions.csv:2", 2),
-        "q-2": ("fail", "evals/data/questions.csv:4", 2),
-        "row-5": ("error", "evals/data/questions.csv:5", 2),
-        "q-4": ("pass", "evals/data/questions.csv:6", 2),
-        "q-1-2": ("error", "evals/data/questions.csv:7", 2),
-    }
-    assert by_node["row-5"]["error"] == "evals/data/questions.csv:5: has 2 cells: expected 4, as many as the header has"
-    assert "id 'q-1' is that of evals/data/questions.csv:2 already" in by_node["q-1-2"]["error"]
-    assert "Case:   evals/q.eval.yaml:2, row evals/data/questions.csv:4" in run.text
-    assert "FAILED evals/q.eval.yaml::q-2" in run.text
-    assert calls(project) == ["Answer: What is\nthis?", "Answer: four", "Answer: two"]
-    assert not run.internals
-
-
 @WITH_WORKERS_ON_REQUEST
 def test_a_resumed_run_asks_only_for_rows_that_changed(project, mode):
     project.write("evals/data/questions.csv", ROWS.replace("3;too few\n", "").replace("1;again;again;stoves\n", ""))

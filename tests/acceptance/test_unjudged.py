@@ -16,11 +16,6 @@ from fake_llm import FakeLlm, Reply
 from pooled import TWO
 from thorough import varied
 
-from pytest_agentv.errors import FileError
-from pytest_agentv.reports.figures import figures_of
-from pytest_agentv.reports.reading import read_view
-from pytest_agentv.store.writers import ResultSink
-
 from .conftest import agentv
 
 VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
@@ -283,15 +278,26 @@ def workers_of(pid):
     return [int(child) for child in children if Path(f"/proc/{child}/cmdline").read_bytes() == own]
 
 
-def test_an_answer_whose_result_cannot_be_written_waits(project, model, monkeypatch):
-    def write(self, *_):
-        raise FileError(self.path, "cannot be written: No space left on device")
+SPOILS = """
+from pathlib import Path
 
+
+def pytest_agentv_assert(case, result):
+    path = Path("own.jsonl")
+    if path.is_file() and not Path("over").exists():
+        path.unlink()
+        path.mkdir()
+"""
+
+
+def test_an_answer_whose_result_cannot_be_written_waits(project, model):
     model.script("judge", Reply(VERDICT))
-    with monkeypatch.context() as patched:
-        patched.setattr(ResultSink, "write", write)
-        run(project, "--agentv-workers=2")
+    project.write("conftest.py", SPOILS)
+    assert "Results were lost: own.jsonl: cannot be written: Is a directory" in run(project, "--agentv-workers=2").lines
     assert model.asked("model")
+    (project.path / "own.jsonl").rmdir()
+    for name in ("own.jsonl", "over"):
+        project.write(name, "")
     assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
 
@@ -534,8 +540,17 @@ def costs(project, run):
         float(told.split("$")[1].split(";")[0]),
         sum(each["spent"]["answer"]["cost_usd"] for each in record),
         sum(float(each.get("value")) for each in junit if each.get("name") == "agentv_cost_usd"),
-        sum(figures_of(each)["cost_usd"] for each in read_view(project.path / "own.jsonl").results),
+        reported_cost(project),
     ]
+
+
+def reported_cost(project):
+    page = project.path / "comment.md"
+    page.unlink(missing_ok=True)
+    assert agentv(["report", str(project.path / "own.jsonl"), "--format=markdown", "-o", str(page)]) == 0
+    rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")]
+    (header,) = (number for number, row in enumerate(rows) if "Cost" in row)
+    return float(rows[header + 2][rows[header].index("Cost")].split("$")[1].split(";")[0])
 
 
 IN_FULL = ["--agentv-include-answers"]
