@@ -117,15 +117,6 @@ def test_an_autouse_fixture_that_skips_leaves_nothing_called(project):
     assert "EVALUATION SUMMARY" not in run.text
 
 
-def test_fixtures_of_cases_are_shown_by_pytests_own_flags(project):
-    project.write("conftest.py", OF_A_SCOPE.replace("SCOPE", "module").replace("\n@", "import pytest\n@"))
-    assert "around_module" in project.run("--fixtures-per-test", "one.eval.yaml").text
-    shown = project.run("--setup-plan", "one.eval.yaml").text
-    assert "SETUP    M around_module" in shown
-    assert "one.eval.yaml::a (fixtures used: around_module)" in shown
-    assert lines(project, "calls.txt") == []
-
-
 EVALUATING_FIXTURES = """
 import pytest
 

@@ -392,7 +392,9 @@ def judge(prompt):
 """
 
 
-@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+@pytest.mark.parametrize(
+    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+)
 def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
     project.write("targets.yaml", JUDGED_TARGETS)
@@ -417,7 +419,9 @@ def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, c
     assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
 
 
-@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+@pytest.mark.parametrize(
+    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+)
 def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
     write_suite(project, {"tent": "ppppp"})

@@ -191,18 +191,16 @@ def test_an_evaluation_in_python_spoils_no_baseline(project, mode):
 OVERWRITING = {"report": ("--format=html",), "merge": ("--overwrite",), "convert": ("--force",)}
 
 
-@pytest.mark.parametrize("command", OVERWRITING)
-@pytest.mark.parametrize(
-    ("name", "what"), [("b.jsonl", "is a baseline"), ("b.eval.jsonl", "has the name of an eval file")]
-)
-def test_a_command_does_not_overwrite_what_a_run_reads(project, capsys, command, name, what):
+def test_a_command_does_not_overwrite_what_a_run_reads(project, capsys):
     write_cases(project, numbered(1))
     project.run("--agentv-out=run.jsonl")
-    out = project.write(name, BASELINE)
-    capsys.readouterr()
-    assert agentv([command, "run.jsonl", "-o", name, *OVERWRITING[command]]) == 2
-    assert f"{name} {what}, which this would spoil" in capsys.readouterr().err
-    assert out.read_text() == BASELINE
+    for name, what in (("b.jsonl", "is a baseline"), ("b.eval.jsonl", "has the name of an eval file")):
+        out = project.write(name, BASELINE)
+        for command, flags in OVERWRITING.items():
+            capsys.readouterr()
+            assert agentv([command, "run.jsonl", "-o", name, *flags]) == 2
+            assert f"{name} {what}, which this would spoil" in capsys.readouterr().err
+            assert out.read_text() == BASELINE
 
 
 def test_a_name_that_is_too_long_is_one_clear_error(project):
