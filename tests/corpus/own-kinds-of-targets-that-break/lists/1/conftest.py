@@ -1,36 +1,18 @@
-import asyncio
 from pytest_agentv import Provider
 
-class Sleepy(Provider):
-    kind = "sleepy"
-    asleep: str
+
+class Listing(Provider):
+    kind = "listing"
 
     def open(self, environment):
-        return Sleeper(self.asleep)
+        return self
 
-class Sleeper:
-    def __init__(self, asleep):
-        self.asleep = asleep
+    def invoke(self, request):
+        raise AssertionError("asked alone: paid for again")
 
-    async def rest(self, part):
-        with open("calls", "a") as file:
-            file.write(f"{part} ")
-        await asyncio.sleep(60 if part == self.asleep else 0)
-
-    async def check(self):
-        await self.rest("check")
-
-    async def close(self):
-        await self.rest("close")
-
-    async def invoke(self, request):
-        await self.rest("invoke")
-        return "hello"
-
-    async def invoke_batch(self, requests):
-        await self.rest("batch")
-        said = {"text": "hello", "cost_usd": 0.5}
+    def invoke_batch(self, requests):
         return "ab"
 
+
 def pytest_agentv_providers():
-    return [Sleepy]
+    return [Listing]
