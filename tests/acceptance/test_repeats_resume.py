@@ -7,7 +7,7 @@ import pytest
 from repeating_agent import answered, asked, counts, write_project, write_suite
 from thorough import varied
 
-from pytest_agentv.cli.main import main
+from .conftest import agentv
 
 
 @pytest.fixture
@@ -346,7 +346,7 @@ def test_a_rerun_that_goes_on_tells_of_the_answers_that_it_replaced_and_of_their
 def said(project, run, capsys):
     """Return cost and reruns as the summary says, and as a report on the results file does."""
     capsys.readouterr()
-    main(["report", str(project.path / "own.jsonl")])
+    agentv(["report", str(project.path / "own.jsonl")])
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     header = next(number for number, row in enumerate(rows) if "Cost" in row)
     table = dict(zip(rows[header], rows[header + 2], strict=True))
@@ -392,7 +392,9 @@ def judge(prompt):
 """
 
 
-@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+@pytest.mark.parametrize(
+    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+)
 def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
     project.write("targets.yaml", JUDGED_TARGETS)
@@ -417,7 +419,9 @@ def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, c
     assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
 
 
-@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+@pytest.mark.parametrize(
+    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+)
 def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
     write_suite(project, {"tent": "ppppp"})
