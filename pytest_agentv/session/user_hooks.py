@@ -146,6 +146,13 @@ def _odd_value(name: str, value: object, expected: str) -> HookError:
 # Checks a case that a hook changed: files are checked when they are loaded.
 
 
+_TYPES: Final = (
+    (("required",), bool, "True or False"),
+    (("dataset", "expected_outcome", "question", "reference_answer"), str, "a text"),
+    (("conversation_id", "target", "judge", "group"), str | None, "a text, or None"),
+)
+
+
 def changed_fault(before: EvalCase, case: EvalCase) -> str | None:
     """Return what a changed case must not have, such as `threshold=2: expected a number from 0 to 1`; None: nothing."""
     from pytest_agentv.evaluators.base import Evaluator  # noqa: PLC0415 - costs pydantic
@@ -157,6 +164,10 @@ def changed_fault(before: EvalCase, case: EvalCase) -> str | None:
             return f"{name}={value!r}: expected a number from 0 to 1, or None"
     if case.repeat is not None and not (type(case.repeat) is int and 1 <= case.repeat <= MAX_REPEAT):
         return f"repeat={case.repeat!r}: expected a whole number from 1 to {MAX_REPEAT}, or None"
+    for names, types, expected in _TYPES:
+        for name in names:
+            if not isinstance(value := getattr(case, name), types):
+                return f"{name}={value!r}: expected {expected}"
     evaluators: Any = case.evaluators
     if evaluators is None or evaluators == before.evaluators:
         return None
