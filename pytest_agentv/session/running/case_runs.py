@@ -318,17 +318,12 @@ class CaseRuns:
         answers: Callable[[], Awaitable[EvalResult]],
         log: CaseLog,
         ending: Ending,
-        members: Sequence[BatchMember],
     ) -> EvalResult:
         """Get fresh answers of a case that has a result, and write the new result."""
         current_log.set(log)
-        try:
-            with ending:
-                result = await answers()
-                return await self._recorder.record(result.replace(spent=self._costs.total(result)))
-        finally:
-            for member in members:
-                member.leave()  # else the other cases of its batch would wait for it
+        with ending:
+            result = await answers()
+            return await self._recorder.record(result.replace(spent=self._costs.total(result)))
 
     async def carry_over(
         self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: Sequence[BatchMember]

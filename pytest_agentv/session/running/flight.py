@@ -329,23 +329,12 @@ class Flight:
             return None
         answers = fresh_answers(config, self._session.options, result, self._session.failures.maximum)
         planned = self._planner.plan(prepare()) if answers else None
-        return None if planned is None or planned.case is None else self.begin_again(planned, result, answers)
-
-    def begin_again(
-        self, planned: PreparedCase, result: EvalResult, answers: int, members: Sequence[BatchMember] = ()
-    ) -> Begun:
-        """Ask a planned case that has a result for fresh answers, and add them to its result.
-
-        `members` are its places in batches, one for each answer.
-        """
+        if planned is None or isinstance(planned.job, EvalResult):
+            return None
         runs, log, ending, limit = self._runs, planned.log, Ending(), self._planner.limit(planned)
-        assert not isinstance(planned.job, EvalResult), "a case that cannot be loaded has no answers"
-        again = self._repeated(planned, planned.job, members, more=answers)
-        running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending, members))
-        begun = Begun.of(running, limit, planned, log, ending, hurry=again.hurry)
-        if members:
-            self._start_now(begun)  # the other cases of its batch wait for each member
-        return begun
+        again = self._repeated(planned, planned.job, (), more=answers)
+        running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending))
+        return Begun.of(running, limit, planned, log, ending, hurry=again.hurry)
 
     def wait(self, begun: Begun, while_waiting: Callable[[], None] = lambda: None) -> EvalResult:
         """Start a case now, ignoring the limit, because its turn has come. Wait for its result."""
