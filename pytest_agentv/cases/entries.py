@@ -2,7 +2,6 @@
 
 import hashlib
 import marshal
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,11 +107,6 @@ class _RowSource(Source):
 
     def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
         return self._line
-
-
-def plain_number(value: float) -> float | None:
-    """Return a number of a table; None for NaN, which pandas and NumPy use for a missing value."""
-    return None if math.isnan(value) else value
 
 
 def row_of(table: Table, number: int, index: int, value: Json) -> Row:

@@ -15,7 +15,7 @@ from pytest_agentv.cases.variables import (
     unknown_name,
 )
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import Json, JsonObject, require_readable
+from pytest_agentv.model.base import Json, JsonObject
 
 _EXPRESSION: Final = re.compile(r"\{\{-?((?:(?!\{\{|\}\}).)*?)-?\}\}", re.DOTALL)
 
@@ -36,9 +36,6 @@ class _Unknown(StrictUndefined):
 
 class _Environment(ImmutableSandboxedEnvironment):
     """Jinja2 without files and without randomness: a template is part of a case, and only gives data."""
-
-    intercepted_binops = frozenset(("*", "**"))
-    """Not computed when a template is compiled: a number that is too long is a fault of filling it."""
 
     def __init__(self) -> None:
         super().__init__(undefined=_Unknown, finalize=_shown, keep_trailing_newline=True)
@@ -61,12 +58,10 @@ def _plain(value: Any) -> Json:
     """Return a value in a type of files.
 
     An `if` without `else` that does not hold is an empty text, as in Jinja2.
-    Raises `TypeError` for a function, `UndefinedError` for a missing value, and `ValueError` for too long a number.
+    Raises `TypeError` for a function and `UndefinedError` for a missing value.
     """
     if isinstance(value, Undefined):
         return str(value)  # raises, unless it is that of an `if`
-    if isinstance(value, int):
-        require_readable(value)
     if isinstance(value, str | bool | int | float | None):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):

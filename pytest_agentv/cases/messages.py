@@ -1,17 +1,16 @@
-"""Reads and loads the messages of a case, the input and the expected ones."""
+"""Reads and loads the messages of a case, the input and the expected ones. Imports pydantic: import this lazily."""
 
-import difflib
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
-from weakref import WeakValueDictionary
 
-from pytest_agentv.cases.references import ReferencedFile, References, is_address, is_picture
-from pytest_agentv.cases.written import WrittenCase
-from pytest_agentv.files.places import EXPECTED_KEYS, INPUT_KEYS, Place, first_key, misspelling, text_at
+from pytest_agentv.cases.keys import Message
+from pytest_agentv.cases.references import ReferencedFile, References, WrittenCase, is_address, is_picture
+from pytest_agentv.files.kind_reader import read_part
+from pytest_agentv.files.places import EXPECTED_KEYS, INPUT_KEYS, Place, first_key
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.files.source import KeyPath, LayeredSource, Source
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, pretty_json
+from pytest_agentv.model.base import Json, JsonObject, pretty_json
 from pytest_agentv.model.messages import (
     ROLES,
     ContentPart,
@@ -22,9 +21,6 @@ from pytest_agentv.model.messages import (
     Role,
     TextPart,
 )
-
-_MISSPELT: Final = 0.85
-"""From this ratio a role is a misspelling: "asistant" has 0.94, "customer", which is no "user", 0.67."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +36,13 @@ class WrittenMessage:
         return self.value.get("content")
 
 
-def check_messages(value: Json, place: Place) -> tuple[WrittenMessage, ...]:
-    """Check the shapes of a list of messages. Notes each fault as an error at its place."""
-    if not isinstance(value, list):
-        place.expected("a list of messages", value, place.quotes(value))
-        return ()
-    messages = (_check_message(item, place.at(index)) for index, item in enumerate(value))
-    return tuple(message for message in messages if message is not None)
-
-
 def _check_message(value: Json, place: Place) -> WrittenMessage | None:
     if not isinstance(value, dict):
         place.expected("a message: a mapping with role and content", value)
         return None
-    from pytest_agentv.cases.keys import Message  # noqa: PLC0415 - imports pydantic
-    from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
-
     message = read_part(Message, value, place)
     if message is not None and message.content is None and not message.tool_calls:
-        place.error("the message has no content", misspelling("content", value, ("role", "content")))
+        place.error("the message has no content")
         return None
     return None if message is None else WrittenMessage(message.role, value, place)
 
@@ -119,24 +103,23 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
         messages = () if message is None else (message,)
     elif isinstance(value, str) or (is_mapping and role == "assistant"):
         messages = (WrittenMessage(role, {"role": role, "content": value}, place),)
+    elif isinstance(value, list):
+        checked = (_check_message(item, place.at(index)) for index, item in enumerate(value))
+        messages = tuple(message for message in checked if message is not None)
     else:
-        messages = check_messages(value, place)
-    if not isinstance(value, str):
-        warn_of_unread(messages, is_asked=role == "user")
+        place.expected("a list of messages", value, place.quotes(value))
+        messages = ()
+    called = next((each for each in messages if role == "user" and each.value.get("tool_calls")), None)
+    if called is not None:
+        what = "is not sent to the target; only the `content` of a message is"
+        called.place.at("tool_calls").warn(what, "write into it what was called, or leave the message out")
     return messages
 
 
 def _is_message(value: JsonObject, default: Role) -> bool:
-    """Return whether a mapping is one message, as AgentV reads it.
-
-    Data of an answer may have keys of these names, too, but then its role is none of ours, nor a misspelt one.
-    """
-    if "role" not in value or value.keys().isdisjoint(("content", "tool_calls")):
-        return False
-    role = value["role"]
-    if default == "user" or role in ROLES:
-        return True
-    return isinstance(role, str) and bool(difflib.get_close_matches(role.casefold(), ROLES, n=1, cutoff=_MISSPELT))
+    """Return whether a mapping is one message. Data of an answer may have such keys, too, but none of our roles."""
+    is_like_one = "role" in value and not value.keys().isdisjoint(("content", "tool_calls"))
+    return is_like_one and (default == "user" or value["role"] in ROLES)
 
 
 def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:
@@ -145,9 +128,6 @@ def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:
 
 
 # What targets and judges get of the written messages (agentv-formats 1.4, 1.7, 1.9).
-
-_KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
-"""The last part made from each file, while its case exists."""
 
 
 def load_input_message(message: WrittenMessage, references: References) -> InputMessage:
@@ -201,7 +181,6 @@ def _value_of(item: JsonObject, place: Place) -> str | None:
 
 
 def _read_file(item: JsonObject, place: Place, references: References) -> ReferencedFile | None:
-
     value = _value_of(item, place)
     if value is not None and not value.strip():
         place.at("value").expected("the path of a file", value)
@@ -211,35 +190,22 @@ def _read_file(item: JsonObject, place: Place, references: References) -> Refere
 
 def _file_part(file: ReferencedFile, references: References) -> FilePart:
     is_guideline = file.media is None and references.is_guideline(file.path)
-    path, text = str(file.path), file.text
-    known = _KNOWN_PARTS.get(path)
-    if known is not None and known.text == text:
-        text = known.text  # cases that use the same file share its text
-    part = FilePart(file.value, file.display_path, path, text, is_guideline, media=file.media)
-    _KNOWN_PARTS[path] = part
-    return part
+    text = sys.intern(file.text)  # cases that use the same file share its text
+    return FilePart(file.value, file.display_path, str(file.path), text, is_guideline, media=file.media)
 
 
 def load_expected_message(message: WrittenMessage, references: References) -> JsonObject:
     """Return an expected message as judges see it: as written, with its files read (agentv-formats 1.7)."""
-    name = text_at(message.value, "name", message.place)
+    content, place = message.content, message.place.at("content")
+    if isinstance(content, list):
+        content = [_expected_item(item, place.at(index), references) for index, item in enumerate(content)]
     parts = {
         "role": message.role,
-        "name": ABSENT if name is None else name,
-        "content": _expected_content(message, references),
+        "name": message.value.get("name"),
+        "content": content,
         "tool_calls": _expected_calls(message),
     }
-    return {key: part for key, part in parts.items() if part is not ABSENT}
-
-
-def _expected_content(message: WrittenMessage, references: References) -> Json:
-    content = message.content
-    if content is None:
-        return ABSENT
-    if not isinstance(content, list):
-        return content
-    place = message.place.at("content")
-    return [_expected_item(item, place.at(index), references) for index, item in enumerate(content)]
+    return {key: part for key, part in parts.items() if part is not None}
 
 
 def _expected_item(item: Json, place: Place, references: References) -> Json:
@@ -254,34 +220,15 @@ def _expected_item(item: Json, place: Place, references: References) -> Json:
 
 
 def _expected_calls(message: WrittenMessage) -> Json:
-    """Return the tool calls as written, in any shape, because AgentV passes them to judges unchanged."""
-    calls = message.value.get("tool_calls")
-    if calls is None:
-        return ABSENT
-    place = message.place.at("tool_calls")
-    if not isinstance(calls, list):
+    """Return the tool calls as written, in any shape, because AgentV passes them to judges unchanged; None without."""
+    calls, place = message.value.get("tool_calls"), message.place.at("tool_calls")
+    if calls is not None and not isinstance(calls, list):
         place.expected("a list of tool calls", calls)
-        return ABSENT
-    for index, call in enumerate(calls):
+        return None
+    for index, call in enumerate(calls or ()):
         if not isinstance(call, dict):
             place.at(index).expected("a tool call: a mapping with the name of a tool under the key 'tool'", call)
-    return calls or ABSENT
-
-
-def asks_nothing(written: Iterable[JsonObject], messages: Iterable[InputMessage]) -> bool:
-    """Whether only blanks are sent to the target, given the messages as written and with files read."""
-    has_calls = any(message.get("tool_calls") for message in written)
-    return not has_calls and all(_is_blank(part) for message in messages for part in message.parts)
-
-
-def _is_blank(part: ContentPart) -> bool:
-    match part:
-        case TextPart(value):
-            return not value.strip()
-        case FilePart():
-            return part.media is None and not part.text.strip()
-        case _:
-            return False  # an item that is not sent has a warning of its own
+    return calls or None
 
 
 def raw_question(messages: Iterable[InputMessage]) -> str:
@@ -307,39 +254,7 @@ def reference_answer(expected: Sequence[JsonObject]) -> str:
     """Return the content of the last expected message, else its tool calls (agentv-formats 1.7)."""
     if not expected:
         return ""
-    content = expected[-1].get("content", ABSENT)
+    content = expected[-1].get("content")
     if isinstance(content, str):
         return content
-    return pretty_json(expected[-1].get("tool_calls", []) if content is ABSENT else content)
-
-
-# Keys of messages and of their items that nothing reads.
-
-_ITEM_KEYS: Final = ("type", "value")
-_ITEM_TYPES: Final = ("text", "file", "image")
-_SAME_ITEM: Final = frozenset(
-    (
-        *_ITEM_KEYS,
-        *("text", "path", "resolvedPath", "resolved_path"),  # a file as judges get it (agentv-formats 1.5)
-        *("url", "image_url", "source", "detail", "file", "file_data", "filename", "media_type", "mime_type"),
-        *("id", "name", "title", "metadata", "annotations", "cache_control"),
-    )
-)
-"""Keys that say the same to other tools: an item may be written for several of them."""
-
-
-def warn_of_unread(messages: Iterable[WrittenMessage], *, is_asked: bool) -> None:
-    """Warn once of the tool calls of an input, and of each unknown key of an item."""
-    warned: set[str] = set()
-    for message in messages:
-        if is_asked and message.value.get("tool_calls") and "tool_calls" not in warned:
-            warned.add("tool_calls")
-            what = "is not sent to the target; only the `content` of a message is"
-            message.place.at("tool_calls").warn(what, "write into it what was called, or leave the message out")
-        content = message.content
-        for index, item in enumerate(content if isinstance(content, list) else ()):
-            # an item of another type has a warning of its own
-            for key in item if isinstance(item, dict) and item.get("type") in _ITEM_TYPES else ():
-                if key not in _SAME_ITEM and key not in warned:
-                    warned.add(key)
-                    message.place.at("content", index, key).warn("unknown key", did_you_mean(key, _ITEM_KEYS))
+    return pretty_json(expected[-1].get("tool_calls", []) if content is None else content)

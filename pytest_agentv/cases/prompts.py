@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Final, Literal, TypeGuard
 
 from pytest_agentv.errors import CaseError, locate
-from pytest_agentv.model.base import Record, pretty_json, trim
+from pytest_agentv.model.base import JsonObject, Record, pretty_json, trim
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import (
     ContentPart,
@@ -123,6 +123,22 @@ def is_media(part: ContentPart) -> TypeGuard[FilePart]:
 def is_visible(message: InputMessage) -> bool:
     """Whether a message has content of its own. References to guidelines and blank files do not count."""
     return bool(render_parts(message, "lm", with_guidelines=False))
+
+
+def asks_nothing(written: Iterable[JsonObject], messages: Iterable[InputMessage]) -> bool:
+    """Whether only blanks are sent to the target, given the messages as written and with files read."""
+    has_calls = any(message.get("tool_calls") for message in written)
+    if has_calls:
+        return False
+    for part in (part for message in messages for part in message.parts):
+        match part:
+            case TextPart(value) if not value.strip():
+                continue
+            case FilePart() if part.media is None and not part.text.strip():
+                continue
+            case _:
+                return False  # an item that is not sent has a warning of its own
+    return True
 
 
 # The prompt of these parts (agentv-formats 3).

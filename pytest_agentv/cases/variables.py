@@ -58,13 +58,11 @@ def as_text(value: Json) -> str:
 
 def unknown_name(name: str, variables: JsonObject, line: int = 1) -> TemplateFault:
     """Return the fault of an unknown variable name."""
-    hint = did_you_mean(name, variables)
-    if hint is None and name == "env":
+    names = list(variables)
+    known = ", ".join([*names[:_SHOWN_NAMES], *(["…"] if len(names) > _SHOWN_NAMES else [])])
+    hint = did_you_mean(name, variables) or (f"known: {known}" if names else "there are no variables")
+    if name == "env":
         hint = "templates do not see the environment: write `vars`, or ${{ NAME }} in a targets file"
-    if hint is None:
-        names = list(variables)
-        rest = ", …" if len(names) > _SHOWN_NAMES else ""
-        hint = f"known: {', '.join(names[:_SHOWN_NAMES])}{rest}" if names else "there are no variables"
     return TemplateFault(f"unknown variable {name!r}", hint, line)
 
 
@@ -120,6 +118,11 @@ def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = 
         items = [fill(item, variables, place.at(index), unfilled) for index, item in enumerate(value)]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
+
+
+def fill_value(value: Json, variables: JsonObject, place: Place, *, is_check: bool = False) -> Json:
+    """Return a value of a case or file with its templates filled in; the same object if it has none."""
+    return fill(value, variables, place, IN_CHECKS if is_check else UNFILLED)
 
 
 def _fill_text(text: str, variables: JsonObject, place: Place) -> Json:

@@ -9,9 +9,8 @@ from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
-from pytest_agentv.cases.evaluators import adopt, load_evaluators
+from pytest_agentv.cases.evaluators import NO_MODEL, adopt, check_aggregator_template, load_evaluators, load_template
 from pytest_agentv.cases.prompts import render_template
-from pytest_agentv.cases.references import NO_MODEL, check_aggregator_template, load_template
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
     REPLY_CONTRACT,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.secrets import Masker, masked, secrets_within
 
@@ -102,6 +102,15 @@ def with_problems(error: _Error, problems: Iterable[Problem]) -> _Error:
     """Attach the problems to the error that reports them, and return the error."""
     error.problems = tuple(problems)
     return error
+
+
+def raise_errors(problems: Sequence[Problem], kind: type[FileError]) -> None:
+    """Raise one error that names all faults among some problems, the first one first."""
+    errors = [problem for problem in problems if problem.level == "error"]
+    if errors:
+        first = errors[0]
+        text = join_problems(errors).removeprefix(f"{locate(first.path, first.line)}: ")
+        raise with_problems(kind(first.path, text, first.line), problems)
 
 
 def describe_value(value: object) -> str:

@@ -13,7 +13,7 @@ import pytest
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource, names_of
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import SourceError
-from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
+from pytest_agentv.files.places import MARK_KEYS, is_reason, mark_fault
 from pytest_agentv.files.problems import Hint, Problem, join_problems
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.row_makers import call_row_maker
@@ -50,7 +50,7 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMa
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
         return CaseMarks()
     names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
-    marks = [_mark(name, suite, entry, warned) for name in dict.fromkeys(names) if is_mark(name)]
+    marks = [_mark(name, suite, entry, warned) for name in dict.fromkeys(names) if mark_fault(name) is None]
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
     if is_reason(skip):
         marks.append(pytest.mark.skip(reason=skip if isinstance(skip, str) else _REASON))

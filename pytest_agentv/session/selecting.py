@@ -99,7 +99,7 @@ class Spending:
         file, definition = self._file(folder), self._find(folder, name)
         if file is None or definition is None:
             return False
-        return bool(getattr(file.kinds.find(definition.kind), "costs_money", False))
+        return bool(getattr(file.kinds.table.get(definition.kind), "costs_money", False))
 
     def _asked_to_judge(
         self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None

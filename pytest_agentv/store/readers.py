@@ -157,7 +157,7 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
     if b"\0" in text:  # a cut document may be valid YAML
         return skipped(path, line + text.count(b"\n", 0, text.index(b"\0")), _NULS)
     try:
-        value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line).value
+        value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)[0]
     except SourceError as error:
         fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
         return skipped(path, error.line or line, fault)

@@ -1,22 +1,60 @@
-"""Types for the fields of targets, and for data that a target passes on. Importing this costs pydantic."""
+"""The keys of targets files, the types of their values, and targets with their variables filled in.
+
+Importing this costs pydantic.
+"""
 
 import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic_core import PydanticUseDefault
 
-from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import Json
-from pytest_agentv.model.kind import Text, expected
-from pytest_agentv.model.secrets import Secret
-from pytest_agentv.targets.definitions import has_reference
+from pytest_agentv.errors import TargetError, locate
+from pytest_agentv.files.kind_reader import read_parts
+from pytest_agentv.files.places import Place, first_key
+from pytest_agentv.files.problems import UnreadKey, describe_value
+from pytest_agentv.files.source import Source
+from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.kind import (
+    FILLED_TEXT,
+    Items,
+    Part,
+    Text,
+    definition,
+    expected,
+    field_parts,
+    spelled,
+    spellings,
+)
+from pytest_agentv.model.secrets import Masker, Secret, secrets_of
+from pytest_agentv.targets.definitions import (
+    IDENTITY,
+    REFERENCE,
+    Environment,
+    TargetDefinition,
+    TargetsFile,
+    has_reference,
+    interpolate,
+    missing_variables,
+)
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
@@ -75,41 +113,21 @@ def _server_url(value: object) -> str | None:
     shown = "" if "@" in text or "?" in text else f", got {describe_value(text)}"
     if not text.lower().startswith(("http://", "https://")):
         raise ValueError(f"expected a URL that starts with http:// or https://{shown}")
-    if not _has_host(text):
-        raise ValueError(f"expected a URL with a host, and a number as port if any{shown}")
-    return text
-
-
-def _has_host(url: str) -> bool:
-    """Whether a URL names a host, and no port or a port that is a number."""
-    from urllib.parse import urlsplit  # noqa: PLC0415 - for files with a URL
-
     with contextlib.suppress(ValueError):
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        return bool(host) and not re.search(r"\s", parts.netloc) and parts.port != 0  # reading the port checks it
-    return False
-
-
-def _flag(value: object) -> object:
-    word = value.strip().lower() if isinstance(value, str) else ""
-    return _FLAGS.get(word, value)
+        parts = urlsplit(text)
+        if parts.hostname and not re.search(r"\s", parts.netloc) and parts.port != 0:  # reading the port checks it
+            return text
+    raise ValueError(f"expected a URL with a host, and a number as port if any{shown}")
 
 
 def _secret(value: object) -> Secret | None:
-    """Return a key without white space around it.
-
-    Refuses a key with invalid characters: a server would show half of it.
-    """
+    """Return a key without white space around it. A server would show half of one with invalid characters."""
     if value is None or isinstance(value, Secret):
         return value
     text = optional_text(value).strip()
     odd = next((place for place, character in enumerate(text) if not " " <= character <= "~"), None)
     if odd is not None:
-        import unicodedata  # noqa: PLC0415 - only for a fault
-
-        name = unicodedata.name(text[odd], "")
-        what = f"U+{ord(text[odd]):04X}{f' ({name})' if name else ''} at character {odd + 1}"
+        what = f"U+{ord(text[odd]):04X} at character {odd + 1}"
         raise ValueError(f"the key holds {what}, which no key does: copy it anew")
     if re.fullmatch(r"""(["']).*\1""", text):
         raise ValueError("the key is in quotes, which `docker --env-file` keeps: leave them out")
@@ -196,7 +214,9 @@ ShieldedText: TypeAlias = Annotated[
 Url: TypeAlias = Annotated[Text, AfterValidator(_url)]
 ServerUrl: TypeAlias = Annotated[str | None, BeforeValidator(_server_url)]
 """Blank counts as absent."""
-Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
+Flag: TypeAlias = Annotated[
+    bool, BeforeValidator(lambda value: _FLAGS.get(value.strip().lower(), value) if isinstance(value, str) else value)
+]
 Number: TypeAlias = Annotated[float, _number("a number")]
 Share: TypeAlias = Annotated[float, _number("a number from 0 to 1", at_least=0, at_most=1)]
 Whole: TypeAlias = Annotated[int, _number("a whole number", whole=True)]
@@ -246,3 +266,249 @@ Headers: TypeAlias = dict[
     Annotated[str | Secret, BeforeValidator(_header_text), SHIELDED, WithJsonSchema({"type": "string"})],
 ]
 """Names and values of HTTP headers."""
+
+
+# The keys of targets files.
+
+
+class Metadata(Part):
+    """Keys for people, which nobody else reads. In a file, others may keep what YAML anchors name."""
+
+    description: Any = Field(default=None, description="what it is about", examples=["The shop's own models"])
+    metadata: Any = Field(default=None, description="whatever else is to be known", examples=[{"owner": "support"}])
+    author: Any = Field(default=None, description="who wrote it", examples=["Support team"])
+
+    @classmethod
+    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
+        return None if key.startswith("x-") else "warning"
+
+
+class CommonKeys(Part):
+    """The keys of every target."""
+
+    name: Text = Field(description="the name that runs and cases choose the target by")
+    provider: Text = Field(description="the kind of target: azure, cli, mock, …")
+    judge_target: OptionalText = Field(default=None, description="the target that judges its answers")
+    workers: PositiveCount | None = Field(
+        default=None, description="cases in flight at a time, if the run does not set it (default: 1)"
+    )
+    provider_batching: Flag = spelled(
+        "provider_batching", "providerBatching", default=False, description="one call for all cases"
+    )
+
+    @classmethod
+    def level_of(cls, key: str, value: Json) -> Literal["error", "warning"] | None:  # noqa: ARG003 - as of `Part`
+        return None if key.startswith("x-") else "error"
+
+    @field_validator("judge_target", "workers", "provider_batching", mode="wrap")
+    @classmethod
+    def _later(cls, value: object, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        """Take a variable for absent until it is filled in."""
+        if isinstance(info.context, AsWritten) and has_reference(value):
+            raise PydanticUseDefault
+        return read(value)
+
+
+class UnknownKind(Part):
+    """The other keys of a target whose provider is not known: any."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class TargetsFileKeys(Metadata):
+    """The targets of a project, which may all stand in files that this one includes."""
+
+    schema_: Any = spelled(
+        "$schema", default=None, description="the schema of the file", examples=["agentv-targets-v2.2"]
+    )
+    targets: Annotated[Items[Any], WithJsonSchema({"type": "array", "items": definition("target")})] = Field(
+        default=(), description="a list of targets: what can be asked, and who judges"
+    )
+    include: Annotated[Any, WithJsonSchema({"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT}]})] = Field(
+        default=None, description="files whose targets this file takes over, where it has none of their names"
+    )
+
+
+class WholeTargetsFile(TargetsFileKeys):
+    """The keys of a targets file that includes no other one."""
+
+    targets: Items[Any] = Field(description="a list of targets: what can be asked, and who judges")
+
+
+class Config(Metadata):
+    """Settings for the eval files of a folder."""
+
+    schema_: Literal["agentv-config-v2"] | None = spelled(
+        "$schema", default=None, description="the schema of the file", examples=["agentv-config-v2"]
+    )
+    guideline_patterns: Items[Text] | None = Field(
+        default=None,
+        description="globs of the files that count as guidelines",
+        examples=[["**/*.instructions.md"]],
+    )
+
+
+def read_target(
+    kind: type[Part] | None, values: JsonObject, place: Place, context: AsWritten | Resolution = AS_WRITTEN
+) -> tuple[CommonKeys | None, Any]:
+    """Return the common keys of a target and those of its kind, each None after a fault."""
+    is_open = kind is not None and kind.model_config.get("extra") == "allow"
+    parts = (CommonKeys, kind or UnknownKind, *(() if is_open else (Metadata,)))
+    common, settings, *_ = read_parts(parts, values, place, context=context)
+    return common, settings
+
+
+# Fills in the variables of a target, wraps its secrets and reads its keys.
+
+
+def resolve_target(
+    file: TargetsFile, definition: TargetDefinition, environment: Environment, eval_dir: Path, secrets: Masker
+) -> Target:
+    """Return a target that is ready to be called. Add its secret values to `secrets`.
+
+    `${{ VAR }}` is filled in anywhere in its texts. An optional field counts as absent if its variable is unset or
+    blank. For required fields, and within lists and free mappings, this raises `TargetError` with all missing
+    variables. It also raises `TargetError` for targets that cannot be used and for filled-in values that are wrong.
+    Source: delta-bbeval-migration-2025-11, "Missing provider credentials", "Environment variable validation".
+    """
+    path = definition.path or file.path
+    where = f"target {definition.name!r} ({locate(path, definition.line)})"
+    _refuse_unusable(file, definition, where)
+    kind = file.kinds.table[definition.kind]
+    place = Place(Source(path, {}, "", {}), (), [])
+    filler = _Filler(environment.variables, place)
+    filled = filler.fill_target(kind, definition.values)
+    secrets.add(filler.secrets)
+    if filler.missing:
+        raise TargetError(f"{where} {_missing_variables(filler.missing, environment.variables)}")
+    resolution = Resolution(eval_dir, targets_dir=path.parent, cwd=Path.cwd(), shield=filler.shield)
+    common, settings = read_target(kind, filled, place, resolution)
+    if common is None or settings is None:
+        faults = [each for each in place.problems if not isinstance(each, UnreadKey)]
+        told = "; ".join(f"{each.key}: {each.message}{filler.source(each.key)}" for each in faults)
+        raise TargetError(secrets.mask(f"{where}: {told}"))
+    _refuse_unusable(file, definition.replace(judge_target=common.judge_target), where)
+    return Target(
+        name=definition.name,
+        kind=definition.kind,
+        settings=settings,
+        judge_target=common.judge_target,
+        workers=common.workers,
+        provider_batching=common.provider_batching,
+        path=str(path),
+        line=definition.line,
+    )
+
+
+def _refuse_unusable(file: TargetsFile, definition: TargetDefinition, where: str) -> None:
+    for _, message, hint in file.faults(definition):
+        raise TargetError(f"{where}: {message}{f' ({hint})' if hint else ''}")
+
+
+def _missing_variables(missing: Mapping[str, list[str]], variables: Mapping[str, str]) -> str:
+    shown = ", ".join(
+        f"{variable} ({', '.join(keys)}{'; set, but blank' if variable in variables else ''})"
+        for variable, keys in missing.items()
+    )
+    if len(missing) == 1:
+        return f"needs an environment variable that is not set: {shown}; set it or put it into a .env file"
+    return f"needs environment variables that are not set: {shown}; set them or put them into a .env file"
+
+
+class _Filler:
+    """Fills in variables, and records the missing variables and the texts that are secrets."""
+
+    def __init__(self, variables: Mapping[str, str], place: Place) -> None:
+        self.missing: dict[str, list[str]] = {}
+        """The keys that need each missing variable."""
+        self.secrets: set[str] = set()
+        self._variables = variables
+        self._place = place
+        self._names: dict[str, list[str]] = {}
+        """The variables of each key."""
+
+    def source(self, key: str) -> str:
+        """Return a text that names the variables of a faulty value; empty without variables."""
+        names = self._names.get(key)
+        return f" (from {', '.join(names)})" if names else ""
+
+    def shield(self, text: str) -> str | Secret:
+        return Secret(text) if any(secret in text for secret in self.secrets) else text
+
+    def fill_target(self, kind: Any, values: JsonObject) -> dict[str, Json]:
+        """Return the values by written key, including values that replace absent ones."""
+        written = _written_keys(kind, values)
+        needed = kind.needed(written)
+        filled = {key: values[key] for key in IDENTITY}
+        rest = {key: value for key, value in values.items() if key not in IDENTITY}
+        for part in (CommonKeys, kind):
+            filled |= self._fill_fields(part, rest, needed, self._place)
+        if kind.model_config.get("extra") == "allow":
+            for own in rest.keys() - filled.keys():
+                item = self._fill(rest[own], self._place.at(own), is_required=False)
+                if item is not None or rest[own] is None:  # a text with missing variables is left out
+                    filled[own] = item
+        for field, variable in {**needed, **kind.stand_ins}.items():
+            key = written.get(field)
+            is_missing = field in needed and key is not None and has_reference(values[key])
+            if not is_missing and (key is None or _is_blank(filled[key])):
+                place = self._place.at(spellings(kind)[field][0])
+                text = f"${{{{ {variable} }}}}"
+                filled[key or place.key] = self._fill_text(text, place, is_required=field in needed)
+        return filled
+
+    def _fill_fields(
+        self, part: type[BaseModel], values: JsonObject, needed: Collection[str], place: Place
+    ) -> dict[str, Json]:
+        """Fill in the values of the keys of a class. A mapping with a class has required and optional keys itself."""
+        filled: dict[str, Json] = {}
+        for field, key in _written_keys(part, values).items():
+            value, at = values[key], place.at(key)
+            inner = _class_of(part, key, value)
+            if inner is not None:
+                filled[key] = self._fill_fields(inner, value, (), at)
+            else:
+                is_required = part.model_fields[field].is_required() or field in needed
+                filled[key] = self._fill(value, at, is_required=is_required)
+        return filled
+
+    def _fill(self, value: Json, place: Place, *, is_required: bool) -> Json:
+        """Fill in a value. Entries of lists and free mappings are required, because the user wrote them."""
+        if isinstance(value, str):
+            return self._fill_text(value, place, is_required=is_required)
+        if isinstance(value, list):
+            return [self._fill(item, place.at(index), is_required=True) for index, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: self._fill(item, place.at(key), is_required=True) for key, item in value.items()}
+        return value
+
+    def _fill_text(self, text: str, place: Place, *, is_required: bool) -> str | None:
+        names, missing = REFERENCE.findall(text), missing_variables(text, self._variables)
+        self._names[place.key] = names
+        for name in missing if is_required else ():
+            self.missing.setdefault(name, []).append(place.key)
+        for name in names:
+            self.secrets.update(secrets_of(name, self._variables.get(name, "")))
+        if missing:
+            return None
+        filled = interpolate(text, self._variables)
+        self.secrets.update(secrets_of(str(place.keys[-1]), filled))
+        return filled
+
+
+def _class_of(part: type[BaseModel], key: str, value: Json) -> type[BaseModel] | None:
+    """Return the class of a mapping within a target, by its `type` if there are several; None for other values."""
+    for inner in field_parts(part, key) if isinstance(value, dict) else ():
+        kind = inner.model_fields.get("type")
+        if kind is None or kind.default == value.get("type"):
+            return inner
+    return None
+
+
+def _written_keys(part: Any, values: JsonObject) -> dict[str, str]:
+    """Return the written key of each field: the first of its spellings that is not null."""
+    return {field: key for field, keys in spellings(part).items() if (key := first_key(values, keys)) is not None}
+
+
+def _is_blank(value: Json) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cases.cases import LoadedCase, load_case
+from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.references import LoadContext, LoadedCase
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import MARK_KEYS

@@ -15,8 +15,8 @@ from fake_llm import FakeLlm
 
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.engine.stored import key_of
 from pytest_agentv.errors import CaseError, ProviderError
 from pytest_agentv.evaluators.table import EVALUATORS

@@ -11,7 +11,7 @@ from pytest_agentv.cases.references import References, matches_guideline
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.source import Source
 from pytest_agentv.runtime.files import read_regular_file
-from pytest_agentv.targets.config import load_guideline_patterns
+from pytest_agentv.targets.definitions import load_guideline_patterns
 
 EVAL_FILE = Path("evals/deep/qa.eval.yaml")
 

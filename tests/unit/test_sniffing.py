@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.discovery import case_list_line, is_eval_file, left_out, looks_like_suite, read_fault
 from pytest_agentv.cases.entries import table_spec
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import dataset_fault, read_suite
-from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.errors import NO_REGULAR_FILE, CaseError, SourceError
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.source import read_yaml

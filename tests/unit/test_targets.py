@@ -34,14 +34,15 @@ from pytest_agentv.targets.definitions import (
     TargetsFile,
     find_dotenv,
     find_repo_root,
+    find_targets_file,
     folders_upward,
     interpolate,
     load_environment,
+    load_targets_file,
     missing_variables,
     search_folders,
 )
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
-from pytest_agentv.targets.resolution import resolve_target
+from pytest_agentv.targets.fields import resolve_target
 
 KEY = "sk-0123456789"
 
@@ -208,7 +209,7 @@ def test_any_text_of_a_variable_arrives_unchanged(project: Project, text: str) -
 
 
 def test_pydantic_is_not_imported_before_a_file_is_loaded() -> None:
-    code = "import sys, pytest_agentv.targets.files, pytest_agentv.targets.config; print('pydantic' in sys.modules)"
+    code = "import sys, pytest_agentv.targets.definitions, pytest_agentv.targets.definitions; print('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 
 

@@ -26,8 +26,7 @@ from pytest_agentv.session.selecting import select_retried
 from pytest_agentv.session.showing.masking import mask_from_now_on
 from pytest_agentv.session.showing.terminal import RunReporter
 from pytest_agentv.session.user_hooks import FolderKinds
-from pytest_agentv.targets.definitions import TargetDefinition, find_repo_root
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
+from pytest_agentv.targets.definitions import TargetDefinition, find_repo_root, find_targets_file, load_targets_file
 
 # Makes the values of the plugin's fixtures.
 
