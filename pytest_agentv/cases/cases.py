@@ -29,7 +29,7 @@ from pytest_agentv.cases.variables import (
     UNFILLED,
     TemplateFault,
     as_text,
-    fill_value,
+    fill,
     has_template,
     raw_keys,
     render,
@@ -51,6 +51,7 @@ from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json, JsonObject, unshared
 from pytest_agentv.model.base import mapping as as_mapping
 from pytest_agentv.model.cases import EvalCase, SimulatedUser, TurnPlan, Workspace
+from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.messages import FilePart
 
 
@@ -324,7 +325,7 @@ _FILE: Final = "file"
 
 
 def _filled_key(key: str, template: Json, variables: JsonObject, place: Place) -> Json:
-    filled = fill_value(template, variables, place, is_check=key in _CHECKS)
+    filled = fill(template, variables, place, UNFILLED, is_check=key in _CHECKS)
     return _texts(filled, template) if key in _TEXTS and filled is not template else filled
 
 
@@ -374,7 +375,7 @@ def note_unfilled(written: WrittenCase, entry: CaseEntry) -> None:
     of_file = {} if takes_place(value) else {key: each for key, each in written.suite.header.items() if key in _CHECKS}
     told = written.context.shared.setdefault("unfilled", set())
     for mapping, around in ((own, written.place), (of_file, written.header_place())):
-        for place, text in _texts_of(mapping, around):
+        for place, text in _texts_of(mapping, around, written.context.evaluators):
             column = next((name for name in _FIRST_NAME.findall(text) if name in columns), None)
             word = _VARIABLE.search(text)
             if column is not None and place.keys[len(around.keys)] in ("rubrics", *_CHECKS):
@@ -388,15 +389,23 @@ def note_unfilled(written: WrittenCase, entry: CaseEntry) -> None:
                     place.suggest(f"{word[0]} stays as it is, because the case has no variables", hint)
 
 
-def _texts_of(value: Json, place: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the texts with `{{`. Code and prompts of judges have templates of their own."""
+def _texts_of(value: Json, place: Place, kinds: KindTable) -> Iterator[tuple[Place, str]]:
+    """Yield the texts with `{{`. Code, prompts of judges and evaluators of the project have templates of their own."""
     if isinstance(value, str) and "{{" in value:
         yield place, value
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _texts_of(item, place.at(index))
+            yield from _texts_of(item, place.at(index), kinds)
     elif isinstance(value, dict):
+        word = next(
+            filter(None, map(kinds.find, [value["type"]] if isinstance(value.get("type"), str) else value)), None
+        )
+        kind: Any = None if word is None else kinds[word[0]]
+        if kind is not None and (
+            kind.model_config.get("extra") == "allow" or not kind.__module__.startswith("pytest_agentv.")
+        ):
+            return
         raw = raw_keys(value, UNFILLED)
         for key, item in value.items():
             if key not in raw and (key not in ("llm_judge", "code_judge") or isinstance(item, dict)):
-                yield from _texts_of(item, place.at(key))
+                yield from _texts_of(item, place.at(key), kinds)

@@ -147,18 +147,23 @@ def read_fault(path: Path) -> tuple[str, int | None] | None:
         return None
     if head.startswith(_UTF_16_MARKS):
         return "expected UTF-8, got UTF-16", None
+    text = head.lstrip()
+    first, newline, _ = text.partition(b"\n")
+    if path.suffix != ".jsonl":
+        is_meant = _OUR_LINE.search(b"\n" + head) is not None
+    else:  # of a longer first line, the end is not there
+        lines = map(_JSONL_KEY.findall, head.decode(errors="replace").split("\n"))
+        has_case = any("id" in keys and not _INPUT_KEYS.isdisjoint(keys) for keys in lines)
+        is_meant = has_case and (newline != b"" or len(head) < _SNIFFED_BYTES)
+    if not is_meant:
+        return None
     from pytest_agentv.files import source  # noqa: PLC0415 - the parsers, for few files
 
     try:
         if path.suffix == ".jsonl":
-            text = head.lstrip()
-            first, newline, _ = text.partition(b"\n")
-            lines = map(_JSONL_KEY.findall, head.decode(errors="replace").split("\n"))
-            has_case = any("id" in keys and not _INPUT_KEYS.isdisjoint(keys) for keys in lines)
-            if has_case and (newline or len(head) < _SNIFFED_BYTES):
-                number = head.removesuffix(text).count(b"\n") + 1
-                source.parse_json_object(path, first.decode(errors="replace"), number)
-        elif _OUR_LINE.search(b"\n" + head) is not None:
+            number = head.removesuffix(text).count(b"\n") + 1
+            source.parse_json_object(path, first.decode(errors="replace"), number)
+        else:
             source.read_yaml(path)
     except SourceError as error:
         return str(error).removeprefix(f"{locate(path, error.line)}: "), error.line

@@ -13,7 +13,7 @@ from pytest_agentv.errors import AgentvError, locate, name_below
 from pytest_agentv.files.places import INPUT_KEYS, Layer, Place, inherit
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source
-from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.base import Json, JsonObject, mapping
 
 # A row of a table, with its place.
 
@@ -28,8 +28,6 @@ class Table:
     """The function's name as written: `cases.py:make`."""
     has_lines: bool = True
     """Whether the number of a row is a line of the file."""
-    fills_structs: bool = False
-    """Whether a mapping in a row has all fields of the other rows, with null for those that the row lacks."""
     source: Source | None = None
     """The values of a YAML file, for the places of faults in a row."""
     list_keys: KeyPath = ()
@@ -51,13 +49,6 @@ class Row:
     fault: str | None = None
 
     @property
-    def case(self) -> JsonObject:
-        """The values of a row that is a case. `vars` keep their nulls, because texts may name these variables."""
-        if not self.table.fills_structs:
-            return self.values
-        return {key: value if key == "vars" else _without_nulls(value) for key, value in self.values.items()}
-
-    @property
     def line(self) -> int | None:
         return self.number if self.table.has_lines else None
 
@@ -74,19 +65,11 @@ class Row:
             return self.where
         return f"{name}:{self.number}" if self.table.has_lines else f"{name}, row {self.number}"
 
-    @property
     def source(self) -> tuple[Source, KeyPath]:
         """The source of the row's values, and their path in it."""
         if self.table.source is not None:
             return self.table.source, (*self.table.list_keys, self.index)
         return _RowSource(self), (self.index,)
-
-
-def _without_nulls(value: Json) -> Json:
-    """Return a value whose mappings lack the fields that are null."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 class _RowSource(Source):
@@ -263,8 +246,7 @@ def _names(value: Json, place: Place) -> Iterator[tuple[str, Place]]:
         if isinstance(name, str) and name.strip():
             yield name, where
         else:
-            got = describe_value(name)
-            where.error(f"expected the name of a file, a glob, or file.py:function, got {got}")
+            where.expected("the name of a file, a glob, or file.py:function", name)
 
 
 def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) -> tuple[CaseEntry, ...]:
@@ -275,12 +257,11 @@ def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) ->
             CaseEntry(index, valid_id(value), source.line_of((*keys, index)), packed(value))
             for index, value in enumerate(cases)
         )
-    made = (
-        (index, source.line_of((*keys, index)), *with_defaults(value, defaults)) for index, value in enumerate(cases)
-    )
-    return tuple(
-        CaseEntry(index, valid_id(value), line, value, origins=origins) for index, line, value, origins in made
-    )
+    entries = []
+    for index, written in enumerate(cases):
+        value, origins = with_defaults(written, defaults)
+        entries.append(CaseEntry(index, valid_id(value), source.line_of((*keys, index)), value, origins=origins))
+    return tuple(entries)
 
 
 def packed(value: Json) -> Json:
@@ -305,7 +286,7 @@ def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
 
 def valid_id(value: Json) -> str | None:
     """Return the id of a case as written; None if it has no valid one."""
-    eval_id = value.get("id") if isinstance(value, dict) else None
+    eval_id = mapping(value).get("id")
     return eval_id if isinstance(eval_id, str) and eval_id.strip() else None
 
 
@@ -351,7 +332,7 @@ class SuiteSource:
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""
-        own = entry.value.get("tags") if isinstance(entry.value, dict) else None
+        own = mapping(entry.value).get("tags")
         of_file = entry.of_file.get("tags", self.header.get("tags"))
         return () if own is None and of_file is None else tuple(dict.fromkeys((*names_of(of_file), *names_of(own))))
 
@@ -364,7 +345,7 @@ class SuiteSource:
         if entry.row is not None and self.has_template:
             keys, row = ("case",), entry.row.where
         elif entry.row is not None:
-            source, keys = entry.row.source
+            source, keys = entry.row.source()
             row = source.row
         origins = {**entry.origins}
         combination = entry.combination
@@ -384,10 +365,9 @@ class SuiteSource:
             return self.target
         if entry.combination is not None and entry.combination.target is not None:
             return entry.combination.target
-        case = entry.value if isinstance(entry.value, dict) else {}
-        execution = case.get("execution")
-        of_execution = execution.get("target") if isinstance(execution, dict) else None
-        named = (each.strip() for each in (of_execution, case.get("target")) if isinstance(each, str))
+        case = mapping(entry.value)
+        written = mapping(case.get("execution")).get("target"), case.get("target")
+        named = (each.strip() for each in written if isinstance(each, str))
         return next((each for each in named if each and "{{" not in each), self.target)  # braces must be filled first
 
     def variables_of(self, entry: CaseEntry) -> JsonObject | None:
@@ -395,12 +375,12 @@ class SuiteSource:
 
         Variables of its combination win, then columns, then the case's own.
         """
-        own = entry.value.get("vars") if isinstance(entry.value, dict) else None
+        own = mapping(entry.value).get("vars")
         columns = entry.row.values if entry.row is not None and self.has_template else None
         combined = {} if entry.combination is None else entry.combination.variables
         if columns is None and not isinstance(own, dict) and not self.variables and not combined:
             return None
-        return {**self.variables, **(own if isinstance(own, dict) else {}), **(columns or {}), **combined}
+        return {**self.variables, **mapping(own), **(columns or {}), **combined}
 
     def header_place(self, problems: list[Problem], row: str | None = None) -> Place:
         """Return the place of the header. Errors name `row`, if one fills it."""

@@ -12,7 +12,6 @@ from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.files.source import KeyPath, LayeredSource, Source
 from pytest_agentv.model.base import Json, JsonObject, pretty_json
 from pytest_agentv.model.messages import (
-    ROLES,
     ContentPart,
     FilePart,
     InputMessage,
@@ -98,7 +97,7 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
     value, place = written.value[key], written.place.at(key)
     is_mapping = isinstance(value, dict)
     messages: tuple[WrittenMessage, ...]
-    if is_mapping and _is_message(value, role):
+    if is_mapping and "role" in value and not value.keys().isdisjoint(("content", "tool_calls")):
         message = _check_message(value, place)
         messages = () if message is None else (message,)
     elif isinstance(value, str) or (is_mapping and role == "assistant"):
@@ -114,12 +113,6 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
         what = "is not sent to the target; only the `content` of a message is"
         called.place.at("tool_calls").warn(what, "write into it what was called, or leave the message out")
     return messages
-
-
-def _is_message(value: JsonObject, default: Role) -> bool:
-    """Return whether a mapping is one message. Data of an answer may have such keys, too, but none of our roles."""
-    is_like_one = "role" in value and not value.keys().isdisjoint(("content", "tool_calls"))
-    return is_like_one and (default == "user" or value["role"] in ROLES)
 
 
 def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from pytest_agentv.cases.discovery import matches_glob
 from pytest_agentv.cases.entries import SuiteSource
-from pytest_agentv.cases.variables import fill_value
+from pytest_agentv.cases.variables import UNFILLED, fill
 from pytest_agentv.errors import locate
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Problem
@@ -32,8 +32,8 @@ def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
     """
     path = relative_path.replace("\\", "/")
     for pattern in patterns:
-        positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
-        is_negated = (len(pattern) - len(positive)) % 2 == 1
+        is_negated = pattern.startswith("!") and not pattern.startswith("!(")
+        positive = pattern.removeprefix("!") if is_negated else pattern
         if matches_glob(path, positive.removeprefix("./")) is not is_negated:
             return True
     return False
@@ -104,10 +104,20 @@ class References:
         Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
         be a picture or a PDF, whose bytes are read when they are sent.
         """
-        found = self._read_bytes(value, place)
-        if found is None:
+        reference = self.at(place).find(value)
+        path = reference.path
+        if path is None:
+            place.error(f"file {reference.describe_missing()}")
             return None
-        path, data = found
+        if not path.is_file():  # reading a pipe would block
+            what = f"{value!r} is a folder: {locate(path, None)}" if path.is_dir() else f"{locate(path, None)} is none"
+            place.error(f"expected a file, but {what}")
+            return None
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            place.error(f"file {locate(path, None)} cannot be read: {error.strerror or error}")
+            return None
         display_path, fault = value.lstrip("/\\"), _encoding_fault(path, data)
         if fault and is_text:
             place.error(fault, "save it as UTF-8")
@@ -118,24 +128,6 @@ class References:
             place.warn(f"{fault}; its other characters are shown as U+FFFD", "save it as UTF-8")
         text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
         return ReferencedFile(value, display_path, path, text)
-
-    def _read_bytes(self, value: str, place: Place) -> tuple[Path, bytes] | None:
-        """Return the file of a reference and its content. Notes an error for a missing or unreadable file."""
-        reference = self.at(place).find(value)
-        if reference.path is None:
-            place.error(f"file {reference.describe_missing()}")
-            return None
-        if reference.path.is_dir():
-            place.error(f"expected a file, but {value!r} is a folder: {locate(reference.path, None)}")
-            return None
-        if not reference.path.is_file():  # reading a pipe would block
-            place.error(f"expected a file, but {locate(reference.path, None)} is a pipe, a socket or a device")
-            return None
-        try:
-            return reference.path, reference.path.read_bytes()
-        except OSError as error:
-            place.error(f"file {locate(reference.path, None)} cannot be read: {error.strerror or error}")
-            return None
 
     def find_folder(self, value: str, place: Place) -> Path | None:
         """Resolve a reference to a folder. Notes an error for anything else."""
@@ -193,9 +185,6 @@ class Scope(Record):
 
 # The type of a file, by its first bytes and not by its name.
 
-_PDF_WITHIN: Final = 1024
-"""A PDF begins within so many bytes. Readers allow other bytes before it."""
-
 _ADDRESS: Final = re.compile(r"(?i)(https?|data|gs|s3):(?=//|.*,)")
 
 _STARTS: Final = (
@@ -218,7 +207,7 @@ def _media_type(data: bytes) -> str | None:
             return kind
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
-    if data.startswith(b"%PDF-") or (b"%PDF-" in data[:_PDF_WITHIN] and b"\0" in data):
+    if data.startswith(b"%PDF-"):
         return PDF
     return OTHER_MEDIA if b"\0" in data else None
 
@@ -284,7 +273,7 @@ class WrittenCase:
 
     def fill(self, value: Json, place: Place, *, is_check: bool = False) -> Json:
         """Return a value with the case's variables filled in; the same object if it has none."""
-        return value if self.variables is None else fill_value(value, self.variables, place, is_check=is_check)
+        return value if self.variables is None else fill(value, self.variables, place, UNFILLED, is_check=is_check)
 
     def header_place(self, problems: list[Problem] | None = None) -> Place:
         """Return the place of the file's own keys for this case. By default, faults there belong to the case."""

@@ -408,17 +408,18 @@ def _holds_template(value: Json) -> bool:
 def _filled(suite: SuiteSource, entry: CaseEntry, own: JsonObject, of_file: JsonObject) -> CaseEntry:
     """Return an entry with the values that hold templates filled: its own, and those of its file."""
     value, variables = mapping(entry.value), suite.variables_of(entry)
-    if variables is None and value.get("vars") is None:
+    if variables is None and isinstance(entry.value, dict) and value.get("vars") is None:
         return entry
     problems: list[Problem] = []
     place = suite.case_place(entry, problems)
     read = {key: item for key, item in of_file.items() if key not in value or key not in _REASONS}
     filled = _fill_collected(own, variables or {}, place)
+    filled_of_file = _fill_collected(read, variables or {}, suite.header_place(problems, place.source.row))
     return replace(
         entry,
         written={**value, **filled} if filled else entry.written,
         fault=entry.fault or next(iter(problems), None),
-        of_file=_fill_collected(read, variables or {}, suite.header_place(problems, place.source.row)),
+        of_file=filled_of_file,
     )
 
 

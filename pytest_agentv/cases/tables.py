@@ -154,7 +154,7 @@ def read_parquet_rows(path: Path) -> list[Row]:
         rows = [_plain(row) for row in read_table(path).to_pylist()]
     except (OSError, ArrowException, ValueError, TypeError, OverflowError) as error:
         raise SourceError(path, f"cannot be read as Parquet: {' '.join(str(error).split())}") from None
-    table = Table(path, has_lines=False, fills_structs=True)
+    table = Table(path, has_lines=False)
     return [Row(table, index + 1, index, row) for index, row in enumerate(rows)]
 
 
@@ -377,7 +377,7 @@ def _whole_cases(rows: Iterable[Row], shared: Shared, place: Place) -> Iterator[
     """Yield the entry of each row, which is a case itself."""
     line = place.source.line_of(place.keys)
     for index, row in enumerate(rows):
-        value, origins = with_defaults(row.case, shared.defaults)
+        value, origins = with_defaults(row.values, shared.defaults)
         yield CaseEntry(index, valid_id(value), line, value, row, _fault(row, row.fault), origins)
 
 

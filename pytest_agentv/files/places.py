@@ -190,7 +190,6 @@ REFUSED: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `assert`"),
     "extensions": "write a fixture, or a hook in conftest.py",
-    **dict.fromkeys(("nunjucks_filters", "nunjucksFilters"), "templates have the filters of Jinja2"),
     "input": "write it in the cases, or under `defaults`",
     "options": f"`repeat` is a key of the case itself; {_UNTURNED}",
     "preprocessors": _UNTURNED,
@@ -248,32 +247,22 @@ def takes_place(case: JsonObject) -> bool:
 # Replacements for the keys and names of other tools.
 
 _CHECKED: Final = "write the checks as a list under `assert`"
-_CONTEXTS: Final = "no check reads the ideal context: as a variable under `vars`, prompts of `llm_judge` may use it"
 
 INSTEAD: Final[Mapping[str, str]] = {
     **REFUSED,
-    "actual_output": "the target gives the answer; the ideal one is `expected`",
     "answer": "write the ideal answer as `expected`, or the variable under `vars`",
-    "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
     "completion_time": "the answer is timed: write `latency` under `assert`",
     "expectations": "write the ideal answer as `expected`, facts and guidelines as sentences under `assert`",
-    "expected_tools": "write `tool-called: search` under `assert`, or a `tool_trajectory`",
-    "ideal": "write `expected`",
     "metrics": _CHECKED,
-    "outputPath": "give --agentv-out",
     "prompt": "write `input`",
     "provider": "write `target`, and the provider in targets.yaml",
     "query": "write `input`, or the variable under `vars`",
     "redteam": "nothing makes up attacks: write them as cases",
-    "reference_contexts": _CONTEXTS,
+    "reference_contexts": "no check reads it: as a variable under `vars`, prompts of `llm_judge` may use it",
     "report_evaluators": "no check judges a whole run: options such as --agentv-min-rate and --agentv-baseline do",
-    "retrieval_context": "the target reports what it looked up, as `retrieved_context`",
     **dict.fromkeys(("__prefix", "__suffix"), "write it into `input` under `case`"),
-    "__threshold": "write `threshold: '{{ __threshold | float }}'` under `case`",
-    "scenarios": "write `matrix`, or a table: `cases: {from: cases.csv}`",
     "scorer": _CHECKED,
     "scorers": _CHECKED,
-    "solver": "a target asks the model: write it into targets.yaml",
     "testing_criteria": _CHECKED,
     "transform": REFUSED["preprocessors"],
 }

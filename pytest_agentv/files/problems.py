@@ -13,8 +13,6 @@ from pytest_agentv.model.secrets import Masker, masked, secrets_within
 _Error = TypeVar("_Error", bound=AgentvError)
 
 ASKS_NOTHING: Final = "is blank: the target is asked nothing"
-_FEW: Final = 4
-"""Names with fewer letters are compared with their suffix, because they say too little."""
 _SHOWN: Final = 40
 """Most characters of a text in a message."""
 
@@ -79,17 +77,13 @@ def near_word(word: str, choices: Iterable[str]) -> str | None:
 
 
 def near_file(path: Path, suffixes: Collection[str] = ()) -> str | None:
-    """Return `did you mean 'x'?` for a file of nearly the same name in the same folder.
-
-    A similar suffix is not enough.
-    """
+    """Return `did you mean 'x'?` for a file of nearly the same name in the same folder, whatever its suffix."""
     try:
         siblings = [each for each in path.parent.iterdir() if each.is_file()]
     except OSError:  # no folder, or without permission to list it
         return None
-    fitting = [each for each in siblings if not suffixes or each.suffix.lower() in suffixes]
-    by_name = {each.name if len(path.stem) < _FEW else each.stem: each.name for each in fitting}
-    near = near_word(path.name if len(path.stem) < _FEW else path.stem, by_name)
+    by_name = {each.stem: each.name for each in siblings if not suffixes or each.suffix.lower() in suffixes}
+    near = near_word(path.stem, by_name)
     return None if near is None else f"did you mean {by_name[near]!r}?"
 
 

@@ -320,7 +320,8 @@ def build_yaml(
     The text starts on line `first_line` of the file. Lines are known down to a depth.
     Raises `SourceError` with the line of the first fault.
     """
-    builder = _Builder(path, text, line_depth, first_line)
+    hidden = text if text.isascii() else text.translate(_HIDING)
+    builder = _Builder(path, hidden, line_depth, first_line, has_hidden=hidden != text)
     try:
         return builder.document(), builder.lines, builder.unread_tags
     except yaml.MarkedYAMLError as error:
@@ -344,7 +345,7 @@ def build_yaml(
 class _Builder:
     """Builds a value from the events of one document. Keeps anchored values and, down to a depth, lines."""
 
-    def __init__(self, path: Path, text: str, line_depth: int, first_line: int) -> None:
+    def __init__(self, path: Path, text: str, line_depth: int, first_line: int, *, has_hidden: bool) -> None:
         self.lines: dict[KeyPath, int] = {}
         self.unread_tags: list[tuple[int, str]] = []
         self._path = path
@@ -352,6 +353,7 @@ class _Builder:
         self._first_line = first_line
         self._next: Any = _Parser(text).get_event
         self._anchors: dict[str, Json] = {}
+        self._has_hidden = has_hidden
 
     def document(self) -> Json:
         self._next()  # start of the stream
@@ -370,10 +372,11 @@ class _Builder:
     def _value(self, event: _Event, where: KeyPath | None) -> Json:
         """Build a value. `where` is None below the depth of lines."""
         if type(event) is ScalarEvent:
+            text = event.value.translate(_SHOWING) if self._has_hidden else event.value
             if event.tag is not None:
-                value = self._tagged(event, event.value)
+                value = self._tagged(event, text)
             else:
-                value = plain_value(event.value) if event.implicit[0] else event.value
+                value = plain_value(text) if event.implicit[0] else text
             if event.anchor:
                 self._anchors[event.anchor] = value
             return value
@@ -497,6 +500,9 @@ _NUMBER: Final = re.compile(
 )
 _FLOAT_BITS: Final = 1024
 _FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
+_HIDING: Final = str.maketrans("\x85\u2028\u2029", "\U0010fffb\U0010fffc\U0010fffd")
+"""Line breaks in YAML 1.1, which the parsers read, but not in 1.2; each with a character that no file holds."""
+_SHOWING: Final = {new: old for old, new in _HIDING.items()}
 _NO_TAG: Final = "!"
 """What YAML puts before a value that is to be read as if it had quotes."""
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"

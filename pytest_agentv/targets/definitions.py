@@ -223,10 +223,9 @@ def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cw
     if named is not None and not named.is_dir():
         return named
     folders = search_folders(eval_dir, repo_root, cwd) if named is None else (named,)
-    for folder in folders:
-        for name in TARGETS_FILES:
-            if (path := folder / name).is_file():
-                return path
+    paths = (folder / name for folder in folders for name in TARGETS_FILES)
+    if found := next(filter(Path.is_file, paths), None):
+        return found
     tried = ", ".join(TARGETS_FILES)
     if named is not None:
         raise TargetsError(named, f"no targets file in this folder: tried {tried}")

@@ -32,7 +32,6 @@ from pytest_agentv.store.fingerprints import Fingerprints
 from pytest_agentv.targets.definitions import (
     Environment,
     TargetsFile,
-    find_dotenv,
     find_repo_root,
     find_targets_file,
     folders_upward,
@@ -209,7 +208,7 @@ def test_any_text_of_a_variable_arrives_unchanged(project: Project, text: str) -
 
 
 def test_pydantic_is_not_imported_before_a_file_is_loaded() -> None:
-    code = "import sys, pytest_agentv.targets.definitions, pytest_agentv.targets.definitions; print('pydantic' in sys.modules)"
+    code = "import sys, pytest_agentv.targets.definitions; print('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 
 
@@ -282,8 +281,8 @@ def test_files_are_searched_up_to_the_root_of_the_repository_and_in_the_working_
     (repo / "sub" / ".git").write_text("gitdir: elsewhere")  # of a worktree
     assert find_repo_root(repo / "sub" / "evals") == repo / "sub"
     (repo / "sub" / ".env").mkdir()
-    (elsewhere / ".env").touch()
-    assert find_dotenv(repo / "sub" / "evals", repo, elsewhere) == elsewhere / ".env"
+    (elsewhere / ".env").write_text("A=1")
+    assert load_environment(repo / "sub" / "evals", repo, elsewhere, {}).dotenv == {"A": "1"}
 
 
 @pytest.mark.parametrize(
@@ -301,9 +300,18 @@ def test_files_are_searched_up_to_the_root_of_the_repository_and_in_the_working_
     ],
 )
 def test_dotenv_files_are_read_as_python_dotenv_reads_them(
-    repo: Path, caplog: pytest.LogCaptureFixture, written: str, process: dict[str, str], read: dict[str, str]
+    repo: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str,
+    process: dict[str, str],
+    read: dict[str, str],
 ) -> None:
     (repo / ".env").write_text(written, "utf-8")
+    for name in ("A", "B", "C", "F", "HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in process.items():
+        monkeypatch.setenv(name, value)
     with caplog.at_level(logging.WARNING):
         environment = load_environment(repo, repo, repo, process)
     assert (environment.dotenv, environment.variables) == (read, {**read, **process})

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pytest_agentv.cases.variables import TemplateFault, Unfilled, fill, render
+from pytest_agentv.cases.variables import TemplateFault, fill, render
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.source import Source
 
@@ -156,7 +156,7 @@ def test_nested_values_are_filled_but_keys_and_code_are_not(tmp_path):
         "nested": {"type": "python", "value": "{{ n }}", "other": "{{ n }}"},
         "plain": {"type": "equals", "value": "{{ n }}"},
     }
-    filled = fill(value, VARIABLES, place, Unfilled(("script", "python")))
+    filled = fill(value, VARIABLES, place, ("script", "python"))
     assert filled == {
         "{{ n }}": [5, {"deep": "Why?"}],
         "script": "{{ n }}",
