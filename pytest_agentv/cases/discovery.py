@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, locate, name_below
+from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, name_below
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json
 
@@ -166,7 +166,7 @@ def read_fault(path: Path) -> tuple[str, int | None] | None:
         else:
             source.read_yaml(path)
     except SourceError as error:
-        return str(error).removeprefix(f"{locate(path, error.line)}: "), error.line
+        return error.reason, error.line
     return None
 
 

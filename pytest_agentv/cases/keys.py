@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.files.kind_reader import known_keys
 from pytest_agentv.files.places import (
@@ -137,6 +137,8 @@ Skip: TypeAlias = Annotated[Any, BeforeValidator(lambda value: _reason(value, "s
 Xfail: TypeAlias = Annotated[
     Any, BeforeValidator(lambda value: _reason(value, "xfail")), WithJsonSchema(_REASON_SCHEMA)
 ]
+Name: TypeAlias = Annotated[str | None, AfterValidator(lambda name: (name or "").strip() or None)]
+"""A blank text counts as absent, such as an empty cell of a table."""
 Paths: TypeAlias = Annotated[Any, WithJsonSchema(_PATHS_SCHEMA)]
 Mapped: TypeAlias = Annotated[dict[str, Any], WithJsonSchema(_MAPPING)]
 Checks: TypeAlias = Annotated[Any, WithJsonSchema(_list(definition("evaluator")))]
@@ -151,7 +153,7 @@ Messages: TypeAlias = Annotated[
     Any,
     WithJsonSchema({"anyOf": [*_MESSAGES_SCHEMA["anyOf"], definition("PromptFile")]}),
 ]
-"""`cases.messages` reads them."""
+"""`cases.cases` reads them."""
 Answer: TypeAlias = Annotated[Any, WithJsonSchema({"anyOf": [*_MESSAGES_SCHEMA["anyOf"], _MAPPING]})]
 
 _CHECK_EXAMPLE: Final = [[{"contains": "30 days"}, "Names the refund period"]]
@@ -266,8 +268,8 @@ class Workspace(Part):
 class Checked(Keys):
     """The keys that `execution` has, too."""
 
-    target: str | None = _field("the name of the target that is asked", "default")
-    judge: str | None = _field("the name of the target that judges", "gpt")
+    target: Name = _field("the name of the target that is asked", "default")
+    judge: Name = _field("the name of the target that judges", "gpt")
     threshold: Share | None = _field("the score from which a case passes, 0 to 1", 0.8)
     checks: Checks = _field(
         "what judges the answer: checks, and sentences that a model checks", _CHECK_EXAMPLE[0], "assert", "assertions"
@@ -371,8 +373,8 @@ class Case(Shared):
     aggregation: Literal["mean"] | None = _field(
         "AgentV's word for how the scores of turns are combined", "mean", json_schema_extra=_OLDER
     )
-    conversation_id: str | None = _field("a name for cases that belong together", "refunds")
-    group: str | None = _field("a name for cases that statistics do not take for independent", "refunds")
+    conversation_id: Name = _field("a name for cases that belong together", "refunds")
+    group: Name = _field("a name for cases that statistics do not take for independent", "refunds")
     required: bool | None = _field("whether the run fails if the case does, whatever the share that has to pass", False)
     note: Any = _field("a remark; nobody reads it but people", "Asked often in May")
     question: Any = _field("the question, for people", "May I return it?")

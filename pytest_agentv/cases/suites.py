@@ -25,7 +25,7 @@ from pytest_agentv.cases.entries import (
 )
 from pytest_agentv.cases.tables import find_table, row_entries
 from pytest_agentv.cases.variables import as_text, fill, has_template
-from pytest_agentv.errors import SourceError, locate
+from pytest_agentv.errors import SourceError
 from pytest_agentv.files.places import (
     CASE_LIST_KEYS,
     FOREIGN_KEYS,
@@ -201,7 +201,8 @@ def _listed(cases: Json, place: Place, shared: Shared) -> tuple[CaseEntry, ...]:
             line = first[entry.eval_id].line
             place.at(entry.index).warn(f"the id {entry.eval_id!r} is used twice, first in line {line}")
     if shared.template is not None:
-        shared.template.place(place.problems).warn("is not read: the cases are in this file, not in a table")
+        of_template = Place(shared.template.source, shared.template.keys, place.problems)
+        of_template.warn("is not read: the cases are in this file, not in a table")
     return entries
 
 
@@ -259,7 +260,7 @@ def dataset_fault(path: Path) -> Problem:
     try:
         first = next(iter(read_jsonl(path).value), None)
     except SourceError as error:
-        return Problem(path, error.line, "", str(error).removeprefix(f"{locate(path, error.line)}: "))
+        return Problem(path, error.line, "", error.reason)
     keys = ", ".join(list(first)[:_SHOWN_KEYS]) if first else ""
     got = f"the keys {keys}" if keys else "an empty object" if first == {} else "an empty file"
     return Problem(path, 1, "", f"has no eval cases: expected a JSON object with id and input on each line, got {got}")

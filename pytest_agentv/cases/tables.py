@@ -176,7 +176,7 @@ def read_jsonl_rows(path: Path) -> list[Row]:
             try:
                 value, fault = parse_json_object(path, line, number), None
             except SourceError as error:
-                value, fault = {}, str(error).removeprefix(f"{locate(path, number)}: ")
+                value, fault = {}, error.reason
             rows.append(Row(table, number, len(rows), value, fault))
     return rows
 

@@ -94,7 +94,7 @@ def fill(
         value: The value.
         variables: The variables.
         place: Its place. Notes an error there for each template that cannot be filled.
-        unfilled: Keys that stay unchanged, at every depth. So does the `value` of a mapping whose `type` is one of them.
+        unfilled: Keys that stay, at every depth. So does the `value` of a mapping whose `type` is one of them.
         is_check: Whether mappings from variables become `Data`, and mappings with variables become `Filled`.
     """
     if isinstance(value, str):

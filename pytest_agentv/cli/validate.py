@@ -46,9 +46,8 @@ from pytest_agentv.targets.definitions import (
     has_reference,
     load_guideline_patterns,
     load_targets_file,
-    read_config_file,
 )
-from pytest_agentv.targets.fields import read_target
+from pytest_agentv.targets.fields import read_config_file, read_target
 
 # Finds the kinds of evaluators and providers that a project adds in its conftest files and plugins.
 
@@ -371,7 +370,7 @@ class Checker:
             case "targets":
                 self._load_targets(path)
             case "config":
-                self._note(read_config_file(path).problems)
+                self._note(read_config_file(path)[1])
             case _:
                 belongs_to_dataset = is_sidecar(path) and not looks_like_suite(path)
                 self._check_suite(path.with_suffix(".jsonl") if belongs_to_dataset else path)

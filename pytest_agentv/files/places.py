@@ -310,19 +310,9 @@ class Layer(NamedTuple):
     source: Source
     keys: KeyPath = ()
 
-    def place(self, problems: list[Problem]) -> Place:
-        return Place(self.source, self.keys, problems)
 
-
-class Layered(NamedTuple):
-    """A mapping with inherited keys, and the places of these."""
-
-    value: dict[str, Json]
-    origins: Origins
-
-
-def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) -> Layered:
-    """Return a mapping that inherits missing keys from another one. Its own keys win, and null is a value.
+def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) -> tuple[JsonObject, Origins]:
+    """Return a mapping that inherits missing keys from another one, and the places of these. Null is a value.
 
     `deep` names keys whose mappings inherit in the same way.
     """
@@ -334,9 +324,8 @@ def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) ->
         if key in answered:
             continue
         if isinstance(item, dict) and key in deep and isinstance(own.get(key), dict):
-            nested = inherit(own[key], Layer(item, elsewhere.source, where))
-            value[key] = nested.value
-            origins |= {(key, *keys): origin for keys, origin in nested.origins.items()}
+            value[key], inner = inherit(own[key], Layer(item, elsewhere.source, where))
+            origins |= {(key, *keys): origin for keys, origin in inner.items()}
         elif isinstance(item, dict) and key in _MERGED and isinstance(own.get(key, {}), dict):
             given = own.get(key, {})
             drop = {*given, *(answered if key == "execution" else ())}
@@ -348,7 +337,7 @@ def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) ->
         elif key not in own:
             value[key] = item
             origins[key,] = elsewhere.source, where
-    return Layered(value, origins)
+    return value, origins
 
 
 def _answered(own: JsonObject) -> frozenset[str]:
@@ -377,8 +366,8 @@ def with_includes(source: Source, header: JsonObject, chain: tuple[Path, ...] = 
     origins: Origins = {}
     for included in reversed([*included_files(source, header, chain)]):
         inner, inner_source = _read_included(included, (*chain, source.path))
-        layered = inherit(value, Layer(inner, inner_source), deep=("defaults",))
-        value, origins = layered.value, {**layered.origins, **origins}
+        value, inherited = inherit(value, Layer(inner, inner_source), deep=("defaults",))
+        origins = {**inherited, **origins}
     return value, LayeredSource(source, (), origins)
 
 

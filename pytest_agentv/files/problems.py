@@ -44,25 +44,17 @@ class Problem(Record):
 class Hint(Problem):
     """A hint at a likely mistake. It is never an error, not even in a strict run."""
 
-    __slots__ = ()
-
 
 class UnreadKey(Problem):
     """An unknown key that says what is asked or checked. Ignored silently, it would make the case another one."""
-
-    __slots__ = ()
 
 
 class UnusableTarget(Problem):
     """Why a target cannot be used: an error of the cases that use it, and in `agentv validate`. Else a warning."""
 
-    __slots__ = ()
-
 
 class BlankInput(Problem):
     """A case whose target is asked nothing. A hook may still fill in the question."""
-
-    __slots__ = ()
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:

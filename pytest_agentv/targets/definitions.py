@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
-from pytest_agentv.errors import FileError, SourceError, TargetError, TargetsError, locate
-from pytest_agentv.files.places import INCLUDE, Place, RenamedPlace, included_files
+from pytest_agentv.errors import FileError, TargetError, TargetsError, locate
+from pytest_agentv.files.places import INCLUDE, Place, included_files
 from pytest_agentv.files.problems import (
     Problem,
     UnreadKey,
@@ -16,7 +16,7 @@ from pytest_agentv.files.problems import (
     did_you_mean,
     raise_errors,
 )
-from pytest_agentv.files.source import KeyPath, Source, read_yaml
+from pytest_agentv.files.source import Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.options import UnknownKeys
@@ -202,14 +202,6 @@ def interpolate(text: str, variables: Mapping[str, str]) -> str:
 TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
 """Paths of a targets file within a folder, in the order of the search."""
 
-_FOREIGN: Final = re.compile(r"^\$([A-Z][A-Z0-9_]+)$|\$\{([A-Z][A-Z0-9_]*)\}|^\{\{\s*env\.(\w+)\s*\}\}$")
-"""A variable in the syntax of shells and other tools. Here it is a text, which would be sent as it is."""
-_MEANT: Final = (
-    *("command_template", "commandTemplate", "command", "stdin", "response", "content"),
-    *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
-)
-"""Keys whose text goes to a shell, or is an answer."""
-
 
 def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cwd: Path) -> Path:
     """Return the targets file of a run. Raises `TargetsError` with the searched places.
@@ -240,11 +232,13 @@ def load_targets_file(path: Path, kinds: TargetKinds, unknown_keys: UnknownKeys 
     Raises `SourceError` for invalid YAML, and `TargetsError` with all faults and their lines.
     Source: evaluation-2025-11, "Schema validation for targets"; eval-cli-2026-01, "Targets validation with warnings".
     """
+    from pytest_agentv.targets.fields import read_targets  # noqa: PLC0415 - imports pydantic
+
     problems: list[Problem] = []
     found: list[tuple[TargetDefinition, Place]] = []
     for source, is_included in _with_included(read_yaml(path), ()):
         names = {definition.name for definition, _ in found}
-        targets = _read_file(source, kinds, problems, is_included=is_included)
+        targets = read_targets(source, kinds, problems, is_included=is_included)
         found += [each for each in targets if each[0].name not in names]
         if unknown_keys == "warn":
             problems[:] = [each.replace(level="warning") if isinstance(each, UnreadKey) else each for each in problems]
@@ -266,109 +260,13 @@ def _with_included(source: Source, chain: tuple[Path, ...]) -> Iterator[tuple[So
             yield from _with_included(included, (*chain, source.path))
 
 
-def _read_file(
-    source: Source, kinds: TargetKinds, problems: list[Problem], *, is_included: bool
-) -> list[tuple[TargetDefinition, Place]]:
-    """Return the targets of one file with their places. Notes faults."""
-    from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
-    from pytest_agentv.targets import fields  # noqa: PLC0415 - imports pydantic
-
-    problems += source.warnings
-    value, root = source.value, Place(source, (), problems)
-    if not isinstance(value, dict):
-        root.expected("a mapping with the key targets", value)
-        return []
-    if is_included:  # eval files may include it too, and read its other keys
-        value = {key: value[key] for key in value.keys() & {"targets", INCLUDE}}
-    may_lack = is_included or value.get(INCLUDE) is not None
-    file = read_part(fields.TargetsFileKeys if may_lack else fields.WholeTargetsFile, value, root)
-    found: dict[str, TargetDefinition] = {}
-    targets = []
-    for index, entry in enumerate(file.targets if file else ()):
-        place = root.at("targets", index)
-        definition = _read_target(entry, kinds, place)
-        if definition is None:
-            continue
-        first = found.setdefault(definition.name, definition)
-        if first is not definition:
-            what = f"{definition.name!r} is the name of the target on line {first.line} already, and that one counts"
-            place.at("name").warn(what)
-        targets.append((definition.replace(path=source.path) if is_included else definition, place))
-    return targets
-
-
-def _read_target(entry: Json, kinds: TargetKinds, place: Place) -> TargetDefinition | None:
-    from pytest_agentv.targets.fields import read_target  # noqa: PLC0415 - imports pydantic
-
-    if not isinstance(entry, dict):
-        place.expected("a mapping with name and provider", entry)
-        return None
-    word = kinds.canonical(entry.get("provider"))
-    kind = kinds.table.get(word)
-    is_factory = kind is not None and kind.model_config.get("extra") == "allow"
-    values, at = entry, place
-    if entry.get("settings") is not None and kind is not None and not is_factory:
-        values, at = _merged_settings(entry, place)  # in older files it holds keys of the target
-    is_own = is_factory or (kind is not None and not kind.__module__.startswith("pytest_agentv."))
-    check_references(values, at, is_own=is_own)
-    common, _ = read_target(kind, values, at)
-    if common is None:
-        return None
-    return TargetDefinition(
-        name=common.name,
-        provider=common.provider,
-        kind=word,
-        line=place.source.line_of(place.keys),
-        judge_target=common.judge_target,
-        workers=common.workers,
-        provider_batching=common.provider_batching,
-        values=values,
-    )
-
-
-def _merged_settings(entry: dict[str, Json], place: Place) -> tuple[dict[str, Json], Place]:
-    """Return the target with the keys of its `settings:` mapping merged in, and its place. Keys beside it win."""
-    flat = {key: value for key, value in entry.items() if key != "settings"}
-    settings = entry["settings"]
-    if not isinstance(settings, dict):
-        place.at("settings").expected("a mapping", settings)
-        return flat, place
-    place.at("settings").warn("is an older form", "write its keys directly in the target")
-    homes: dict[str, KeyPath] = {key: ("settings", key) for key in settings if key not in flat}
-    return {**settings, **flat}, RenamedPlace(place.source, place.keys, place.problems, homes)
-
-
-def check_references(values: JsonObject, place: Place, *, is_own: bool) -> None:
-    """Warn of an invalid `${{ … }}`. Refuse variables of other tools, unless the project's own code may read them."""
-    for keys, text in _texts(values, ()):
-        foreign = None if keys[-1] in _MEANT else _FOREIGN.search(text)
-        if "${{" in REFERENCE.sub("", text):
-            place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
-        elif foreign:
-            note = place.at(*keys).warn if is_own else place.at(*keys).error
-            name = foreign[1] or foreign[2] or foreign[3]
-            note(f"{foreign[0]!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
-
-
-def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Yield all texts within a value, with their places."""
-    if isinstance(value, str):
-        yield keys, value
-    elif isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(item, (*keys, key))
-
-
 # `.agentv.yaml` and `.agentv/config.yaml`, which name the files that count as guidelines.
 
 DEFAULT_GUIDELINE_PATTERNS: Final = ("**/*.instructions.md", "**/instructions/**", "**/*.prompt.md", "**/prompts/**")
 
 
-class GuidelineConfig(NamedTuple):
-    """The patterns for an eval file, and the problems of the config file that was read."""
-
-    patterns: tuple[str, ...] = DEFAULT_GUIDELINE_PATTERNS
-    problems: tuple[Problem, ...] = ()
+GuidelineConfig: TypeAlias = tuple[tuple[str, ...], tuple[Problem, ...]]
+"""The patterns for an eval file, and the problems of the config file that was read."""
 
 
 def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
@@ -383,29 +281,11 @@ def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
         candidates += [folder / ".agentv" / "config.yaml", folder / ".agentv" / "config.yml"]
     path = next((each for each in candidates if each.is_file()), None)
     if path is None:
-        return GuidelineConfig()
+        return DEFAULT_GUIDELINE_PATTERNS, ()
+    from pytest_agentv.targets.fields import read_config_file  # noqa: PLC0415 - imports pydantic
+
     patterns, problems = read_config_file(path)
     below = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
     plain = () if below == "." else (each for each in patterns if not each.startswith(("!", "**/")))
     near = [posixpath.normpath(f"{below}/{each}") for each in plain]
-    return GuidelineConfig((*patterns, *near), problems)
-
-
-def read_config_file(path: Path) -> GuidelineConfig:
-    """Return a file's patterns, or the default ones if it has none or is invalid, and its problems."""
-    from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
-    from pytest_agentv.targets.fields import Config  # noqa: PLC0415 - imports pydantic
-
-    try:
-        source = read_yaml(path)
-    except SourceError as error:
-        reason = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        return GuidelineConfig(problems=(Problem(path, error.line, "", reason),))
-    problems = list(source.warnings)
-    value, place = source.value, Place(source, (), problems)
-    if not isinstance(value, dict):
-        place.expected("a mapping with the key guideline_patterns", value)
-        return GuidelineConfig(problems=tuple(problems))
-    config = read_part(Config, value, place)
-    own = None if config is None else config.guideline_patterns
-    return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS if own is None else own, tuple(problems))
+    return (*patterns, *near), problems

@@ -7,7 +7,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -26,11 +26,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticUseDefault
 
-from pytest_agentv.errors import TargetError, locate
-from pytest_agentv.files.kind_reader import read_parts
-from pytest_agentv.files.places import Place, first_key
-from pytest_agentv.files.problems import UnreadKey, describe_value
-from pytest_agentv.files.source import Source
+from pytest_agentv.errors import SourceError, TargetError, locate
+from pytest_agentv.files.kind_reader import read_part, read_parts
+from pytest_agentv.files.places import INCLUDE, Place, RenamedPlace, first_key
+from pytest_agentv.files.problems import Problem, UnreadKey, describe_value
+from pytest_agentv.files.source import KeyPath, Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind import (
@@ -46,10 +46,13 @@ from pytest_agentv.model.kind import (
 )
 from pytest_agentv.model.secrets import Masker, Secret, secrets_of
 from pytest_agentv.targets.definitions import (
+    DEFAULT_GUIDELINE_PATTERNS,
     IDENTITY,
     REFERENCE,
     Environment,
+    GuidelineConfig,
     TargetDefinition,
+    TargetKinds,
     TargetsFile,
     has_reference,
     interpolate,
@@ -162,22 +165,14 @@ def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bo
     return AfterValidator(resolve)
 
 
-def program_in(folder: Literal["cwd"]) -> Any:
-    """Return a validator that makes a program's path absolute, because it runs in another folder. Keeps a bare name.
-
-    Words may follow the program, unless the whole text is the path of a file (agentv-formats 5.4).
-    """
-
-    def resolve(command: str, info: ValidationInfo) -> str:
-        if not isinstance(info.context, Resolution) or "/" not in command:
-            return command
-        base: Path = getattr(info.context, folder)
-        if (base / command).is_file():
-            return os.path.normpath(base / command)
-        program, *words = command.split(maxsplit=1)
-        return " ".join((os.path.normpath(base / program) if "/" in program else program, *words))
-
-    return AfterValidator(resolve)
+def _program(command: str, info: ValidationInfo) -> str:
+    if not isinstance(info.context, Resolution) or "/" not in command:
+        return command
+    base = info.context.cwd
+    if (base / command).is_file():
+        return os.path.normpath(base / command)
+    program, *words = command.split(maxsplit=1)
+    return " ".join((os.path.normpath(base / program) if "/" in program else program, *words))
 
 
 def _number(
@@ -205,6 +200,11 @@ OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_text_or_none)]
 """Blank counts as absent."""
 DefaultText: TypeAlias = Annotated[str, BeforeValidator(optional_text)]
 """The same for a field with a default."""
+Program: TypeAlias = Annotated[DefaultText, AfterValidator(_program)]
+"""A program, whose path becomes absolute, because it runs in another folder. A bare name stays.
+
+Words may follow the program, unless the whole text is the path of a file (agentv-formats 5.4).
+"""
 SecretText: TypeAlias = Annotated[Secret | None, BeforeValidator(_secret), WithJsonSchema({"type": "string"})]
 """Blank counts as absent."""
 ShieldedText: TypeAlias = Annotated[
@@ -358,6 +358,120 @@ def read_target(
     return common, settings
 
 
+_FOREIGN: Final = re.compile(r"^\$([A-Z][A-Z0-9_]+)$|\$\{([A-Z][A-Z0-9_]*)\}|^\{\{\s*env\.(\w+)\s*\}\}$")
+"""A variable in the syntax of shells and other tools. Here it is a text, which would be sent as it is."""
+_MEANT: Final = (
+    *("command_template", "commandTemplate", "command", "stdin", "response", "content"),
+    *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
+)
+"""Keys whose text goes to a shell, or is an answer."""
+
+
+def read_targets(
+    source: Source, kinds: TargetKinds, problems: list[Problem], *, is_included: bool
+) -> list[tuple[TargetDefinition, Place]]:
+    """Return the targets of one file with their places. Notes faults."""
+    problems += source.warnings
+    value, root = source.value, Place(source, (), problems)
+    if not isinstance(value, dict):
+        root.expected("a mapping with the key targets", value)
+        return []
+    if is_included:  # eval files may include it too, and read its other keys
+        value = {key: value[key] for key in value.keys() & {"targets", INCLUDE}}
+    may_lack = is_included or value.get(INCLUDE) is not None
+    file = read_part(TargetsFileKeys if may_lack else WholeTargetsFile, value, root)
+    found: dict[str, TargetDefinition] = {}
+    targets = []
+    for index, entry in enumerate(file.targets if file else ()):
+        place = root.at("targets", index)
+        definition = _read_target(entry, kinds, place)
+        if definition is None:
+            continue
+        first = found.setdefault(definition.name, definition)
+        if first is not definition:
+            what = f"{definition.name!r} is the name of the target on line {first.line} already, and that one counts"
+            place.at("name").warn(what)
+        targets.append((definition.replace(path=source.path) if is_included else definition, place))
+    return targets
+
+
+def _read_target(entry: Json, kinds: TargetKinds, place: Place) -> TargetDefinition | None:
+    if not isinstance(entry, dict):
+        place.expected("a mapping with name and provider", entry)
+        return None
+    word = kinds.canonical(entry.get("provider"))
+    kind = kinds.table.get(word)
+    is_factory = kind is not None and kind.model_config.get("extra") == "allow"
+    values, at = entry, place
+    if entry.get("settings") is not None and kind is not None and not is_factory:
+        values, at = _merged_settings(entry, place)  # in older files it holds keys of the target
+    is_own = is_factory or (kind is not None and not kind.__module__.startswith("pytest_agentv."))
+    _check_references(values, at, is_own=is_own)
+    common, _ = read_target(kind, values, at)
+    if common is None:
+        return None
+    return TargetDefinition(
+        name=common.name,
+        provider=common.provider,
+        kind=word,
+        line=place.source.line_of(place.keys),
+        judge_target=common.judge_target,
+        workers=common.workers,
+        provider_batching=common.provider_batching,
+        values=values,
+    )
+
+
+def _merged_settings(entry: dict[str, Json], place: Place) -> tuple[dict[str, Json], Place]:
+    """Return the target with the keys of its `settings:` mapping merged in, and its place. Keys beside it win."""
+    flat = {key: value for key, value in entry.items() if key != "settings"}
+    settings = entry["settings"]
+    if not isinstance(settings, dict):
+        place.at("settings").expected("a mapping", settings)
+        return flat, place
+    place.at("settings").warn("is an older form", "write its keys directly in the target")
+    homes: dict[str, KeyPath] = {key: ("settings", key) for key in settings if key not in flat}
+    return {**settings, **flat}, RenamedPlace(place.source, place.keys, place.problems, homes)
+
+
+def _check_references(values: JsonObject, place: Place, *, is_own: bool) -> None:
+    """Warn of an invalid `${{ … }}`. Refuse variables of other tools, unless the project's own code may read them."""
+    for keys, text in _texts(values, ()):
+        foreign = None if keys[-1] in _MEANT else _FOREIGN.search(text)
+        if "${{" in REFERENCE.sub("", text):
+            place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
+        elif foreign:
+            note = place.at(*keys).warn if is_own else place.at(*keys).error
+            name = foreign[1] or foreign[2] or foreign[3]
+            note(f"{foreign[0]!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
+
+
+def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Yield all texts within a value, with their places."""
+    if isinstance(value, str):
+        yield keys, value
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(item, (*keys, key))
+
+
+def read_config_file(path: Path) -> GuidelineConfig:
+    """Return a file's patterns, or the default ones if it has none or is invalid, and its problems."""
+    try:
+        source = read_yaml(path)
+    except SourceError as error:
+        return DEFAULT_GUIDELINE_PATTERNS, (Problem(path, error.line, "", error.reason),)
+    problems = list(source.warnings)
+    value, place = source.value, Place(source, (), problems)
+    config = None
+    if isinstance(value, dict):
+        config = read_part(Config, value, place)
+    else:
+        place.expected("a mapping with the key guideline_patterns", value)
+    own = None if config is None else config.guideline_patterns
+    return DEFAULT_GUIDELINE_PATTERNS if own is None else own, tuple(problems)
+
+
 # Fills in the variables of a target, wraps its secrets and reads its keys.
 
 
@@ -451,7 +565,7 @@ class _Filler:
         for field, variable in {**needed, **kind.stand_ins}.items():
             key = written.get(field)
             is_missing = field in needed and key is not None and has_reference(values[key])
-            if not is_missing and (key is None or _is_blank(filled[key])):
+            if not is_missing and (key is None or not str(filled[key] or "").strip()):
                 place = self._place.at(spellings(kind)[field][0])
                 text = f"${{{{ {variable} }}}}"
                 filled[key or place.key] = self._fill_text(text, place, is_required=field in needed)
@@ -508,7 +622,3 @@ def _class_of(part: type[BaseModel], key: str, value: Json) -> type[BaseModel] |
 def _written_keys(part: Any, values: JsonObject) -> dict[str, str]:
     """Return the written key of each field: the first of its spellings that is not null."""
     return {field: key for field, keys in spellings(part).items() if (key := first_key(values, keys)) is not None}
-
-
-def _is_blank(value: Json) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
