@@ -15,7 +15,7 @@ from pytest_agentv.cases.evaluators import (
     share_evaluators,
     wants_outcome,
 )
-from pytest_agentv.cases.keys import Case, Message, Shared, Suite
+from pytest_agentv.cases.keys import Case, Execution, Message, Shared, Suite
 from pytest_agentv.cases.prompts import asks_nothing
 from pytest_agentv.cases.references import (
     LoadContext,
@@ -152,8 +152,8 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     for key, instead in suite.without_effect.items():
         if value.get(key):
             place.at(key).warn("has no effect in a test", instead)
-    header, of_file = read_header(suite, written.context)
-    place.problems.extend(of_file)
+    header, faults = read_header(suite, written.context)
+    place.problems.extend(faults)
     asked = load_asked(written)
     if keys is not None and keys.turns:
         first = keys.turns[0].input
@@ -185,6 +185,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
     is_sure = all(each.level != "error" or (is_soft and isinstance(each, UnreadKey)) for each in place.problems)
     if keys.criteria is None and is_sure and (not evaluators or any(map(wants_outcome, evaluators))):
         place.at(OUTCOME_KEYS[0]).error("is missing: expected a text that says what a good answer achieves")
+    inner, of_file = keys.execution or Execution(), header.execution or Execution()
     return EvalCase(
         eval_id=keys.id,
         dataset=suite.dataset,
@@ -201,9 +202,13 @@ def _case(written: WrittenCase, line: int) -> EvalCase | None:
         guideline_patterns=references.guideline_patterns,
         evaluators=evaluators,
         conversation_id=keys.conversation_id,
-        target=(keys.execution and keys.execution.target) or keys.target or suite.target,
-        judge=_judge(keys) or _judge(header),
-        **_limit("threshold", _threshold(keys), _threshold(header)),
+        target=inner.target or keys.target or suite.target,
+        judge=inner.judge or keys.judge or of_file.judge or header.judge,
+        **_limit(
+            "threshold",
+            inner.threshold if keys.threshold is None else keys.threshold,
+            of_file.threshold if header.threshold is None else header.threshold,
+        ),
         **_limit("repeat", keys.repeat, header.repeat),
         **_limit("min_pass_rate", keys.min_pass_rate, header.min_pass_rate),
         required=keys.required is True,
@@ -223,14 +228,6 @@ def _turns(keys: Case, place: Place) -> TurnPlan | None:
     user = None if keys.user is None else SimulatedUser(**dict(keys.user))
     lines = tuple(place.at("turns", index).line for index in range(len(inputs)))
     return TurnPlan(inputs, user, keys.on_turn_failure or "continue", lines)
-
-
-def _judge(keys: Shared) -> str | None:
-    return (keys.execution and keys.execution.judge) or keys.judge
-
-
-def _threshold(keys: Shared) -> float | None:
-    return keys.execution.threshold if keys.threshold is None and keys.execution else keys.threshold
 
 
 def _limit(name: str, of_case: float | None, of_file: float | None) -> dict[str, Any]:
@@ -391,13 +388,11 @@ def _texts_of(value: Json, place: Place, kinds: KindTable) -> Iterator[tuple[Pla
         for index, item in enumerate(value):
             yield from _texts_of(item, place.at(index), kinds)
     elif isinstance(value, dict):
-        word = next(
-            filter(None, map(kinds.find, [value["type"]] if isinstance(value.get("type"), str) else value)), None
-        )
+        words = [value["type"]] if isinstance(value.get("type"), str) else value
+        word = next(filter(None, map(kinds.find, words)), None)
         kind: Any = None if word is None else kinds[word[0]]
-        if kind is not None and (
-            kind.model_config.get("extra") == "allow" or not kind.__module__.startswith("pytest_agentv.")
-        ):
+        is_ours = kind is None or kind.__module__.startswith("pytest_agentv.")
+        if not is_ours or (kind is not None and kind.model_config.get("extra") == "allow"):
             return
         raw = raw_keys(value, UNFILLED)
         for key, item in value.items():
@@ -576,7 +571,7 @@ def load_expected_message(message: WrittenMessage, references: References) -> Js
         "role": message.role,
         "name": message.value.get("name"),
         "content": content,
-        "tool_calls": _expected_calls(message),
+        "tool_calls": message.value.get("tool_calls") or None,
     }
     return {key: part for key, part in parts.items() if part is not None}
 
@@ -590,18 +585,6 @@ def _expected_item(item: Json, place: Place, references: References) -> Json:
         return item
     file = _read_file(item, place, references)
     return file and _file_part(file, references).to_item()
-
-
-def _expected_calls(message: WrittenMessage) -> Json:
-    """Return the tool calls as written, in any shape, because AgentV passes them to judges unchanged; None without."""
-    calls, place = message.value.get("tool_calls"), message.place.at("tool_calls")
-    if calls is not None and not isinstance(calls, list):
-        place.expected("a list of tool calls", calls)
-        return None
-    for index, call in enumerate(calls or ()):
-        if not isinstance(call, dict):
-            place.at(index).expected("a tool call: a mapping with the name of a tool under the key 'tool'", call)
-    return calls or None
 
 
 def raw_question(messages: Iterable[InputMessage]) -> str:

@@ -404,22 +404,16 @@ class Template(NamedTuple):
 
 
 def load_template(prompt: str | None, prompt_path: str | None, place: Place, references: References) -> Template | None:
-    """Return the template of a judge's `prompt` (a text or a path) or `prompt_path`; None without either."""
+    """Return the template of a judge's `prompt` (a text or a path) or `prompt_path`, one of which is there."""
     if prompt is not None and prompt_path is not None:
         place.error("both prompt and prompt_path are there: keep one")
         return None
-    if prompt_path is not None:
-        return _read_template(prompt_path, place.at("prompt_path"), references)
-    if prompt is None:
-        return None
-    path = None if "\n" in prompt else references.find(prompt).path
-    if _PATH.fullmatch(prompt) or (path is not None and path.is_file()):
-        return _read_template(prompt, place.at("prompt"), references)
-    return Template(prompt, is_file=False)
-
-
-def _read_template(path: str, place: Place, references: References) -> Template | None:
-    file = references.read(path, place, is_text=True)
+    if prompt is not None and not _PATH.fullmatch(prompt):
+        path = None if "\n" in prompt else references.find(prompt).path
+        if path is None or not path.is_file():
+            return Template(prompt, is_file=False)
+    key = "prompt_path" if prompt is None else "prompt"
+    file = references.read(prompt or prompt_path or "", place.at(key), is_text=True)
     return Template(file.text, is_file=True) if file else None
 
 

@@ -409,7 +409,7 @@ class Message(Part):
     role: Role = Field(description="who says it", examples=["user"])
     content: Content = _field("what is said: a text, or parts", "May I return it?")
     name: Any = _field("the name of who says it", "Kim")
-    tool_calls: Annotated[Any, WithJsonSchema(_list(_MAPPING))] = _field(
+    tool_calls: Annotated[list[dict[str, Any]] | None, WithJsonSchema(_list(_MAPPING))] = _field(
         "the tools that are called", [{"tool": "search", "input": {"query": "refund"}}]
     )
 

@@ -409,7 +409,8 @@ def _holds_template(value: Json) -> bool:
 def _filled(suite: SuiteSource, entry: CaseEntry, own: JsonObject, of_file: JsonObject) -> CaseEntry:
     """Return an entry with the values that hold templates filled: its own, and those of its file."""
     value, variables = mapping(entry.value), suite.variables_of(entry)
-    if variables is None and isinstance(entry.value, dict) and value.get("vars") is None:
+    is_readable = isinstance(entry.value, dict) and isinstance(value.get("vars"), dict | None)  # else the loader tells
+    if variables is None and is_readable:
         return entry
     problems: list[Problem] = []
     place = suite.case_place(entry, problems)
@@ -419,7 +420,7 @@ def _filled(suite: SuiteSource, entry: CaseEntry, own: JsonObject, of_file: Json
     return replace(
         entry,
         written={**value, **filled} if filled else entry.written,
-        fault=entry.fault or next(iter(problems), None),
+        fault=entry.fault or next(iter(problems if is_readable else ()), None),
         of_file=filled_of_file,
     )
 

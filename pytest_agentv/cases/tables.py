@@ -360,7 +360,8 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
     rows = read_tables(spec.names, place.path, call)
     if shared.template is not None:
         used = str(shared.template.value)
-        for name in dict.fromkeys(name for row in rows for name in row.values if name.startswith("__")):
+        cells = ((name, cell) for row in rows for name, cell in row.values.items() if name.startswith("__"))
+        for name in dict.fromkeys(name for name, cell in cells if cell):
             if name not in used and (hint := instead_of_key(name)) is not None:  # promptfoo reads these
                 place.warn(f"the column {name!r} is not read", hint)
         made = _templated(shared.template, rows, shared)

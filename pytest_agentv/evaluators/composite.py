@@ -175,7 +175,8 @@ def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
     if not isinstance(value, dict):
         raise expected("a mapping")
     kind = find_kind(AGGREGATORS, value, "type", inner.place)
-    return (kind and read_part(kind, value, inner.place, context=inner, elsewhere=("type",))) or WeightedAverage()
+    keys = {key: item for key, item in value.items() if key != "type"}
+    return (kind and read_part(kind, keys, inner.place, context=inner)) or WeightedAverage()
 
 
 Members: TypeAlias = Annotated[

@@ -565,7 +565,8 @@ class _Filler:
         for field, variable in {**needed, **kind.stand_ins}.items():
             key = written.get(field)
             is_missing = field in needed and key is not None and has_reference(values[key])
-            if not is_missing and (key is None or not str(filled[key] or "").strip()):
+            value = "" if key is None or filled[key] is None else filled[key]
+            if not is_missing and not str(value).strip():
                 place = self._place.at(spellings(kind)[field][0])
                 text = f"${{{{ {variable} }}}}"
                 filled[key or place.key] = self._fill_text(text, place, is_required=field in needed)

@@ -228,7 +228,7 @@ def test_characters_that_json_writes_as_two_escapes_are_read(tmp_path: Path) -> 
         ("a: [\n" + "[" * 200_000 + "\n]\n[", "x.yaml:2: the values are nested too deeply"),  # takes no hours
         ("a: [[[[\n" + "[" * 5_000, "x.yaml:2: the values are nested too deeply"),
         # Newer releases of libyaml refuse those above. This one is too deep for Python only.
-        ("a: [[[[\n" + "[" * 900 + "]" * 900 + "\n]]]]", "x.yaml:2: the values are nested too deeply"),
+        ("a: [[[[\n" + "[" * 900 + "]" * 900 + "\n]]]]", "x.yaml:1: the values are nested too deeply"),
     ],
 )
 def test_a_fault_is_told_with_the_line_that_helps_to_find_it(text: str, message: str) -> None:
