@@ -4,7 +4,7 @@ import hashlib
 import marshal
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from pytest_agentv.errors import AgentvError, locate, name_below
 from pytest_agentv.files.places import INPUT_KEYS, Layer, Place, inherit
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value
-from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source
+from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, source_of_line
 from pytest_agentv.model.base import Json, JsonObject, mapping
 
 # A row of a table, with its place.
@@ -60,36 +60,17 @@ class Row:
 
     def shown_from(self, root: Path) -> str:
         """Return the place like `where`, but relative to a parent folder."""
-        name = name_below(self.table.path, root)
-        if self.table.function is not None:
-            return self.where
+        name = self.table.function or name_below(self.table.path, root)
         return f"{name}:{self.number}" if self.table.has_lines else f"{name}, row {self.number}"
 
     def source(self) -> tuple[Source, KeyPath]:
-        """The source of the row's values, and their path in it."""
+        """Return the source of the row's values, and their path in it. All of them are on its line."""
         if self.table.source is not None:
             return self.table.source, (*self.table.list_keys, self.index)
-        return _RowSource(self), (self.index,)
-
-
-class _RowSource(Source):
-    """The values of a row, which are all on its line."""
-
-    def __init__(self, row: Row) -> None:
-        super().__init__(row.table.path, row.values, "", {})
-        self.row = None if row.table.has_lines else row.where
-        self._line = row.line or 1
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        return True
-
-    @property
-    def has_lines(self) -> bool:
-        return self.row is None
-
-    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
-        return self._line
+        source = source_of_line(self.table.path, self.values, self.number)
+        source.row = None if self.table.has_lines else self.where
+        source.has_lines = self.table.has_lines
+        return source, (self.index,)
 
 
 def row_of(table: Table, number: int, index: int, value: Json) -> Row:
@@ -134,6 +115,8 @@ COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
 _TABLE_KEYS: Final = ("from", "sample", "seed")
 _NOWHERE: Final[Origins] = {}
 _NO_KEYS: Final[JsonObject] = {}
+_unpacked: Final = lru_cache(maxsize=16)(marshal.loads)
+"""The values of recently used cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +145,7 @@ class CaseEntry:
     line: int
     """The line in the eval file. For a row, the line of its template or of the table's name."""
     written: Json
-    """The value, perhaps packed into bytes by `packed`."""
+    """The value. That of JSONL is packed into bytes, which take a fifth of its memory. Parts of YAML may be shared."""
     row: Row | None = None
     """The row of a table that it was made from."""
     fault: Problem | None = None
@@ -198,10 +181,9 @@ class CaseEntry:
 
     def combined(self, combination: Combination) -> "CaseEntry":
         """Return the entry for a combination. Other variables and prompts change its id."""
-        eval_id = self.eval_id
-        if eval_id is not None and combination.kind:
-            eval_id = f"{eval_id}@{combination.kind}"
-        return CaseEntry(self.index, eval_id, self.line, self.written, self.row, self.fault, self.origins, combination)
+        is_named = self.eval_id is not None and combination.kind
+        eval_id = f"{self.eval_id}@{combination.kind}" if is_named else self.eval_id
+        return replace(self, eval_id=eval_id, combination=combination)
 
 
 class Shared(NamedTuple):
@@ -213,8 +195,7 @@ class Shared(NamedTuple):
     """The template for each row of a table; None: rows are complete cases."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableSpec:
+class TableSpec(NamedTuple):
     """The tables of a case list."""
 
     names: tuple[tuple[str, Place], ...]
@@ -254,7 +235,7 @@ def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) ->
     source, keys = place.source, place.keys
     if defaults is None and source.tells_case_by_line:
         return tuple(
-            CaseEntry(index, valid_id(value), source.line_of((*keys, index)), packed(value))
+            CaseEntry(index, valid_id(value), source.line_of((*keys, index)), marshal.dumps(value))
             for index, value in enumerate(cases)
         )
     entries = []
@@ -262,21 +243,6 @@ def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) ->
         value, origins = with_defaults(written, defaults)
         entries.append(CaseEntry(index, valid_id(value), source.line_of((*keys, index)), value, origins=origins))
     return tuple(entries)
-
-
-def packed(value: Json) -> Json:
-    """Return a value as bytes, which take a fifth of its memory, because a file may have 100,000 cases.
-
-    Values of YAML files stay unchanged, because aliases and `defaults` share parts of them among cases.
-    """
-    try:
-        return marshal.dumps(value)
-    except ValueError:  # nested too deeply
-        return value
-
-
-_unpacked: Final = lru_cache(maxsize=16)(marshal.loads)
-"""The values of recently used cases."""
 
 
 def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
@@ -341,7 +307,8 @@ class SuiteSource:
         return {**self.header, **entry.of_file} if entry.of_file else self.header
 
     def case_place(self, entry: CaseEntry, problems: list[Problem]) -> Place:
-        source, keys, row = self.source, (*list_keys(self.cases_key), entry.index), None
+        source, row = self.source, None
+        keys: KeyPath = (entry.index,) if self.cases_key is None else (self.cases_key, entry.index)
         if entry.row is not None and self.has_template:
             keys, row = ("case",), entry.row.where
         elif entry.row is not None:
@@ -394,11 +361,6 @@ def names_of(value: Json) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str) and name.strip())
 
 
-def list_keys(cases_key: str | None) -> KeyPath:
-    """Return the path of the case list in its file."""
-    return () if cases_key is None else (cases_key,)
-
-
 # Samples of cases, always the same ones.
 
 
@@ -407,8 +369,6 @@ def sample(names: Sequence[str], size: int, seed: int = 0) -> frozenset[int]:
 
     The choice depends on the names, not on their order. Adding a name changes at most one of the chosen ones.
     """
-    if size >= len(names):
-        return frozenset(range(len(names)))
     seeded = (f"{seed}:{name}".encode("utf-8", "surrogatepass") for name in names)
     draws = [hashlib.blake2b(each, digest_size=16).digest() for each in seeded]
     return frozenset(sorted(range(len(names)), key=lambda index: (draws[index], index))[:size])

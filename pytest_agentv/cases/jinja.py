@@ -84,12 +84,12 @@ def compile_template(text: str) -> Render:
             value_of = _ENVIRONMENT.compile_expression(only[1], undefined_to_none=False)
         else:
             value_of = _ENVIRONMENT.from_string(text).render
-    except TemplateSyntaxError as error:
-        hint = "`{#` begins a comment: write {{ '{#' }} if it is none" if "comment" in str(error.message) else None
-        fault = str(error.message), hint, error.lineno
+    except (TemplateSyntaxError, ValueError) as error:  # a number may be too long
+        reason, line = getattr(error, "message", error), getattr(error, "lineno", 1)
+        hint = "`{#` begins a comment: write {{ '{#' }} if it is none" if "comment" in str(reason) else None
 
         def fail(_: JsonObject) -> Json:
-            raise TemplateFault(f"is no valid template: {fault[0]}", *fault[1:])
+            raise TemplateFault(f"is no valid template: {reason}", hint, line)
 
         return fail
 

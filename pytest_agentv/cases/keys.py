@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.files.kind_reader import known_keys
 from pytest_agentv.files.places import (
@@ -34,16 +34,8 @@ _MISSPELT: Final = 0.75
 
 _FREE: Final = frozenset(
     (
-        "description",
-        "metadata",
-        "note",
-        "question",
-        "reference_answer",
-        "$schema",
-        "name",
-        "version",
-        "author",
-        "license",
+        *("description", "metadata", "note", "question", "reference_answer"),
+        *("$schema", "name", "version", "author", "license"),
     )
 )
 """Keys for people."""
@@ -85,10 +77,10 @@ def _marks(value: Json) -> Json:
     return value
 
 
-def _reason(value: Json, key: str) -> Json:
+def _reason(value: Json, info: ValidationInfo) -> Json:
     word = value.strip().lower() if isinstance(value, str) else ""
     if word in NO_REASONS:
-        raise ValueError(f"{describe_value(value)} is no reason: {NO_REASONS[word].format(key)}")
+        raise ValueError(f"{describe_value(value)} is no reason: {NO_REASONS[word].format(info.field_name)}")
     if not isinstance(value, str | bool):
         raise expected("a reason (a text), or true")
     return value
@@ -133,10 +125,7 @@ Repeat: TypeAlias = Annotated[
 Count: TypeAlias = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
 Names: TypeAlias = Annotated[Any, BeforeValidator(_names), WithJsonSchema(_NAMES_SCHEMA)]
 Marks: TypeAlias = Annotated[Any, BeforeValidator(_marks), WithJsonSchema(_NAMES_SCHEMA)]
-Skip: TypeAlias = Annotated[Any, BeforeValidator(lambda value: _reason(value, "skip")), WithJsonSchema(_REASON_SCHEMA)]
-Xfail: TypeAlias = Annotated[
-    Any, BeforeValidator(lambda value: _reason(value, "xfail")), WithJsonSchema(_REASON_SCHEMA)
-]
+Reason: TypeAlias = Annotated[Any, BeforeValidator(_reason), WithJsonSchema(_REASON_SCHEMA)]
 Name: TypeAlias = Annotated[str | None, AfterValidator(lambda name: (name or "").strip() or None)]
 """A blank text counts as absent, such as an empty cell of a table."""
 Paths: TypeAlias = Annotated[Any, WithJsonSchema(_PATHS_SCHEMA)]
@@ -296,8 +285,8 @@ class Shared(Checked):
     tags: Names = _field("words by which `-k` selects it, and which results have", ["slow"])
     marks: Marks = _field("marks of pytest, for `-m`", ["slow"])
     fixtures: Names = _field("fixtures of pytest that each case uses", ["database"])
-    skip: Skip = _field("why the case is skipped, or true", "the shop is closed")
-    xfail: Xfail = _field("why the case is expected to fail, or true", "known to be wrong")
+    skip: Reason = _field("why the case is skipped, or true", "the shop is closed")
+    xfail: Reason = _field("why the case is expected to fail, or true", "known to be wrong")
     vars: Mapped | None = _field("variables, which `{{ name }}` shows", {"product": "tent"})
     input_files: Paths = _field("files that go with the input of each case", ["policies/refund.md"])
     repeat: Repeat | None = _field("how often each case runs", 5)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pytest_agentv.cases.discovery import matches_glob
 from pytest_agentv.cases.entries import SuiteSource
@@ -45,14 +45,11 @@ LoadShared: TypeAlias = Callable[[Json, Place, Callable[[], Any]], Any]
 """Returns the evaluator of a mapping at a place: that of another case, or that which the function loads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A reference, and the file or folder that it names."""
 
     value: str
     """The reference as written."""
-    display_path: str
-    """Without leading slashes, as prompts show it."""
     path: Path | None
     """The first searched path that exists; None if none does."""
     searched: tuple[Path, ...]
@@ -91,12 +88,12 @@ class References:
 
     def find(self, value: str, *more_folders: Path) -> Reference:
         """Look up a reference as an absolute path, then below each search folder. It may be a folder."""
-        display_path = value.lstrip("/\\")
+        relative = value.lstrip("/\\")
         absolute = [Path(value)] if Path(value).is_absolute() else []
         folders = (*search_folders(self.eval_dir, self.repo_root, self.cwd), *more_folders)
-        candidates = (*absolute, *(folder / display_path for folder in folders))
+        candidates = (*absolute, *(folder / relative for folder in folders))
         searched = tuple(dict.fromkeys(Path(os.path.normpath(path)) for path in candidates))
-        return Reference(value, display_path, next(filter(_exists, searched), None), searched)
+        return Reference(value, next(filter(_exists, searched), None), searched)
 
     def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
         """Read the file of a reference as UTF-8, without a byte order mark.
@@ -118,7 +115,12 @@ class References:
         except OSError as error:
             place.error(f"file {locate(path, None)} cannot be read: {error.strerror or error}")
             return None
-        display_path, fault = value.lstrip("/\\"), _encoding_fault(path, data)
+        display_path, fault = value.lstrip("/\\"), None
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            fault = f"file {locate(path, line)} is not UTF-8: byte 0x{data[error.start]:02x}"
         if fault and is_text:
             place.error(fault, "save it as UTF-8")
             return None
@@ -157,15 +159,6 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _encoding_fault(path: Path, data: bytes) -> str | None:
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return f"file {locate(path, line)} is not UTF-8: byte 0x{data[error.start]:02x}"
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Scope(Record):
     """A part of an eval file, with its place and its references."""
@@ -192,24 +185,18 @@ _STARTS: Final = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
+    (b"%PDF-", PDF),
 )
 
 
 def media_of(data: bytes) -> Media | None:
     """Return the media of a picture, a PDF, or another binary file; None for a text."""
-    kind = _media_type(data)
-    return None if kind is None else Media(kind, sha256(data).hexdigest(), len(data))
-
-
-def _media_type(data: bytes) -> str | None:
-    for start, kind in _STARTS:
-        if data.startswith(start):
-            return kind
+    kind = next((kind for start, kind in _STARTS if data.startswith(start)), None)
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "image/webp"
-    if data.startswith(b"%PDF-"):
-        return PDF
-    return OTHER_MEDIA if b"\0" in data else None
+        kind = "image/webp"
+    if kind is None and b"\0" in data:
+        kind = OTHER_MEDIA
+    return None if kind is None else Media(kind, sha256(data).hexdigest(), len(data))
 
 
 def is_address(value: str, place: Place) -> bool:

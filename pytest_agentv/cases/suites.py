@@ -19,7 +19,6 @@ from pytest_agentv.cases.entries import (
     Shared,
     SuiteSource,
     list_entries,
-    list_keys,
     no_functions,
     table_spec,
 )
@@ -77,8 +76,8 @@ def _read_jsonl_suite(path: Path, targets: Sequence[str]) -> SuiteSource:
     sidecar = _read_sidecar(path)
     header, header_source = with_includes(sidecar, sidecar.value) if sidecar else ({}, source)
     suite = _create_suite(source, None, header, header_source, call=no_functions, targets=targets)
-    lines = source.lines_only()  # the entries have the values
-    return replace(suite, source=lines, header_source=lines if header_source is source else header_source)
+    source.value, source.text = None, ""  # the entries have the values, which take most of the memory
+    return suite
 
 
 def _read_sidecar(path: Path) -> Source | None:
@@ -106,7 +105,7 @@ def _create_suite(
     place = Place(header_source, (), problems)
     shared = _shared(header, place)
     foreign = _foreign(header, place)
-    cases_place = Place(source, list_keys(cases_key), problems)
+    cases_place = Place(source, () if cases_key is None else (cases_key,), problems)
     cases = source.value if cases_key is None else source.value[cases_key]
     tables = table_spec(cases, cases_place)
     raise_errors(problems, SourceError)

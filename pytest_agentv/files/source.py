@@ -40,6 +40,8 @@ class Source:
 
     row: str | None = None
     """The row of a table from which the values were made: `questions.csv:17`."""
+    has_lines = True
+    """Whether a message can name a line. Parquet files and functions have rows without lines."""
 
     def __init__(
         self,
@@ -52,6 +54,8 @@ class Source:
         self.path = path
         self.value = value
         self.text = text
+        self.tells_case_by_line = path.suffix == ".jsonl"
+        """Whether each case has its own line, so that messages need no case number."""
         self._lines = lines
         self._unread_tags = unread_tags
 
@@ -63,16 +67,6 @@ class Source:
             Problem(self.path, line, "", f"unknown YAML tag {tag}: only the value behind it counts", hint, "warning")
             for line, tag in self._unread_tags
         ]
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        """Whether each case has its own line, so that messages need no case number."""
-        return self.path.suffix == ".jsonl"
-
-    @property
-    def has_lines(self) -> bool:
-        """Whether a message can name a line. Parquet files and functions have rows without lines."""
-        return True
 
     def line_of(self, key_path: KeyPath = ()) -> int:
         """Return the 1-based line of a value (in a mapping, of its key), or of the nearest value around it."""
@@ -88,20 +82,23 @@ class Source:
         return self, key_path
 
 
+def source_of_line(path: Path, value: Json, line: int) -> Source:
+    """Return a source of values that all stand on one line."""
+    source = Source(path, value, "", {(): line})
+    source.tells_case_by_line = True
+    return source
+
+
 class JsonlSource(Source):
     """The values of a JSONL file, one on each line that is not blank."""
 
-    def __init__(self, path: Path, values: Sequence[Json] | None, text: str, numbers: Sequence[int]) -> None:
+    def __init__(self, path: Path, values: Sequence[Json], text: str, numbers: Sequence[int]) -> None:
         super().__init__(path, values, text, {})
         self._numbers = numbers
 
     def line_of(self, key_path: KeyPath = ()) -> int:
         index = key_path[0] if key_path else None
         return self._numbers[index] if isinstance(index, int) and index < len(self._numbers) else 1
-
-    def lines_only(self) -> "JsonlSource":
-        """Return the source without its values and its text, which take most of the memory of a large file."""
-        return JsonlSource(self.path, None, "", self._numbers)
 
 
 class LayeredSource(Source):
@@ -117,13 +114,10 @@ class LayeredSource(Source):
     def __init__(self, base: Source, where: KeyPath, origins: Origins, row: str | None = None) -> None:
         super().__init__(base.path, base.value, base.text, {})
         self.row = row
+        self.tells_case_by_line = base.tells_case_by_line
         self._base = base
         self._where = where
         self._origins = origins
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        return self._base.tells_case_by_line
 
     def line_of(self, key_path: KeyPath = ()) -> int:
         source, keys = self.origin(key_path)

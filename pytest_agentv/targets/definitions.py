@@ -187,16 +187,6 @@ def has_reference(value: Json) -> bool:
     return isinstance(value, str) and bool(REFERENCE.search(value))
 
 
-def missing_variables(text: str, variables: Mapping[str, str]) -> list[str]:
-    """Return the variables of a text that are unset or blank."""
-    return [name for name in dict.fromkeys(REFERENCE.findall(text)) if not variables.get(name, "").strip()]
-
-
-def interpolate(text: str, variables: Mapping[str, str]) -> str:
-    """Fill in every `${{ VAR }}` of a text in one pass. Uses values unchanged, including white space."""
-    return REFERENCE.sub(lambda match: variables[match[1]], text)
-
-
 # Finds, reads and checks the targets file.
 
 TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")

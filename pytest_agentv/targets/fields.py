@@ -55,8 +55,6 @@ from pytest_agentv.targets.definitions import (
     TargetKinds,
     TargetsFile,
     has_reference,
-    interpolate,
-    missing_variables,
 )
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -598,7 +596,8 @@ class _Filler:
         return value
 
     def _fill_text(self, text: str, place: Place, *, is_required: bool) -> str | None:
-        names, missing = REFERENCE.findall(text), missing_variables(text, self._variables)
+        names = REFERENCE.findall(text)
+        missing = [name for name in dict.fromkeys(names) if not self._variables.get(name, "").strip()]
         self._names[place.key] = names
         for name in missing if is_required else ():
             self.missing.setdefault(name, []).append(place.key)
@@ -606,7 +605,7 @@ class _Filler:
             self.secrets.update(secrets_of(name, self._variables.get(name, "")))
         if missing:
             return None
-        filled = interpolate(text, self._variables)
+        filled = REFERENCE.sub(lambda match: self._variables[match[1]], text)
         self.secrets.update(secrets_of(str(place.keys[-1]), filled))
         return filled
 

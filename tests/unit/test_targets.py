@@ -35,10 +35,8 @@ from pytest_agentv.targets.definitions import (
     find_repo_root,
     find_targets_file,
     folders_upward,
-    interpolate,
     load_environment,
     load_targets_file,
-    missing_variables,
     search_folders,
 )
 from pytest_agentv.targets.fields import resolve_target
@@ -100,12 +98,12 @@ def test_a_folder_that_was_named_is_searched_for_a_targets_file(project: Project
 
 def test_kinds_of_a_project_get_their_keys_with_variables_filled_in(project: Project) -> None:
     body = (
-        "myAgent\n    workers: 2\n    judge_target: ${{ HOST }}\n    url: http://${{ HOST }}\n    token: plain-77\n"
+        "MyAgent\n    workers: 2\n    judge_target: ${{ HOST }}\n    url: http://${{ HOST }}\n    token: plain-77\n"
         "    settings: {x: 1}\n    left_out: ${{ NONE }}\n    nothing:\n    deep: {list: [1, '${{ HOST }}']}\n"
         "  - {name: h, provider: mock}"
     )
     target = project(body, "MyAgent", HOST="h")
-    assert (target.kind, target.workers, target.judge_target) == ("myagent", 2, "h")
+    assert (target.kind, target.workers, target.judge_target) == ("MyAgent", 2, "h")
     assert target.settings.to_plain() == {
         "url": "http://h",
         "token": "plain-77",
@@ -323,23 +321,3 @@ def test_a_dotenv_file_that_is_no_text_is_an_error_with_its_path(repo: Path, mon
     (repo / ".env").write_bytes(b"A=\xff\n")
     with pytest.raises(FileError, match=r"^\.env: is not UTF-8: byte 0xff$"):
         load_environment(repo, repo, repo, {})
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("  ${{  V  }} ", "  value "),
-        ("https://${{V}}/${{ low_case1 }}", "https://value/ x "),
-        ("no variable ${V} $V {{ V }}", "no variable ${V} $V {{ V }}"),
-        ("${{ not-a-name }}", "${{ not-a-name }}"),
-    ],
-)
-def test_variables_are_filled_in_anywhere(text: str, expected: str) -> None:
-    assert interpolate(text, {"V": "value", "low_case1": " x "}) == expected
-    assert missing_variables("${{ A }}${{ B }}${{ C }}${{ B }}", {"A": "a", "B": " "}) == ["B", "C"]
-
-
-@given(st.text(), st.text(), st.text().filter(str.strip))
-def test_any_value_is_filled_in_as_it_is(before: str, after: str, value: str) -> None:
-    if "${{" not in before + after and not before.endswith(("$", "${")):
-        assert interpolate(f"{before}${{{{ V }}}}{after}", {"V": value}) == before + value + after

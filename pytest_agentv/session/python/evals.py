@@ -20,7 +20,7 @@ from pytest_agentv.engine.answers import require_writable
 from pytest_agentv.engine.jobs import CaseJob, Overrides
 from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
-from pytest_agentv.files.source import KeyPath, Source
+from pytest_agentv.files.source import source_of_line
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.messages import Message, candidate_answer, is_null
@@ -225,21 +225,6 @@ _SYNONYMS: Final[Mapping[str, Collection[str]]] = {
 """The keys of a case that an argument of the test replaces, if it is not only the one of its own name."""
 
 
-class PythonSource(Source):
-    """A case written in Python: all of it stands on the line of its test."""
-
-    def __init__(self, path: Path, value: Json, line: int) -> None:
-        super().__init__(path, value, "", {})
-        self._line = line
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        return True
-
-    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - all of the case is on one line
-        return self._line
-
-
 def python_case(
     prompt: EvalInput, files: Sequence[str | PathLike[str]], reference_answer: str | None, keys: Mapping[str, object]
 ) -> dict[str, Json]:
@@ -290,7 +275,7 @@ def python_suite(
         is_asked: Whether no answer is there yet.
         hashed_id: The id without the number that tells the case from others of its test.
     """
-    source = PythonSource(path, [case], line)
+    source = source_of_line(path, [case], line)
     return SuiteSource(
         path=path,
         dataset=path.stem,
