@@ -109,7 +109,6 @@ def _has_sidecar(path: Path) -> bool:
 
 
 def _first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file; nothing if it cannot be read."""
     try:
         if not path.is_file():  # reading a FIFO would block
             return b""
@@ -117,11 +116,6 @@ def _first_bytes(path: Path) -> bytes:
             return file.read(_SNIFFED_BYTES)
     except (OSError, ValueError):
         return b""
-
-
-def names_tables(path: Path) -> bool:
-    """Whether the case list of a YAML file is the name of a table. Never raises."""
-    return any(key in _LISTS and _names_table(value) for key, _, value in _top_values(_first_bytes(path)))
 
 
 def find_sidecar(path: Path) -> Path | None:
@@ -228,8 +222,12 @@ def _data_files(folder: Path, root: Path, globs: tuple[str, ...]) -> frozenset[P
 
     above = (path for each in folder.parents if each.is_relative_to(root) for path in each.iterdir())
     paths = chain(walk(folder), (path for path in above if _matches(path, root, globs)))
-    named = (path for path in paths if path.suffix in (".yaml", ".yml") and names_tables(path))
-    return frozenset(table for path in named for table in tables_of(path))
+    found: set[Path] = set()
+    for path in paths:
+        values = _top_values(_first_bytes(path)) if path.suffix in (".yaml", ".yml") else ()
+        if any(key in _LISTS and _names_table(value) for key, _, value in values):
+            found.update(tables_of(path))
+    return frozenset(found)
 
 
 def left_out(path: Path, *, root: Path, globs: Sequence[str], evals: Path | None = None) -> Problem | None:

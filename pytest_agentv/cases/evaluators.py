@@ -28,7 +28,6 @@ from pytest_agentv.files.places import (
     takes_place,
 )
 from pytest_agentv.files.problems import Problem, did_you_mean
-from pytest_agentv.files.source import KeyPath
 from pytest_agentv.model.base import Data, Json, JsonObject, counted
 from pytest_agentv.model.cases import AnyEvaluator, TurnPlan
 from pytest_agentv.model.kind import Kind, member_fault, needs_value
@@ -224,22 +223,17 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
         return None
     is_mapping = isinstance(value, Mapping) and not kind.takes_data and not is_value
     # A key that the mapping lacks was added by its kind, or is missing.
-    homes = {key: _home(scope, word, *([key] if key in value else [])) for key in inner} if is_mapping else {}
+    homes = {key: (word, key) if key in value else (word,) for key in inner} if is_mapping else {}
     main = kind.short_key
     outer = {key: item for key, item in scope.value.items() if key != word}
     for key in outer:
         if key in inner:
             scope.place.at(key).error(f"is written twice: it stands in {word!r} too")
-        homes[key] = _home(scope, key)
+        homes[key] = (key,)
     if main is not None:
-        homes.setdefault(main, _home(scope, word, main) if is_mapping else _home(scope, word))
+        homes.setdefault(main, (word, main) if is_mapping else (word,))
     place = RenamedPlace(scope.place.source, scope.place.keys, scope.place.problems, homes)
     return _written(kind, {**inner, **outer}, place, is_negated=is_negated)
-
-
-def _home(scope: Scope, *keys: str) -> KeyPath:
-    """Return the written places of keys, below the place of the evaluator."""
-    return scope.place.at(*keys).keys[len(scope.place.keys) :]
 
 
 def adopt(scope: Scope) -> AnyEvaluator | None:
@@ -440,21 +434,22 @@ def check_judge_template(
         note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
 
 
-def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> str | None:
-    """Warn of unknown variables. Returns a hint about the first of them; None if there are none."""
-    hints = {name: did_you_mean(name, known) for name in used if name not in known}
-    for name, hint in hints.items():
-        note = f"the template uses the unknown variable {{{{ {name} }}}}"
-        place.warn(note, hint or f"known: {', '.join(known)}")
-    return next((f"{{{{ {name} }}}} is not known{(hint and f'; {hint}') or ''}" for name, hint in hints.items()), None)
-
-
 def check_aggregator_template(template: Template, place: Place) -> None:
+    """Note unknown variables of an aggregator's template, and that it does not use the results."""
     used = template_variables(template.text)
     unknown = _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)
     if AGGREGATOR_VARIABLE not in used:
         note = place.error if unknown else place.warn
         note(f"the template does not use {{{{{AGGREGATOR_VARIABLE}}}}}: the judge does not see the results", unknown)
+
+
+def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> str | None:
+    """Warn of unknown variables. Returns a hint about the first of them; None if there are none."""
+    unknown = [name for name in used if name not in known]
+    for name in unknown:
+        note = f"the template uses the unknown variable {{{{ {name} }}}}"
+        place.warn(note, did_you_mean(name, known) or f"known: {', '.join(known)}")
+    return f"{{{{ {unknown[0]} }}}} is not known" if unknown else None
 
 
 # The folder and the command of a script.

@@ -147,7 +147,6 @@ def _create_suite(
 
 
 def _shared(header: JsonObject, place: Place) -> Shared:
-    """Return the keys of an eval file that apply to all its cases."""
     defaults, template = mapping_at(header, "defaults", place), mapping_at(header, "case", place)
     if "id" in defaults:
         place.at("defaults", "id").error("each case needs an id of its own")
@@ -184,7 +183,6 @@ def _of_other_tool(header: JsonObject) -> str:
 
 
 def _listed(cases: Json, place: Place, shared: Shared) -> tuple[CaseEntry, ...]:
-    """Return the entries of a list of cases. Notes faults."""
     if not isinstance(cases, list):
         hint = None
         if cases and isinstance(cases, dict):

@@ -210,7 +210,6 @@ def read_json_rows(path: Path) -> list[Row]:
 
 
 def _skipped(text: str, position: int) -> int:
-    """Return the position of the next character that is no blank."""
     return _BLANK.match(text, position).end()  # type: ignore[union-attr]
 
 
@@ -393,7 +392,6 @@ def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator
 
 
 def _fault(row: Row, message: str | None, key: str = "") -> Problem | None:
-    """Return a fault of a row; None without a message."""
     told = None if row.table.has_lines else row.where
     return None if message is None else Problem(row.table.path, row.line, key, message, row=told)
 

@@ -164,7 +164,6 @@ class _Reader:
         return read
 
     def _may_pass(self, value: Json, cause: object) -> bool:
-        """Whether a fault does not count yet."""
         may_pass = getattr(self.context, "may_pass", None)
         return may_pass is not None and may_pass(value, cause)
 

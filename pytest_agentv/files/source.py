@@ -89,18 +89,6 @@ def source_of_line(path: Path, value: Json, line: int) -> Source:
     return source
 
 
-class JsonlSource(Source):
-    """The values of a JSONL file, one on each line that is not blank."""
-
-    def __init__(self, path: Path, values: Sequence[Json], text: str, numbers: Sequence[int]) -> None:
-        super().__init__(path, values, text, {})
-        self._numbers = numbers
-
-    def line_of(self, key_path: KeyPath = ()) -> int:
-        index = key_path[0] if key_path else None
-        return self._numbers[index] if isinstance(index, int) and index < len(self._numbers) else 1
-
-
 class LayeredSource(Source):
     """A source with inherited values in one mapping, so that faults are shown where the values are written.
 
@@ -162,16 +150,16 @@ def _join_surrogates(text: str) -> str:
     return _SURROGATES.sub(lambda pair: pair[1] + json.loads(f'"{pair[2]}"'), text)
 
 
-def read_jsonl(path: Path) -> JsonlSource:
+def read_jsonl(path: Path) -> Source:
     """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
     values: list[Json] = []
-    numbers: list[int] = []
+    lines: dict[KeyPath, int] = {}
     text = read_text(path)
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            numbers.append(number)
+            lines[len(values),] = number
             values.append(parse_json_object(path, line, number))
-    return JsonlSource(path, values, text, numbers)
+    return Source(path, values, text, lines)
 
 
 def parse_json_object(path: Path, line: str, number: int) -> Json:
@@ -230,18 +218,8 @@ def folder_of(path: Path) -> Path:
 _Event: TypeAlias = Any
 """An event of PyYAML. The type stubs lack its anchor and value."""
 
-if yaml.__with_libyaml__:
-    from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]
-else:
-
-    class _Parser(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):  # type: ignore[no-redef]
-        """The pure Python parser, which is ten times slower."""
-
-        def __init__(self, text: str) -> None:
-            yaml.reader.Reader.__init__(self, text)
-            yaml.scanner.Scanner.__init__(self)
-            yaml.parser.Parser.__init__(self)
-
+_Parser: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Parses with libyaml; without it, in Python, which is ten times slower."""
 
 _TOO_DEEP: Final = "the values are nested too deeply"
 _LIMIT: Final = "exceeded maximum nesting depth"

@@ -445,7 +445,6 @@ def _check_references(values: JsonObject, place: Place, *, is_own: bool) -> None
 
 
 def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Yield all texts within a value, with their places."""
     if isinstance(value, str):
         yield keys, value
     elif isinstance(value, dict | list):
@@ -492,7 +491,16 @@ def resolve_target(
     filled = filler.fill_target(kind, definition.values)
     secrets.add(filler.secrets)
     if filler.missing:
-        raise TargetError(f"{where} {_missing_variables(filler.missing, environment.variables)}")
+        shown = ", ".join(
+            f"{variable} ({', '.join(keys)}{'; set, but blank' if variable in environment.variables else ''})"
+            for variable, keys in filler.missing.items()
+        )
+        what, it = (
+            ("environment variables that are", "them")
+            if len(filler.missing) > 1
+            else ("an environment variable that is", "it")
+        )
+        raise TargetError(f"{where} needs {what} not set: {shown}; set {it} or put {it} into a .env file")
     resolution = Resolution(eval_dir, targets_dir=path.parent, cwd=Path.cwd(), shield=filler.shield)
     common, settings = read_target(kind, filled, place, resolution)
     if common is None or settings is None:
@@ -515,16 +523,6 @@ def resolve_target(
 def _refuse_unusable(file: TargetsFile, definition: TargetDefinition, where: str) -> None:
     for _, message, hint in file.faults(definition):
         raise TargetError(f"{where}: {message}{f' ({hint})' if hint else ''}")
-
-
-def _missing_variables(missing: Mapping[str, list[str]], variables: Mapping[str, str]) -> str:
-    shown = ", ".join(
-        f"{variable} ({', '.join(keys)}{'; set, but blank' if variable in variables else ''})"
-        for variable, keys in missing.items()
-    )
-    if len(missing) == 1:
-        return f"needs an environment variable that is not set: {shown}; set it or put it into a .env file"
-    return f"needs environment variables that are not set: {shown}; set them or put them into a .env file"
 
 
 class _Filler:
