@@ -390,11 +390,11 @@ def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
     of_file = {key: suite.header[key] for key in COLLECTED_KEYS if _holds_template(suite.header.get(key))}
     with_own: dict[int, dict[str, Json]] = {}  # the rows of a table share one value
     for entry in suite.entries:
-        if id(entry.written) not in with_own:
+        own = with_own.get(id(entry.written))
+        if own is None:
             value = mapping(entry.value)
-            own = {key: value[key] for key in COLLECTED_KEYS if _holds_template(value.get(key))}
+            own = {key: value[key] for key in COLLECTED_KEYS if key in value and _holds_template(value[key])}
             with_own[id(entry.written)] = own
-        own = with_own[id(entry.written)]
         yield _filled(suite, entry, own, of_file) if own or of_file else entry
 
 

@@ -359,9 +359,9 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
     rows = read_tables(spec.names, place.path, call)
     if shared.template is not None:
         used = str(shared.template.value)
-        cells = ((name, cell) for row in rows for name, cell in row.values.items() if name.startswith("__"))
-        for name in dict.fromkeys(name for name, cell in cells if cell):
-            if name not in used and (hint := instead_of_key(name)) is not None:  # promptfoo reads these
+        for name in dict.fromkeys(name for row in rows for name in row.values if name.startswith("__")):
+            hint = instead_of_key(name)  # promptfoo reads some of them
+            if hint is not None and name not in used and any(row.values.get(name) for row in rows):
                 place.warn(f"the column {name!r} is not read", hint)
         made = _templated(shared.template, rows, shared)
     else:
@@ -378,7 +378,9 @@ def _whole_cases(rows: Iterable[Row], shared: Shared, place: Place) -> Iterator[
     line = place.source.line_of(place.keys)
     for index, row in enumerate(rows):
         value, origins = with_defaults(row.values, shared.defaults)
-        yield CaseEntry(index, valid_id(value), line, value, row, _fault(row, row.fault), origins)
+        yield CaseEntry(
+            index, valid_id(value), line, value, row, _fault(row, row.fault) if row.fault else None, origins
+        )
 
 
 def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:
@@ -386,14 +388,16 @@ def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator
     value, origins = with_defaults(template.value, shared.defaults)
     line = template.source.line_of(template.keys)
     variables = {**shared.variables, **mapping(mapping(value).get("vars"))}
+    name = mapping(value).get("id")
     for index, row in enumerate(rows):
-        eval_id = None if row.fault else _filled_id(mapping(value).get("id"), {**variables, **row.values})
-        yield CaseEntry(index, eval_id, line, value, row, _fault(row, row.fault), origins)
+        known = {**variables, **row.values} if variables else row.values
+        eval_id = None if row.fault else _filled_id(name, known)
+        yield CaseEntry(index, eval_id, line, value, row, _fault(row, row.fault) if row.fault else None, origins)
 
 
-def _fault(row: Row, message: str | None, key: str = "") -> Problem | None:
+def _fault(row: Row, message: str, key: str = "") -> Problem:
     told = None if row.table.has_lines else row.where
-    return None if message is None else Problem(row.table.path, row.line, key, message, row=told)
+    return Problem(row.table.path, row.line, key, message, row=told)
 
 
 def _filled_id(template: Json, variables: JsonObject) -> str | None:

@@ -89,6 +89,18 @@ def source_of_line(path: Path, value: Json, line: int) -> Source:
     return source
 
 
+class JsonlSource(Source):
+    """The values of a JSONL file, one on each line that is not blank."""
+
+    def __init__(self, path: Path, values: Sequence[Json], text: str, numbers: Sequence[int]) -> None:
+        super().__init__(path, values, text, {})
+        self._numbers = numbers  # of the lines; a list takes less time and memory than a mapping
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        index = key_path[0] if key_path else None
+        return self._numbers[index] if isinstance(index, int) and index < len(self._numbers) else 1
+
+
 class LayeredSource(Source):
     """A source with inherited values in one mapping, so that faults are shown where the values are written.
 
@@ -153,13 +165,13 @@ def _join_surrogates(text: str) -> str:
 def read_jsonl(path: Path) -> Source:
     """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
     values: list[Json] = []
-    lines: dict[KeyPath, int] = {}
+    numbers: list[int] = []
     text = read_text(path)
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            lines[len(values),] = number
+            numbers.append(number)
             values.append(parse_json_object(path, line, number))
-    return Source(path, values, text, lines)
+    return JsonlSource(path, values, text, numbers)
 
 
 def parse_json_object(path: Path, line: str, number: int) -> Json:
