@@ -386,18 +386,22 @@ def _texts_of(value: Json, place: Place, kinds: KindTable) -> Iterator[tuple[Pla
         yield place, value
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _texts_of(item, place.at(index), kinds)
+            if not (isinstance(item, dict) and _has_own_keys(item, kinds)):
+                yield from _texts_of(item, place.at(index), kinds)
     elif isinstance(value, dict):
-        words = [value["type"]] if isinstance(value.get("type"), str) else value
-        word = next(filter(None, map(kinds.find, words)), None)
-        kind: Any = None if word is None else kinds[word[0]]
-        is_ours = kind is None or kind.__module__.startswith("pytest_agentv.")
-        if not is_ours or (kind is not None and kind.model_config.get("extra") == "allow"):
-            return
         raw = raw_keys(value, UNFILLED)
         for key, item in value.items():
             if key not in raw and (key not in ("llm_judge", "code_judge") or isinstance(item, dict)):
                 yield from _texts_of(item, place.at(key), kinds)
+
+
+def _has_own_keys(check: JsonObject, kinds: KindTable) -> bool:
+    """Whether a mapping may be an evaluator of the project, or a script."""
+    word = check.get("type")
+    found = next(filter(None, map(kinds.find, check if word is None else (str(word),))), None)
+    kind: Any = None if found is None else kinds[found[0]]
+    is_ours = kind is None or kind.__module__.startswith("pytest_agentv.")
+    return not is_ours or (kind is not None and kind.model_config.get("extra") == "allow")
 
 
 # The messages of a case, the input and the expected ones.
