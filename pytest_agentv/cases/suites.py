@@ -40,7 +40,7 @@ from pytest_agentv.files.places import (
     with_includes,
 )
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value, did_you_mean, raise_errors
-from pytest_agentv.files.source import KeyPath, Source, read_jsonl, read_yaml
+from pytest_agentv.files.source import KeyPath, LayeredSource, Source, read_jsonl, read_yaml
 from pytest_agentv.model.base import Json, JsonObject, mapping, text_or_none
 
 _NO_LIST: Final = f"has no list of cases: {CASE_LIST_KEYS[0]}"
@@ -141,7 +141,8 @@ def _create_suite(
         has_template=has_template,
     )
     rows_are_cases = tables is not None and not has_template  # their templates are in the tables
-    if header_source is source and not rows_are_cases and not any(tag in source.text for tag in _TAGS):
+    has_more = rows_are_cases or isinstance(header_source, LayeredSource)  # texts of other files
+    if not has_more and not any(tag in text for text in (source.text, header_source.text) for tag in _TAGS):
         return suite
     return replace(suite, entries=tuple(_filled_entries(suite)), has_braces=True)
 
