@@ -445,11 +445,11 @@ def check_aggregator_template(template: Template, place: Place) -> None:
 
 def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> str | None:
     """Warn of unknown variables. Returns a hint about the first of them; None if there are none."""
-    unknown = [name for name in used if name not in known]
-    for name in unknown:
+    hints = {name: did_you_mean(name, known) for name in used if name not in known}
+    for name, hint in hints.items():
         note = f"the template uses the unknown variable {{{{ {name} }}}}"
-        place.warn(note, did_you_mean(name, known) or f"known: {', '.join(known)}")
-    return f"{{{{ {unknown[0]} }}}} is not known" if unknown else None
+        place.warn(note, hint or f"known: {', '.join(known)}")
+    return next((f"{{{{ {name} }}}} is not known{(hint and f'; {hint}') or ''}" for name, hint in hints.items()), None)
 
 
 # The folder and the command of a script.
