@@ -107,7 +107,8 @@ class References:
             place.error(f"file {reference.describe_missing()}")
             return None
         if not path.is_file():  # reading a pipe would block
-            what = f"{value!r} is a folder: {locate(path, None)}" if path.is_dir() else f"{locate(path, None)} is none"
+            where = locate(path, None)
+            what = f"{value!r} is a folder: {where}" if path.is_dir() else f"{where} is a pipe, a socket or a device"
             place.error(f"expected a file, but {what}")
             return None
         try:

@@ -426,7 +426,16 @@ def _filled(suite: SuiteSource, entry: CaseEntry, own: JsonObject, of_file: Json
 def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) -> JsonObject:
     """Return values for collection, filled. Notes faults.
 
-    A reason to skip that cannot be filled becomes null: its case is an error, and must not be skipped.
+    What cannot be filled is left out: the case is an error, which needs no fixture and must not be skipped.
     """
+    noted = len(place.problems)
     filled: Any = fill(templates, variables, place)
-    return {key: None if key in _REASONS and item is templates[key] else item for key, item in filled.items()}
+    if len(place.problems) == noted:
+        return filled  # type: ignore[no-any-return]
+    return {key: _without_templates(item) for key, item in filled.items()}
+
+
+def _without_templates(value: Json) -> Json:
+    if isinstance(value, list):
+        return [each for each in value if not _holds_template(each)]
+    return None if _holds_template(value) else value

@@ -31,7 +31,7 @@ from pytest_agentv.cases.entries import (
     with_defaults,
 )
 from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, render
-from pytest_agentv.errors import NO_REGULAR_FILE, AgentvError, FileError, SourceError, locate
+from pytest_agentv.errors import AgentvError, FileError, SourceError, locate
 from pytest_agentv.files.places import CASE_LIST_KEYS, Layer, Place, instead_of_key
 from pytest_agentv.files.problems import Problem, describe_value, near_file
 from pytest_agentv.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml
@@ -336,16 +336,17 @@ def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         if path.is_dir():
             place.error(f"{name!r} is a folder", f"name its files: {name}/*.csv")
             return ()
-        if path.exists():  # reading a pipe would block
-            place.error(f"{locate(path, None)}: {NO_REGULAR_FILE}")
+        if not path.exists():
+            place.error(f"there is no file {locate(path, None)}", near_file(path, _READERS))
             return ()
-        place.error(f"there is no file {locate(path, None)}", near_file(path, _READERS))
-        return ()
-    found = (file for file in find_files(name, folder) if file.is_file() and file != eval_file)
-    files = [file for file in found if file.suffix.lower() in _READERS]
+    found = find_files(name, folder) if not _MAGIC.isdisjoint(name) else [path]
+    files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]
     if not files:
         place.error(f"no table matches {name!r} in {locate(folder, None)}")
-    return files
+    for file in files:
+        if not file.is_file():  # reading a pipe would block
+            place.error(f"expected a file, but {locate(file, None)} is a pipe, a socket or a device")
+    return [file for file in files if file.is_file()]
 
 
 # The entries for the rows of tables.
@@ -377,10 +378,20 @@ def _whole_cases(rows: Iterable[Row], shared: Shared, place: Place) -> Iterator[
     """Yield the entry of each row, which is a case itself."""
     line = place.source.line_of(place.keys)
     for index, row in enumerate(rows):
-        value, origins = with_defaults(row.values, shared.defaults)
+        written = row.values
+        if row.table.path.suffix == ".parquet":  # texts may name the variables that are null
+            written = {key: item if key == "vars" else _without_nulls(item) for key, item in written.items()}
+        value, origins = with_defaults(written, shared.defaults)
         yield CaseEntry(
             index, valid_id(value), line, value, row, _fault(row, row.fault) if row.fault else None, origins
         )
+
+
+def _without_nulls(value: Json) -> Json:
+    """Return a value of Parquet, whose mappings have null for the fields that only other rows have, without these."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:

@@ -67,7 +67,7 @@ def test_what_is_no_file_or_no_folder_is_an_error_with_its_reason(
             "file 'docs/no.md' was not found; searched: evals/deep/docs/no.md, evals/docs/no.md, docs/no.md",
             "expected a file, but 'deep' is a folder: evals/deep",
             "file evals/a.md cannot be read: Permission denied",
-            "expected a file, but pipe.md is none",
+            "expected a file, but pipe.md is a pipe, a socket or a device",
             "expected a folder, but 'a.md' is a file: evals/a.md",
         )
     ]
