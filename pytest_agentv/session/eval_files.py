@@ -12,7 +12,7 @@ import pytest
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource, names_of
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import SourceError
-from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
+from pytest_agentv.files.places import MARK_KEYS, is_reason, mark_fault
 from pytest_agentv.files.problems import Hint, Problem, join_problems
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.user_modules import call_row_maker
@@ -45,7 +45,7 @@ def case_marks(
         return [], ()
     marks = []
     for name in dict.fromkeys((*names_of(header.get("marks")), *names_of(own.get("marks")))):
-        if is_mark(name):
+        if mark_fault(name) is None:
             if name not in known:
                 known[name] = _xfail("") if name == "xfail" else _mark(name, suite, entry)
             marks.append(known[name])

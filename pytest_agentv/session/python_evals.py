@@ -22,7 +22,7 @@ from pytest_agentv.engine.jobs import OWN_PROVIDER, Overrides, choose_target
 from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
-from pytest_agentv.files.source import KeyPath, Source, folder_of
+from pytest_agentv.files.source import folder_of, source_of_line
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.messages import Message, candidate_answer, is_null
@@ -49,8 +49,7 @@ from pytest_agentv.session.selecting import select_retried
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.texts import errored, failed, forget_results, note_result
 from pytest_agentv.session.user_hooks import FolderKinds
-from pytest_agentv.targets.definitions import TargetDefinition, find_repo_root
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
+from pytest_agentv.targets.definitions import TargetDefinition, find_repo_root, find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
     from pytest_agentv.evaluators.base import Evaluator  # costs pydantic
@@ -211,21 +210,6 @@ _SYNONYMS: Final[Mapping[str, Collection[str]]] = {
 """The keys of a case that an argument of the test replaces, if it is not only the one of its own name."""
 
 
-class PythonSource(Source):
-    """A case written in Python: all of it stands on the line of its test."""
-
-    def __init__(self, path: Path, value: Json, line: int) -> None:
-        super().__init__(path, value, "", {})
-        self._line = line
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        return True
-
-    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - all of the case is on one line
-        return self._line
-
-
 def python_case(
     prompt: EvalInput, files: Sequence[str | PathLike[str]], reference_answer: str | None, keys: Mapping[str, object]
 ) -> dict[str, Json]:
@@ -263,7 +247,7 @@ def line_of(item: pytest.Item) -> int:
 
 def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool) -> SuiteSource:
     """Return an eval file that holds one case, written at a line of a test file; `is_asked`: no answer is there yet."""
-    source = PythonSource(path, [case], line)
+    source = source_of_line(path, [case], line)
     return SuiteSource(
         path=path,
         dataset=path.stem,

@@ -102,7 +102,7 @@ class Spending:
         """Whether a target costs money, by its name in the eval files of a folder."""
         with suppress(AgentvError):
             if (file := self._file(folder)) is not None:
-                return bool(getattr(file.kinds.find(file.find(name).kind), "costs_money", False))
+                return bool(getattr(file.kinds.table.get(file.find(name).kind), "costs_money", False))
         return False
 
     def _asked_to_judge(

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
-from pytest_agentv.cases.cases import LoadedCase
 from pytest_agentv.cases.entries import SuiteSource
+from pytest_agentv.cases.references import LoadedCase
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, Plain
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target, Workspace, affects_answers

@@ -33,8 +33,7 @@ from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import Parent, process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
 from pytest_agentv.store.writers import ResultSink
-from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
+from pytest_agentv.targets.definitions import TargetsFile, find_repo_root, find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
     from pytest_agentv.providers.python_calls import (
