@@ -12,8 +12,16 @@ from pytest_agentv.model.base import JsonObject, is_amount
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.failure import error_text, failure_headline, failure_text
-from pytest_agentv.reports.figures import case_name, figures_of, question_of, shown, visible, with_id
-from pytest_agentv.reports.junit import place_properties, result_properties
+from pytest_agentv.reports.figures import (
+    case_name,
+    figures_of,
+    place_properties,
+    question_of,
+    result_properties,
+    shown,
+    visible,
+    with_id,
+)
 from pytest_agentv.reports.view import RunView, failed_as_expected
 
 # Marks failing cases at their lines, by commands to GitHub in the log.

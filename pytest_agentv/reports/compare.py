@@ -2,14 +2,12 @@
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record, counted, format_fixed
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
-from pytest_agentv.reports.columns import Label, short_names
 from pytest_agentv.reports.figures import (
     cost_of,
     duration_of,
@@ -22,8 +20,7 @@ from pytest_agentv.reports.figures import (
     visible,
     whole,
 )
-from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase, case_of, shared_key
-from pytest_agentv.reports.verdict import without_combination
+from pytest_agentv.reports.judged_cases import CaseKey, CaseNames, JudgedCase, case_of, shared_key
 from pytest_agentv.reports.view import RunView
 
 _SLACK: Final = 1e-9
@@ -44,7 +41,7 @@ def score_of(case: JudgedCase) -> float:
 def differing_fields(*runs: Sequence[JudgedCase]) -> dict[str, list[list[str]]]:
     """Return the values of each run, of the fields that tell runs apart, such as the model, where they differ."""
     found = {}
-    for name in (name for name, field in RESULT_FIELDS.items() if field.is_compared):
+    for name in (name for name, about in RESULT_FIELDS.items() if about.is_compared):
         values = [sorted({str(value) for case in run if (value := getattr(case.result, name, None))}) for run in runs]
         if any(each != values[0] for each in values):
             found[name] = values
@@ -80,10 +77,6 @@ class Match(Record):
     target: str | None = None
     node_id: str | None = None
 
-    @property
-    def key(self) -> CaseKey:
-        return CaseKey(self.eval_id, self.eval_file, self.target, self.node_id)
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Record):
@@ -97,8 +90,10 @@ class Comparison(Record):
     errors1: tuple[CaseKey, ...] = ()
     """Cases of both files that could not be judged in the first run."""
     errors2: tuple[CaseKey, ...] = ()
-    differing: Mapping[str, Sequence[Sequence[str]]] | None = None
+    differing: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     """Other fields in which the runs differ, such as the model."""
+    names: tuple[str, ...] = ()
+    """Those of the matched cases, for people."""
 
     @property
     def errors(self) -> int:
@@ -123,7 +118,7 @@ class Comparison(Record):
         total = len(self.matched) + self.errors + len(self.unmatched1) + len(self.unmatched2)
         differing = {
             name: {f"file{number}": found for number, found in enumerate(values, start=1)}
-            for name, values in (self.differing or {}).items()
+            for name, values in self.differing.items()
         }
         return {
             "matched": [case.to_plain() for case in self.matched],
@@ -158,6 +153,8 @@ def compare_scores(first: Sequence[JudgedCase], second: Sequence[JudgedCase], th
     errors1, errors2 = (tuple(name for name in both if status_of(run[name]) == "error") for run in (old, new))
     broken = {*errors1, *errors2}
     matched: list[Match] = []
+    known = CaseNames(old[name] for name in both if name not in broken)
+    names: list[str] = []
     for name in both:
         if name not in broken:
             score1, score2 = score_of(old[name]), score_of(new[name])
@@ -165,6 +162,7 @@ def compare_scores(first: Sequence[JudgedCase], second: Sequence[JudgedCase], th
             is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
             outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
             matched.append(Match(name.eval_id, score1, score2, delta, outcome, *name[1:]))
+            names.append(known.short(old[name], _WIDEST_ID, "…"))
     return Comparison(
         tuple(matched),
         tuple(name for name in old if name not in new),
@@ -172,19 +170,19 @@ def compare_scores(first: Sequence[JudgedCase], second: Sequence[JudgedCase], th
         errors1,
         errors2,
         differing_fields(first, second),
+        tuple(names),
     )
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
     yield f"Comparing: {visible(first)} → {visible(second)}"
-    for name, (before, now) in (comparison.differing or {}).items():
+    for name, (before, now) in comparison.differing.items():
         yield visible(f"{RESULT_FIELDS[name].title}: {', '.join(before) or '-'} → {', '.join(now) or '-'}")
     if comparison.matched:
-        ids = [*_names([case.key for case in comparison.matched])]
-        width = max(len("Eval ID"), *map(len, ids))
+        width = max(len("Eval ID"), *map(len, comparison.names))
         yield ""
         yield f"{'Eval ID':{width}}  Baseline  Candidate   Delta  Result"
-        for eval_id, case in zip(ids, comparison.matched, strict=True):
+        for eval_id, case in zip(comparison.names, comparison.matched, strict=True):
             scores = f"{format_fixed(case.score1, 2):>8}  {format_fixed(case.score2, 2):>9}"
             yield f"{eval_id:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
         yield ""
@@ -202,26 +200,6 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
     delta = _signed(comparison.mean_delta, _MEAN_DIGITS)
     verdict = "worse" if comparison.is_worse else "better" if comparison.mean_delta > _SLACK else "no difference"
     yield f"Summary: {counts} | Mean delta: {delta} | {verdict}"
-
-
-def _names(keys: Sequence[CaseKey]) -> Iterator[str]:
-    """Yield the id of each case, with its file and its target where cases of the same id differ in these.
-
-    Cases that only their items tell apart get the names of these.
-    """
-    by_id = [Label(key.eval_file, key.eval_id, key.target) for key in keys]
-    counts = Counter(by_id)
-    labels = [
-        label if counts[label] == 1 else label._replace(name=_item(key)) for label, key in zip(by_id, keys, strict=True)
-    ]
-    names = short_names(labels, _one_line)
-    yield from (names[label] for label in labels)
-
-
-def _item(key: CaseKey) -> str:
-    """Return the name of the item of a case, without its file."""
-    item = (key.node_id or key.eval_id).removeprefix(f"{key.eval_file}::")
-    return item if f"::{item}".endswith(f"::{key.eval_id}") else f"{item}::{key.eval_id}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -455,7 +433,7 @@ def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
     groups: dict[str, dict[str, JudgedCase]] = {}
     for result in sorted(results, key=lambda each: (each.combination or "", each.node_id or "")):
         if result.combination is not None:
-            case = without_combination(result.node_id or result.eval_id, result.combination)
+            case = (result.node_id or result.eval_id).removesuffix(f"@{result.combination}")
             cases = groups.setdefault(result.combination, {})
             name = f"{case} ({result.eval_id})" if case in cases else case  # several in a Python test
             cases[name] = case_of(result)
@@ -505,7 +483,9 @@ def _variant(case: JudgedCase) -> str:
 def _bare(case: JudgedCase) -> JudgedCase:
     """Return a case without its target and combination in its names."""
     combination = case.result.combination if case.result is not None else None
-    eval_id, at, kind = case.eval_id.rpartition("@")
-    is_combined = combination is not None and at and (combination == kind or combination.endswith(f"-{kind}"))
-    node_id = without_combination(case.node_id, combination) if case.node_id and combination else case.node_id
-    return case.replace(eval_id=eval_id if is_combined else case.eval_id, target=None, node_id=node_id)
+    if combination is None:
+        return case.replace(target=None)
+    eval_id, _, kind = case.eval_id.rpartition("@")
+    is_combined = combination == kind or combination.endswith(f"-{kind}")
+    node_id = case.node_id and case.node_id.removesuffix(f"@{combination}")
+    return case.replace(eval_id=eval_id if eval_id and is_combined else case.eval_id, target=None, node_id=node_id)

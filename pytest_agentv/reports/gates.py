@@ -11,9 +11,7 @@ from typing import Final, Literal, TypeAlias
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import JsonObject, Record, counted, is_measure
 from pytest_agentv.model.options import Gate, parse_pass_rate
-from pytest_agentv.reports.baseline import Baseline, has_other_judge
-from pytest_agentv.reports.columns import percent
-from pytest_agentv.reports.figures import LineStyle, SummaryLine, wrap
+from pytest_agentv.reports.figures import LineStyle, SummaryLine, percent, wrap
 from pytest_agentv.reports.judged_cases import (
     CaseNames,
     JudgedCase,
@@ -23,6 +21,7 @@ from pytest_agentv.reports.judged_cases import (
     unconfirmed,
     values_of,
 )
+from pytest_agentv.reports.reading import Baseline, has_other_judge
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
 from pytest_agentv.reports.view import JUDGED_WITH_RUN, REPLACING, UNENFORCED, GateOutcome, list_of
 from pytest_agentv.stats.comparing import answers_to_confirm
@@ -169,7 +168,7 @@ def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
     found = [reason for verdict, reason in zip(statistics.verdicts, statistics.reasons, strict=True) if verdict in red]
     reason = found[0] if found else statistics.reasons[0]
     names = CaseNames(statistics.known_cases)
-    broken = tuple(f"broken: {names.of(pair.new)} (q {case.q:.2g})" for pair, case in comparison.broken_pairs)
+    broken = tuple(f"broken: {names.of(each.case)} (q {each.figures.q:.2g})" for each in comparison.broken)
     gone = tuple(f"gone: {names.of(case)}" for case in comparison.pairing.gone)
     details = (*(other for other in statistics.reasons if other != reason), *broken, *gone)
     return GateOutcome(name, bool(found) and gate != "off", reason, is_told=bool(found), details=details)
@@ -217,7 +216,7 @@ def suspects_of(
         return  # nothing can be compared
     pairing = pair_cases(cases, baseline.cases)
     found = pairing.pairs
-    again = unconfirmed(pairing, compare_cases(pairing, is_confirming=True)) if retries else ()
+    again = unconfirmed(compare_cases(pairing, is_confirming=True)) if retries else ()
     for pair in found:
         if pair in again or (pair.is_suspect and pair.new.confirmation is None):
             answers = answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)

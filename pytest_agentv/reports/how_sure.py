@@ -15,7 +15,7 @@ from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
-from pytest_agentv.reports.verdict import compare_runs
+from pytest_agentv.reports.verdict import answers_of_both, difference_of
 from pytest_agentv.stats.comparing import (
     NO_DEVIATION,
     Confusion,
@@ -443,12 +443,11 @@ def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, d
 
 def _changes(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase]) -> _Changes | None:
     """Return how far cases changed between two runs; None with fewer than two units."""
-    pairing = pair_cases(cases, earlier, shared_key(cases, earlier))
-    difference = compare_runs(cases, earlier, pairing=pairing).difference
+    pairs = pair_cases(cases, earlier, shared_key(cases, earlier)).pairs
+    difference = difference_of(pairs) if pairs else None
     if difference is None or difference.estimate.units < 2:
         return None
-    pairs = pairing.pairs
-    repeats = min(min(pair.new.judged, pair.old.judged) for pair in pairs)
+    repeats = answers_of_both(pairs)
     size = len(pairs) / difference.estimate.units
     at_most = most_within(deltas_of(pairs), difference.error, repeats, size)
     return _Changes(difference.error, repeats, size, at_most)

@@ -17,7 +17,6 @@ from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import reason_of
-from pytest_agentv.reports.columns import percent
 from pytest_agentv.reports.figures import (
     case_name,
     cost_of,
@@ -26,6 +25,7 @@ from pytest_agentv.reports.figures import (
     format_duration,
     format_score,
     on_one_line,
+    percent,
     question_of,
     shown,
     visible,

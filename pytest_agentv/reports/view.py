@@ -9,8 +9,8 @@ from pytest_agentv.model.options import Gate
 from pytest_agentv.model.results import EvalResult
 
 if TYPE_CHECKING:  # a plain run loads nothing that judges runs
-    from pytest_agentv.reports.baseline import Baseline
     from pytest_agentv.reports.judged_cases import JudgedCase
+    from pytest_agentv.reports.reading import Baseline
     from pytest_agentv.reports.verdict import RunStatistics
 
 # How a run ended beyond its results: the verdicts of its gates, marks, and problems beside the cases.

@@ -11,8 +11,9 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.reports.html.page import report_text
 from pytest_agentv.reports.merging import read_part
-from pytest_agentv.reports.reading import compared, read_view
+from pytest_agentv.reports.reading import read_view
 from pytest_agentv.reports.summary import total_figures
+from pytest_agentv.reports.verdict import compared
 from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
 from pytest_agentv.store.writers import ResultSink

@@ -10,8 +10,7 @@ from typing import Final, Literal
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import Spent
-from pytest_agentv.reports.columns import bounds, percent
-from pytest_agentv.reports.figures import cost_of, known_for, percentile, spent_of
+from pytest_agentv.reports.figures import bounds, cost_of, known_for, percent, percentile, spent_of
 from pytest_agentv.reports.html.cases import (
     Case,
     Judgement,

@@ -18,9 +18,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pytest_agentv.model.base import Json, JsonObject, counted
-from pytest_agentv.reports.columns import bounds, percent
 from pytest_agentv.reports.failure import Start
-from pytest_agentv.reports.figures import case_name, format_score, known_for
+from pytest_agentv.reports.figures import bounds, case_name, format_score, known_for, percent
 from pytest_agentv.reports.html import headline as overview
 from pytest_agentv.reports.html.cases import (
     STATUSES,

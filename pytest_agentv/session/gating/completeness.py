@@ -13,8 +13,8 @@ from pytest_agentv.errors import AgentvError, FileError, locate, name_below
 from pytest_agentv.model.base import JsonObject, counted
 from pytest_agentv.model.options import OutputFormat
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.baseline import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.judged_cases import JudgedCase
+from pytest_agentv.reports.reading import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.verdict import RunStatistics
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.gating.judged_cases import MAY_LEAVE_OUT_NONE, MarkedItems, narrowed_by, narrowing_option

@@ -10,7 +10,6 @@ from pytest_agentv.model.base import JsonObject, counted
 from pytest_agentv.model.options import DEFAULT_BASELINE
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.baseline import Baseline, read_baseline
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.gates import (
     REGRESSION,
@@ -25,6 +24,7 @@ from pytest_agentv.reports.gates import (
     unmatched_tags,
 )
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
+from pytest_agentv.reports.reading import Baseline, read_baseline
 from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
 from pytest_agentv.reports.view import GateOutcome
 from pytest_agentv.session.gating.completeness import (

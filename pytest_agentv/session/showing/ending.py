@@ -231,7 +231,8 @@ def write_html(path: Path, ended: EndedRun, config: pytest.Config) -> str | None
     """Write the report; return why that could not be done."""
     from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - only if asked for
     from pytest_agentv.reports.judged_cases import cases_of_run  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.reading import compared, read_view  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.reading import read_view  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.verdict import compared  # noqa: PLC0415 - only if asked for
     from pytest_agentv.session.showing.texts import start_of  # noqa: PLC0415 - only if asked for
 
     options, results_path, contract = ended.options, ended.identity.results_path, ended.contract

@@ -12,7 +12,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.junit import is_own, result_properties
+from pytest_agentv.reports.figures import is_own, result_properties
 from pytest_agentv.runtime.files import InUse, remove_leftovers
 from pytest_agentv.session.choosing import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter, junit_case, title_errors

@@ -20,10 +20,10 @@ from pytest_agentv.reports.figures import (
     escaped_size,
     format_duration,
     format_score,
+    result_properties,
     shown,
     visible,
 )
-from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.session.compat import TerminalReporter, is_watched
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.item_outcomes import (

@@ -18,7 +18,7 @@ from pytest_agentv.reports.html import headline as overview
 from pytest_agentv.reports.html.cases import Case, cases_of, past_runs
 from pytest_agentv.reports.html.headline import figures, headline
 from pytest_agentv.reports.html.page import STATIC_ROWS, histograms, history_plot, index_of, report_text
-from pytest_agentv.reports.reading import compared
+from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import Ending, RunView, Trouble
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\x1b[31m\u202e"
@@ -90,7 +90,7 @@ def test_the_headline(values: list[dict[str, Any]], ending: Ending, tone: str, t
 
 
 def test_how_many_answers_must_pass_is_said_only_if_it_holds_for_all_cases() -> None:
-    two, three = ({"repeat": {"needed": needed, "planned": 4, "passes": needed}} for needed in (2, 3))
+    two, three = ({"repeat": {"needed": needed, "scores": [1] * 4, "passes": needed}} for needed in (2, 3))
     said = "The threshold is 1; 2 of 4 answers must reach it."
     assert headline(*shown(two, two)).more == said
     assert headline(*shown(two, {"threshold": None, "status": "error", "error": "broken"})).more == said

@@ -3,9 +3,9 @@
 import pytest
 from verdict_cases import case, run_of
 
-from pytest_agentv.reports.baseline import baseline_of
 from pytest_agentv.reports.gates import TagGate, parse_tag_gates, rate_check, suspects_of
 from pytest_agentv.reports.judged_cases import Confirmation, pair_cases
+from pytest_agentv.reports.reading import baseline_of
 from pytest_agentv.reports.verdict import compare_runs, compare_with_baseline, pass_rate_of
 
 NAME = "agentv.baseline.jsonl"
@@ -30,7 +30,7 @@ def test_both_sides_need_many_answers_to_need_no_confirmation(new, old, is_sure)
 @pytest.mark.parametrize("suspect", [case("c0", 0), confirmed("c0", 0, 0, judged=0)])
 def test_a_suspect_that_could_not_be_asked_again_is_judged_by_the_answers_of_the_run(suspect):
     statistics = judged([suspect, *run_of([5] * 3)[1:]], run_of([5] * 3))
-    assert [each.case for each in statistics.comparison.broken] == ["evals/a.yaml::c0"]
+    assert [each.case.name for each in statistics.comparison.broken] == ["evals/a.yaml::c0"]
     assert statistics.contract()["unconfirmed"] == ["evals/a.yaml::c0"]
     assert judged([suspect], [case("c0", 5)], is_confirming=False).comparison.unconfirmed == ()
     few = judged([suspect, *run_of([5] * 48)[1:]], run_of([5] * 48))
@@ -92,18 +92,6 @@ def test_no_answer_is_paid_for_that_can_confirm_nothing():
     assert judged(new, old).comparison.broken == ()
 
 
-def test_what_an_earlier_run_could_not_judge_may_have_been_anything():
-    new, old = run_of([5] * 10), run_of([5] * 10)
-    for run, missing in ((old, (0, 1)), (new, (1, 2))):
-        for place in missing:
-            run[place] = run[place].replace(scores=(), passes=0, status="error")
-    comparison = compare_runs(new, old)
-    assert len(comparison.pairing.errors) == 3
-    assert comparison.bounds_with_errors == pytest.approx((-0.2, 0.2))
-    only_old = compare_runs(run_of([5] * 10), old)
-    assert only_old.bounds_with_errors == pytest.approx((0.0, 0.2))
-
-
 def forgetting(cases, planned):
     """Return a run of which each second answer fails, and ends its case."""
     return [case(f"c{number}", 1, 2).replace(stopped="fail", asked=planned) for number in range(cases)]
@@ -116,7 +104,7 @@ def test_no_rate_is_higher_than_all_planned_answers_could_make_it(planned, most)
     assert not rate_check("gate::x", 1.0, cases).is_reached
     comparison = compare_runs(cases, run_of([2] * 100, 2))
     assert (comparison.difference.estimate.mean, comparison.change) == (pytest.approx(most - 1), "regressed")
-    assert (comparison.worse, comparison.cases[0].delta) == (100, pytest.approx(most - 1))
+    assert (comparison.worse, comparison.cases[0].figures.delta) == (100, pytest.approx(most - 1))
     back = compare_runs(run_of([2] * 100, 2), cases)
     assert back.difference.estimate.mean == pytest.approx(1 - most), "each side has a rate that is possible"
 
@@ -150,7 +138,7 @@ def test_rounding_is_no_change():
         for name, scores in zip("ab", [(0.1, 0.2, 0.3)] * 2, strict=True)
     ]
     comparison = compare_runs([*new, case("c", 0, 1, scores=(0.2 + 1e-8,), threshold=None)], old)
-    assert [each.delta for each in comparison.cases] == [0.0, 0.0, pytest.approx(1e-8)]
+    assert [each.figures.delta for each in comparison.cases] == [0.0, 0.0, pytest.approx(1e-8)]
     assert (comparison.worse, comparison.better, comparison.difference.differing) == (0, 1, 1)
 
 
