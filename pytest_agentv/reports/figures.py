@@ -137,6 +137,12 @@ def known_for(known: int, costs: Costs) -> str | None:
     return f"{known:,} of {costs.calls:,} calls" if 0 < known < costs.calls else None
 
 
+def known_part(known: int, costs: Costs) -> str:
+    """Return `, known for 2 of 4 calls` for such a figure, and nothing for one of all calls."""
+    part = known_for(known, costs)
+    return f", known for {part}" if part else ""
+
+
 def tokens_of(result: EvalResult) -> TokenUsage | None:
     """Return the reported tokens of the answer, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):

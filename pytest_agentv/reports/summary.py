@@ -10,18 +10,16 @@ from typing import Final
 
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record, counted
-from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.reports.figures import (
     LineStyle,
     SummaryLine,
     case_name,
-    ended_at,
     format_cost,
     format_duration,
     format_score,
     format_tokens,
-    known_for,
+    known_part,
     place_of,
     spent_of,
     visible,
@@ -85,8 +83,8 @@ _LEAST_CASES: Final = 5
 _LEAST_MS: Final = 5_000
 """Shorter runs gain little."""
 _LEAST_SHARE: Final = 0.8
-_MOST_AT_ONCE: Final = 0.05
-"""Cases whose times overlap by more did not wait for one another."""
+_MOST_BUSY: Final = 1.05
+"""Cases that together took longer than the run did not wait for one another."""
 _MOST_WORKERS: Final = 20
 
 
@@ -119,14 +117,14 @@ def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> It
     spent = Spent.added(map(spent_of, results))
     parts = [(spent.answer, ""), *([] if spent.judge is None else [(spent.judge, " for judges")])]
     money = [
-        f"{format_cost(costs.cost_usd)}{of}{_known_for(costs.cost_known, costs)}"
+        f"{format_cost(costs.cost_usd)}{of}{known_part(costs.cost_known, costs)}"
         for costs, of in parts
         if costs.cost_known
     ]
     if money:
         yield Figure("Cost", "; ".join(money))
     tokens = [
-        f"{format_tokens(costs.usage)}{of}{_known_for(costs.tokens_known, costs)}" for costs, of in parts if costs.usage
+        f"{format_tokens(costs.usage)}{of}{known_part(costs.tokens_known, costs)}" for costs, of in parts if costs.usage
     ]
     if tokens:
         yield Figure("Tokens", "; ".join(tokens))
@@ -140,11 +138,6 @@ def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> It
         yield Figure("Time", format_duration(elapsed_ms))
 
 
-def _known_for(known: int, costs: Costs) -> str:
-    part = known_for(known, costs)
-    return f", known for {part}" if part else ""
-
-
 def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float) -> str | None:
     """Return `48 cases one after another, 98 % waiting: try --agentv-workers=20`; None: the run did not wait like this.
 
@@ -152,7 +145,7 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     """
     asked = [result for result in results if result.duration_ms is not None and not result.cached]
     busy_ms = math.fsum(result.duration_ms or 0 for result in asked)
-    if len(asked) < _LEAST_CASES or elapsed_ms < _LEAST_MS or _at_once_ms(asked) > _MOST_AT_ONCE * busy_ms:
+    if len(asked) < _LEAST_CASES or elapsed_ms < _LEAST_MS or busy_ms > _MOST_BUSY * elapsed_ms:
         return None
     share = min(busy_ms, elapsed_ms - cpu_ms) / elapsed_ms
     if share < _LEAST_SHARE:
@@ -161,16 +154,6 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     return f"{len(asked)} cases one after another, {share:.0%} waiting: try --agentv-workers={workers}".replace(
         "%", " %"
     )
-
-
-def _at_once_ms(results: Sequence[EvalResult]) -> float:
-    """Return by how much the times of cases overlap. A case was at work for `duration_ms` before its timestamp."""
-    overlap_ms, busy_until = 0.0, -math.inf
-    ends = ((time.timestamp() * 1000, each) for each in results if (time := ended_at(each.timestamp)) is not None)
-    for start, end in sorted((end - (each.duration_ms or 0), end) for end, each in ends):
-        overlap_ms += max(0.0, min(end, busy_until) - start)
-        busy_until = max(busy_until, end)
-    return overlap_ms
 
 
 # Yields the summary of a run as lines. The caller colours and prints them.

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import Spent
-from pytest_agentv.reports.figures import bounds, cost_of, known_for, percent, percentile, spent_of
+from pytest_agentv.reports.figures import bounds, cost_of, known_for, known_part, percent, percentile, spent_of
 from pytest_agentv.reports.html.cases import (
     Case,
     Judgement,
@@ -171,25 +171,24 @@ def _cost(cases: Sequence[Case], run: RunView) -> Figure | None:
     each = [spent_of(case.result) for case in cases]
     spent = Spent.added(each)
     costs, judge = spent.answer, spent.judge or Costs()
-    for_judges = [f"judges took {dollars(judge.cost_usd)} beside it{_part(judge)}"] if judge.cost_known else []
+    for_judges = (
+        [f"judges took {dollars(judge.cost_usd)} beside it{known_part(judge.cost_known, judge)}"]
+        if judge.cost_known
+        else []
+    )
     cached = sum(bool(case.result.cached) for case in cases)
     if not costs.cost_known:
         is_cached = bool(cached) and cached == len(cases)
         text = "all answers came from the cache" if is_cached else "not reported"
         return Figure("Cost", "–", "; ".join([text, *for_judges])) if is_cached or for_judges else None
     priced = sum(one.answer.cost_known > 0 for one in each)
-    parts = [f"{dollars(costs.cost_usd / priced)} a case{_part(costs)}"]
+    parts = [f"{dollars(costs.cost_usd / priced)} a case{known_part(costs.cost_known, costs)}"]
     if cached:
         parts.append(f"{cached:,} from the cache")
     parts += _change_of_cost(cases, run)
     if reruns := sum(case.result.reruns or 0 for case in cases):
         parts.append(f"with {counted(reruns, 'rerun')}")
     return Figure("Cost", dollars(costs.cost_usd), "; ".join([*parts, *for_judges]))
-
-
-def _part(costs: Costs) -> str:
-    part = known_for(costs.cost_known, costs)
-    return f", known for {part}" if part else ""
 
 
 def _change_of_cost(cases: Sequence[Case], run: RunView) -> Iterator[str]:

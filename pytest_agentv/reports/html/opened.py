@@ -1,82 +1,19 @@
 """What an opened case shows."""
 
 import base64
-import binascii
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from pytest_agentv.model.base import Json, JsonObject, counted, is_amount
 from pytest_agentv.model.messages import Costs, Message
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.reports.failure import Start, command_of
-from pytest_agentv.reports.figures import content_text, duration_of, known_for, place_of, question_of, spent_of
+from pytest_agentv.reports.failure import Start
+from pytest_agentv.reports.figures import content_text, duration_of, known_part, place_of, question_of, spent_of
 from pytest_agentv.reports.html.cases import Case, Judgement, dollars, duration, judgements_of
 from pytest_agentv.reports.judged_cases import JudgedCase
 from pytest_agentv.store.writers import Image, named_in, without_images
-
-# The commands that run the cases of a report again.
-
-
-class Commands:
-    """Makes the commands, from the start of the run if that is known, else from the results alone."""
-
-    def __init__(self, cases: Iterable[Case], start: Start | None) -> None:
-        self._start = start
-        self._targets: dict[str, dict[str, None]] = defaultdict(dict)
-        """The targets of a case whose node ids name them, in the order of the run."""
-        for case in cases:
-            if case.judged.target and (name := _name_without_target(case)):
-                self._targets[name][case.judged.target] = None
-
-    @property
-    def where(self) -> str:
-        """Say where the commands run, and what they may lack."""
-        if self._start is not None:
-            return "Run it in the folder where pytest was started."
-        return "Run it in pytest's root folder. Add what else the run was given, such as --agentv-targets."
-
-    def of(self, case: Case) -> str:
-        """Return the command for a case; empty if there is none."""
-        node_id = case.judged.node_id
-        if node_id is None:
-            return ""
-        found = self._guessed(case, node_id) if self._start is None else self._start.command(node_id)
-        return found or ""
-
-    def _guessed(self, case: Case, node_id: str) -> str | None:
-        """Return a command that finds the case, wherever its target was chosen.
-
-        A node id names the target if a file or the command line has several. Given one target only, pytest may leave
-        that out, so the case is then chosen without it.
-        """
-        target, name = case.judged.target, _name_without_target(case)
-        if not target:
-            return command_of(node_id, ())
-        targets = list(self._targets.get(name or "", {}))
-        if name is None or len(targets) > 1:
-            return command_of(node_id, [f"--agentv-target={','.join(targets) or target}"])
-        if _is_python(node_id):
-            return command_of(node_id.partition("[")[0], [f"--agentv-target={target}"])
-        return command_of(node_id.partition("::")[0], [f"--agentv-eval-id={case.id}", f"--agentv-target={target}"])
-
-
-def _name_without_target(case: Case) -> str | None:
-    """Return the node id without its target, which is the same for all targets; None: it names no target."""
-    node_id, target = case.judged.node_id or "", case.judged.target
-    file = node_id.partition("::")[0]
-    if _is_python(node_id):
-        test, bracket, parameters = node_id.partition("[")
-        around = f"-{parameters.removesuffix(']')}-".partition(f"-{target}-")
-        return f"{test}{bracket}{around[0]}-{around[2]}" if around[1] else None
-    combination = case.result.combination
-    return f"{file}::{case.id}" if combination and not case.id.endswith(f"@{combination}") else None
-
-
-def _is_python(node_id: str) -> bool:
-    return node_id.partition("::")[0].endswith(".py")
-
 
 # Thumbnails: the images in results, up to a limit of bytes, and only types that are safe in a browser.
 
@@ -84,8 +21,6 @@ MOST_BYTES: Final = 100_000
 """The limit of one image."""
 MOST_IN_ALL: Final = 3_000_000
 """The limit of all images of a report. Later ones are shown by name only."""
-MOST_PIXELS: Final = 16_000_000
-"""A small file can hold an image that fills the memory of a browser."""
 
 
 class Gallery:
@@ -121,39 +56,12 @@ def _drawable(data: str) -> str | None:
     """Return the type of an image by its bytes; None: not safe to draw."""
     try:
         found = base64.b64decode(data, validate=True)
-        for mark, kind, measure in _KINDS:
-            if found.startswith(mark):
-                width, height = measure(found)
-                return kind if 0 < width * height <= MOST_PIXELS else None
-    except (binascii.Error, ValueError, IndexError):
-        pass
-    return None
+    except ValueError:
+        return None
+    return next((kind for mark, kind in _KINDS.items() if found.startswith(mark)), None)
 
 
-def _png(data: bytes) -> tuple[int, int]:
-    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
-
-
-def _gif(data: bytes) -> tuple[int, int]:
-    return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
-
-
-def _jpeg(data: bytes) -> tuple[int, int]:
-    """Return the size in the frame header of a JPEG; 0, 0 without one."""
-    at = 2
-    while data[at] == 0xFF:
-        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4])
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
-        at += 2 + length
-    return 0, 0
-
-
-_KINDS: Final[tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...]] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png", _png),
-    (b"GIF8", "image/gif", _gif),
-    (b"\xff\xd8\xff", "image/jpeg", _jpeg),
-)
+_KINDS: Final = {b"\x89PNG\r\n\x1a\n": "image/png", b"GIF8": "image/gif", b"\xff\xd8\xff": "image/jpeg"}
 """Other types, such as SVG, are shown by name only."""
 
 
@@ -163,7 +71,14 @@ LONGEST_TEXT: Final = 20_000
 """Characters; longer texts are cut, so that no single answer makes the file large."""
 
 
-def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, commands: Commands) -> JsonObject:
+_UNKNOWN: Final = Start(Path(), Path())
+_WHERE: Final = "Run it in the folder where pytest was started."
+_WHERE_GUESSED: Final = (
+    "Run it in pytest's root folder. Add what else the run was given, such as --agentv-target or --agentv-targets."
+)
+
+
+def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, start: Start | None) -> JsonObject:
     """Return the plain data of a case, with long texts cut and the bytes of images replaced."""
     result = case.result
     text, images = gallery.take_out_of_text(_answer_text(result))
@@ -190,8 +105,8 @@ def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, comma
         "lanes": lanes_of(case),
         "cost": cost_line(result),
         "attempts": _attempts(result),
-        "rerun": (command := commands.of(case)),
-        "rerun_in": commands.where if command else "",
+        "rerun": (start or _UNKNOWN).command(result.node_id) if result.node_id else "",
+        "rerun_in": (_WHERE if start else _WHERE_GUESSED) if result.node_id else "",
         "baseline": _baseline(case),
         "history": history,
         "raw": without_images(raw, _unseen),
@@ -365,18 +280,13 @@ def cost_line(result: EvalResult) -> str:
 
 
 def _dollars(costs: Costs, source: str = "") -> str:
-    return f"{dollars(costs.cost_usd)}{source}{_part(costs.cost_known, costs)}" if costs.cost_known else ""
+    return f"{dollars(costs.cost_usd)}{source}{known_part(costs.cost_known, costs)}" if costs.cost_known else ""
 
 
 def _tokens(costs: Costs) -> str:
     if not costs.tokens_known:
         return ""
-    return f"{costs.input:,.0f} tokens in, {costs.output:,.0f} out{_part(costs.tokens_known, costs)}"
-
-
-def _part(known: int, costs: Costs) -> str:
-    part = known_for(known, costs)
-    return f", known for {part}" if part else ""
+    return f"{costs.input:,.0f} tokens in, {costs.output:,.0f} out{known_part(costs.tokens_known, costs)}"
 
 
 # Splits the time of a case into parts, and puts the answers of a repeated case on a common time axis.

@@ -7,7 +7,7 @@ import html
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from pytest_agentv.model.base import Json, JsonObject, counted
 from pytest_agentv.reports.failure import Start
-from pytest_agentv.reports.figures import bounds, case_name, format_score, known_for, percent
+from pytest_agentv.reports.figures import bounds, case_name, format_score, known_part, percent
 from pytest_agentv.reports.html import headline as overview
 from pytest_agentv.reports.html.cases import (
     STATUSES,
@@ -37,7 +37,7 @@ from pytest_agentv.reports.html.cases import (
     when_of,
 )
 from pytest_agentv.reports.html.headline import figures, headline, reasons, reasons_of
-from pytest_agentv.reports.html.opened import Commands, Gallery, detail_of
+from pytest_agentv.reports.html.opened import Gallery, detail_of
 from pytest_agentv.reports.judged_cases import groups_of, is_graded, measure_of, values_of
 from pytest_agentv.reports.summary import BIN_LABELS, extremes, score_figures, score_statistics
 from pytest_agentv.reports.verdict import PassRate, pass_rate_of
@@ -277,8 +277,7 @@ def history_plot(runs: Sequence[PastRun]) -> Plot | None:
         rate, low, high = run.rate.mean, run.rate.low, run.rate.high
         cost = "cost not known" if run.costs.calls else "from the cache"
         if run.costs.cost is not None:
-            part = known_for(run.costs.cost_known, run.costs)
-            cost = f"{dollars(run.costs.cost)}{f', known for {part}' if part else ''}"
+            cost = f"{dollars(run.costs.cost)}{known_part(run.costs.cost_known, run.costs)}"
         points.append(
             {
                 "x": round(step * (number + 0.5), 2),
@@ -332,7 +331,7 @@ def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | No
     verdict = headline(cases, run)
     share = f"{percent(statistics.rate.mean)} " if statistics.rate is not None else ""
     gallery = Gallery()
-    data = list(blocks(cases, past_of_cases(runs), gallery, Commands(cases, start)))
+    data = list(blocks(cases, past_of_cases(runs), gallery, start))
     environment = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
@@ -424,31 +423,31 @@ def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:
 
 
 def blocks(
-    cases: Sequence[Case], history: Mapping[str, Sequence[JsonObject]], gallery: Gallery, commands: Commands
+    cases: Sequence[Case], history: Mapping[str, Sequence[JsonObject]], gallery: Gallery, start: Start | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the list of the cases, then their details in blocks."""
     chunks = range(0, len(cases), CHUNK)
     yield ("index", _packed(index_of(cases) | {"chunk": CHUNK, "chunks": len(chunks)}))
-    for number, start in enumerate(chunks):
-        shown = cases[start : start + CHUNK]
-        details = [detail_of(case, history.get(case.key, ()), gallery, commands) for case in shown]
+    for number, first in enumerate(chunks):
+        shown = cases[first : first + CHUNK]
+        details = [detail_of(case, history.get(case.key, ()), gallery, start) for case in shown]
         yield f"d{number}", _packed(details)
 
 
 def index_of(cases: Sequence[Case]) -> dict[str, Json]:
     """Return the data of the list: each name once, and a short row for each case."""
-    files = _Names(case.file for case in cases)
-    tags = _Names(tag for case in cases for tag in case.judged.tags)
-    targets = _Names(case.target for case in cases)
-    evaluators = _Names(each.name for case in cases for each in case.judgements if each.depth == 0)
-    frequent = _Names(reason.name for reason in reasons(cases))
+    files = _numbered(case.file for case in cases)
+    tags = _numbered(tag for case in cases for tag in case.judged.tags)
+    targets = _numbered(case.target for case in cases)
+    evaluators = _numbered(each.name for case in cases for each in case.judgements if each.depth == 0)
+    frequent = _numbered(reason.name for reason in reasons(cases))
     rows = [
         [
             case.id,
             case.key,
-            files.number(case.file),
-            [tags.number(tag) for tag in case.judged.tags],
-            targets.number(case.target),
+            files[case.file],
+            [tags[tag] for tag in case.judged.tags],
+            targets[case.target],
             STATUSES.index(case.status),
             round(case.score, _PLACES),
             case.judged.threshold,
@@ -456,26 +455,20 @@ def index_of(cases: Sequence[Case]) -> dict[str, Json]:
             None if case.duration_ms is None else round(case.duration_ms),
             case.marks,
             case.why,
-            [evaluators.number(each.name) for each in case.low],
+            [evaluators[each.name] for each in case.low],
             "" if case.change is None else case.change.word,
             None if case.change is None or case.change.delta is None else round(case.change.delta, _PLACES),
-            [frequent.number(name) for name in reasons_of(case) if name in frequent.all],
+            [frequent[name] for name in reasons_of(case) if name in frequent],
         ]
         for case in cases
     ]
     names = {"files": files, "tags": tags, "targets": targets, "evaluators": evaluators, "reasons": frequent}
-    return {key: found.all for key, found in names.items()} | {"rows": rows}
+    return {key: list(found) for key, found in names.items()} | {"rows": rows}
 
 
-class _Names:
-    """Names by number, sorted."""
-
-    def __init__(self, names: Iterator[str]) -> None:
-        self.all = sorted(set(names))
-        self._numbers = {name: number for number, name in enumerate(self.all)}
-
-    def number(self, name: str) -> int:
-        return self._numbers[name]
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    """Return names by number, sorted."""
+    return {name: number for number, name in enumerate(sorted(set(names)))}
 
 
 def _packed(value: list[JsonObject] | dict[str, Json]) -> str:

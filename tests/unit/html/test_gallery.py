@@ -68,9 +68,7 @@ def test_bytes_give_way_to_a_name(value: Any) -> None:
         (JPEG, True),
         (GIF, True),
         (png(padding=opened.MOST_BYTES), False),
-        (png(60_000, 60_000), False),  # a bomb
         (base64.b64encode(b"<svg onload=alert(1)>").decode(), False),
-        (base64.b64encode(b"\xff\xd8\xff").decode(), False),
         ("not base64 !", False),
     ],
 )
