@@ -14,12 +14,11 @@ from views import view_of_results
 from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.ci import junit_xml, results_csv
+from pytest_agentv.reports.ci import comment_lines, junit_xml, results_csv
 from pytest_agentv.reports.compare import align_runs, combination_lines, figures_of
 from pytest_agentv.reports.failure import Look, footer
 from pytest_agentv.reports.figures import result_properties
-from pytest_agentv.reports.html.opened import cost_line
-from pytest_agentv.reports.markdown import comment_lines
+from pytest_agentv.reports.html.page import cost_line
 from pytest_agentv.reports.reading import read_view
 from pytest_agentv.reports.summary import total_figures
 from pytest_agentv.session.showing.item_outcomes import add_properties, forget_properties

@@ -205,7 +205,7 @@ def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
 
 def _append_summary(ended: EndedRun, name: str, masker: Masker) -> str | None:
     """Append the verdict to the summary page. Return the reason if that failed."""
-    from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, markdown_lines  # noqa: PLC0415 - only in CI
+    from pytest_agentv.reports.ci import MARKDOWN_LIMIT, markdown_lines  # noqa: PLC0415 - only in CI
 
     path = Path(name)
     try:

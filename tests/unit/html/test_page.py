@@ -14,10 +14,10 @@ import pytest
 import report_runs
 from views import view
 
-from pytest_agentv.reports.html import headline as overview
+from pytest_agentv.reports.html import overview
 from pytest_agentv.reports.html.cases import Case, cases_of, past_runs
-from pytest_agentv.reports.html.headline import figures, headline
-from pytest_agentv.reports.html.page import STATIC_ROWS, histograms, history_plot, index_of, report_text
+from pytest_agentv.reports.html.overview import figures, headline, histograms, history_plot
+from pytest_agentv.reports.html.page import STATIC_ROWS, index_of, report_text
 from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import Ending, RunView, Trouble
 

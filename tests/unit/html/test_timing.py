@@ -6,7 +6,7 @@ import pytest
 from views import view
 
 from pytest_agentv.reports.html.cases import Case, cases_of
-from pytest_agentv.reports.html.opened import PARTS, lanes_of, parts_of
+from pytest_agentv.reports.html.page import PARTS, lanes_of, parts_of
 
 JUDGED = {"name": "facts", "type": "llm_judge", "score": 1, "duration_ms": 300}
 
