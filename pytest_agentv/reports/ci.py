@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Final, TypeGuard
+from typing import Final
 from xml.etree import ElementTree
 
 from pytest_agentv.errors import locate
@@ -35,7 +35,7 @@ from pytest_agentv.reports.figures import (
     visible,
     with_id,
 )
-from pytest_agentv.reports.judged_cases import is_same_subject, shared_key
+from pytest_agentv.reports.judged_cases import Pair, is_same_subject, pair_cases, shared_key
 from pytest_agentv.reports.summary import extremes, score_figures, score_statistics, total_figures
 from pytest_agentv.reports.view import Outcome, RunView, Trouble, failed_as_expected
 
@@ -238,6 +238,11 @@ _LONGEST_NAME: Final = 200
 _LONGEST_TEXT: Final = 500
 _LONGEST_STATISTICS: Final = 16_384
 """In bytes: a quarter of the limit of a page."""
+_MOST_COMMENT_ROWS: Final = 20
+_MOST_DIFFS: Final = 10
+_LONGEST_ANSWER: Final = 2_000
+_LONGEST_REASON: Final = 300
+_SLACK: Final = 1e-9
 _LAST_LINES: Final = 10
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("pass", "fail", "expected", "error")
 _FOREIGN_FRAME: Final = re.compile(
@@ -276,12 +281,13 @@ def markdown_lines(
     if space < 0:
         return
     share = space // 2 if failures else space
-    rows = _error_rows(errors, masker)
-    error_table = _table(f"Errors ({len(errors):,})", _ERROR_COLUMNS, rows, len(errors), share)
+    error_table = _table(
+        f"Errors ({len(errors):,})", _ERROR_COLUMNS, _error_rows(errors, masker), len(errors), space=share
+    )
     scored = failures or extremes(run.results)[1]
     title = f"Failed ({len(failures):,})" if failures else "Lowest scores"
     space -= _size(error_table)
-    score_table = _table(title, _SCORE_COLUMNS, _score_rows(scored), len(scored), space)
+    score_table = _table(title, _SCORE_COLUMNS, _score_rows(scored), len(scored), space=space)
     answers = _answers(failures, masker, space - _size(score_table))
     yield from (*head, *error_table, *score_table, *answers, *tail)
 
@@ -312,13 +318,14 @@ def _head_lines(run: RunView, section: Sequence[str], notes: Sequence[str], mask
     mean = list(score_figures(statistics))[:1] if statistics else []
     figures = [*mean, *total_figures(run.results, run.elapsed_ms)]
     if figures:
-        yield table_row(figure.name for figure in figures)
-        yield table_row("---:" for _ in figures)
-        yield table_row(figure.value for figure in figures)
-        yield ""
+        names, values = zip(*figures, strict=True)
+        yield from (table_row(names), table_row("---:" for _ in figures), table_row(values), "")
     yield from notes
     if section:  # as on the terminal
-        lines = _without_middle([masker.mask(line) for line in section[1:]])
+        lines = [masker.mask(line) for line in section[1:]]
+        first, last = lines[:-_LAST_LINES], lines[-_LAST_LINES:]  # the lines of gates stay
+        blocks = ([line] for line in first)
+        lines = _section([], blocks, len(first), end=last, space=_LONGEST_STATISTICS, what=" lines") or last
         yield from ("### Statistics", "", *_fenced(lines, "text"), "")
 
 
@@ -328,57 +335,64 @@ def _fenced(lines: Sequence[str], language: str) -> list[str]:
     return [f"{fence}{language}", *lines, fence]
 
 
-def _answers(failures: Sequence[EvalResult], masker: Masker, space: int) -> list[str]:
-    """Return the folded questions and answers of failed cases, as many as fit."""
-    lines = ["<details>", f"<summary>Questions and answers of failed cases ({len(failures):,})</summary>", ""]
-    end = ["</details>", ""]
-    used, blocks = _size([*lines, *end, f"{_more(len(failures))} cases", ""]), list[str]()
-    shown_cases = 0
-    told = [each for each in failures if question_of(each) or each.candidate_answer.strip()]
-    for result in told[:_MOST_DIFFS]:
-        block = [code_span(case_name(result), _LONGEST_NAME), ""]
-        for title, text in (("Question:", question_of(result)), ("Answer:", result.candidate_answer)):
-            if text.strip():
-                block += [title, "", *_fenced(shown(text, masker)[:_LONGEST_ANSWER].split("\n"), "text"), ""]
+def _section(
+    head: Sequence[str],
+    blocks: Iterable[Sequence[str]],
+    count: int,
+    *,
+    most: int | None = None,
+    gap: Sequence[str] = (),
+    end: Sequence[str] = (),
+    space: float = math.inf,
+    what: str = "",
+) -> list[str]:
+    """Return a section with as many of its `count` blocks as fit, and how many are left out; empty without any."""
+    used = _size([*head, *gap, *end, f"{_more(count)}{what}", ""])
+    lines: list[str] = []
+    for block in itertools.islice(blocks, most):
         used += _size(block)
         if used > space:
             break
-        blocks += block
-        shown_cases += 1
-    hidden = len(told) - shown_cases
-    return [*lines, *blocks, *([f"{_more(hidden)} cases", ""] if hidden else []), *end] if shown_cases else []
+        lines += block
+        count -= 1
+    more = [f"{_more(count)}{what}", *([""] if what != " lines" else [])] if count else []
+    return [*head, *lines, *gap, *more, *end] if lines else []
 
 
-def _without_middle(lines: list[str]) -> list[str]:
-    """Return lines that leave space for the tables.
+def _folded(summary: str, blocks: Iterable[Sequence[str]], count: int, space: float, what: str = "") -> list[str]:
+    """Return a folded section with the first ten blocks, or as many as fit."""
+    head = ["<details>", f"<summary>{summary}</summary>", ""]
+    return _section(head, blocks, count, most=_MOST_DIFFS, end=["</details>", ""], space=space, what=what)
 
-    Drops lines of broken cases in the middle; the lines of gates stay.
-    """
-    ends = lines[-_LAST_LINES:]
-    space = _LONGEST_STATISTICS - _size(ends)
-    first: list[str] = []
-    for line in lines[:-_LAST_LINES]:
-        space -= _size([line])
-        if space < 0:
-            return [*first, _more(len(lines) - len(first) - len(ends)).replace("more", "more lines"), *ends]
-        first.append(line)
+
+def _table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[str],
+    count: int,
+    *,
+    space: float = math.inf,
+    most: int = _MOST_ROWS,
+) -> list[str]:
+    """Return a section with a table of as many rows as fit; empty without rows."""
+    numbers = ("Base", "Now")
+    head = [f"### {title}", "", table_row(columns), table_row("---:" if name in numbers else "---" for name in columns)]
+    return _section(head, ([row] for row in rows), count, most=most, gap=[""], space=space)
+
+
+def _answers(failures: Sequence[EvalResult], masker: Masker, space: int) -> list[str]:
+    """Return the folded questions and answers of failed cases, as many as fit."""
+    told = [each for each in failures if question_of(each) or each.candidate_answer.strip()]
+    summary = f"Questions and answers of failed cases ({len(failures):,})"
+    return _folded(summary, (_said(result, masker) for result in told), len(told), space, " cases")
+
+
+def _said(result: EvalResult, masker: Masker) -> list[str]:
+    lines = [code_span(case_name(result), _LONGEST_NAME), ""]
+    for title, text in (("Question:", question_of(result)), ("Answer:", result.candidate_answer)):
+        if text.strip():
+            lines += [title, "", *_fenced(shown(text, masker)[:_LONGEST_ANSWER].split("\n"), "text"), ""]
     return lines
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, space: int) -> list[str]:
-    """Return a section with as many rows as fit and the number of rows left out; empty without rows."""
-    lines = [f"### {title}", "", table_row(columns), table_row("---" for _ in columns)]
-    used = _size([*lines, "", _more(count), ""])
-    shown_rows: list[str] = []
-    for row in itertools.islice(rows, _MOST_ROWS):
-        used += _size([row])
-        if used > space:
-            break
-        shown_rows.append(row)
-    if not shown_rows:
-        return []
-    hidden = count - len(shown_rows)
-    return [*lines, *shown_rows, "", *([_more(hidden), ""] if hidden else [])]
 
 
 def _error_rows(errors: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
@@ -437,16 +451,8 @@ MARKER: Final = "<!-- pytest-agentv: evaluations -->"
 COMMENT_LIMIT: Final = 65_000
 """In bytes. GitHub takes 65,536 characters, GitLab a million."""
 
-_MOST_COMMENT_ROWS: Final = 20
-_MOST_DIFFS: Final = 10
-_LONGEST_ANSWER: Final = 2_000
-_LONGEST_REASON: Final = 300
-_SLACK: Final = 1e-9
-
 _Pair = tuple[EvalResult, EvalResult]
 """The results of a case in the base and in this run."""
-_Reader = Callable[[EvalResult], float | None]
-_Format = Callable[[float], str]
 
 
 def comment_lines(run: RunView, base: RunView | None, masker: Masker, limit: int = COMMENT_LIMIT) -> Iterator[str]:
@@ -454,30 +460,21 @@ def comment_lines(run: RunView, base: RunView | None, masker: Masker, limit: int
 
     `base` is the run to compare with; None: there is none. Texts of others cannot become links, mentions or HTML.
     """
-    notes = list(_comparison(run, base, masker)) if base is not None else []
-    space = limit - len(MARKER) - 1
-    lines = list(markdown_lines(run, masker, space, notes=notes))
-    if not lines and notes:  # too long with the diffs
-        end = notes.index("<details>") if "<details>" in notes else len(notes)
-        notes = [*notes[:end], "The changed answers are left out: they are too long.", ""]
-        lines = list(markdown_lines(run, masker, space, notes=notes))
+    notes = list(_comparison(run, base, masker, limit // 2)) if base is not None else []
     yield MARKER
-    yield from lines
+    yield from markdown_lines(run, masker, limit - len(MARKER) - 1, notes=notes)
 
 
-def _comparison(run: RunView, base: RunView, masker: Masker) -> Iterator[str]:
-    key = shared_key(base.cases, run.cases)
-    before = {key(case): case for case in base.cases}
-    pairs = [(before[key(case)], case) for case in run.cases if key(case) in before]
-    results = [((old.result, new.result), is_same_subject(old, new)) for old, new in pairs]
-    both = [pair for pair, _ in results if _is_whole(pair)]
-    same = [pair for pair, is_same in results if is_same and _is_whole(pair)]
-    judged = [pair for pair in same if all(each.status != "error" and not each.dry_run for each in pair)]
+def _comparison(run: RunView, base: RunView, masker: Masker, space: int) -> Iterator[str]:
+    pairing = pair_cases(run.cases, base.cases, shared_key(base.cases, run.cases))
+    broken = [pair for pair in pairing.errors if is_same_subject(pair.new, pair.old)]
+    mocked = [pair for pair in pairing.pairs if "dry_run" in (*pair.new.flags, *pair.old.flags)]
+    judged = _results(pair for pair in pairing.pairs if pair not in mocked)
     others = {
-        "without a score": len(same) - len(judged),
-        "changed": len(both) - len(same),
-        "new": len(run.cases) - len(both),
-        "gone": len(before) - len(both),
+        "without a score": len(broken) + len(mocked),
+        "changed": len(pairing.changed) + len(pairing.errors) - len(broken),
+        "new": len(pairing.new),
+        "gone": len(pairing.gone),
     }
     rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
     count = counted(len(judged), "case") if judged else "no case"
@@ -485,13 +482,13 @@ def _comparison(run: RunView, base: RunView, masker: Masker) -> Iterator[str]:
     yield ""
     if judged:
         yield from _delta_table(judged)
-    yield from _regressions([pair for pair in same if not (pair[0].dry_run or pair[1].dry_run)], masker)
-    yield from _changed_answers(both, masker)
+    yield from _regressions([*judged, *_results(broken)], masker)
+    yield from _changed_answers(_results([*pairing.pairs, *pairing.changed]), masker, space)
 
 
-def _is_whole(pair: tuple[EvalResult | None, EvalResult | None]) -> TypeGuard[_Pair]:
-    """Whether both sides have results: those of a baseline have none."""
-    return None not in pair
+def _results(pairs: Iterable[Pair]) -> list[_Pair]:
+    found = ((pair.old.result, pair.new.result) for pair in pairs)
+    return [(old, new) for old, new in found if old is not None and new is not None]
 
 
 def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:
@@ -503,20 +500,20 @@ def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:
     )
     cached = sum(any(each.cached and cost_of(each) is not None for each in pair) for pair in pairs)
     label = f"Cost, {cached:,} from the cache at the price first paid" if cached else "Cost"
-    yield from _change_row(label, pairs, (cost_of, cost_of), math.fsum, format_cost)
-    yield from _change_row("Mean latency", pairs, (duration_of, duration_of), fmean, format_duration)
+    yield from _change_row(label, pairs, cost_of, math.fsum, format_cost)
+    yield from _change_row("Mean latency", pairs, duration_of, fmean, format_duration)
     yield ""
 
 
 def _change_row(
     name: str,
     pairs: Sequence[_Pair],
-    read: tuple[_Reader, _Reader],
+    read: Callable[[EvalResult], float | None],
     join: Callable[[Iterable[float]], float],
-    form: _Format,
+    form: Callable[[float], str],
 ) -> Iterator[str]:
     """Yield the row of a figure over the cases that have it in both runs; nothing without any."""
-    figures = ((read[0](old), read[1](new)) for old, new in pairs)
+    figures = ((read(old), read(new)) for old, new in pairs)
     known = [(old, new) for old, new in figures if old is not None and new is not None]
     if known:
         before, now = map(join, zip(*known, strict=True))
@@ -526,22 +523,21 @@ def _change_row(
         )
 
 
-def _regressions(pairs: Sequence[_Pair], masker: Masker) -> Iterator[str]:
-    """Yield the cases that passed and no longer pass, or whose score fell, worst first."""
+def _regressions(pairs: Sequence[_Pair], masker: Masker) -> list[str]:
+    """Return the cases that passed and no longer pass, or whose score fell, worst first."""
     worse = [(old, new) for old, new in pairs if _is_worse(old, new)]
-    if not worse:
-        return
     worse.sort(key=lambda pair: (pair[1].status == "pass", pair[1].score - pair[0].score))
-    yield f"### Regressions ({len(worse):,})"
-    yield ""
-    yield table_row(("Case", "Base", "Now", "Reason"))
-    yield table_row(("---", "---:", "---:", "---"))
-    for old, new in worse[:_MOST_COMMENT_ROWS]:
-        reason = "" if new.status == "pass" else code_span(reason_of(new, masker), _LONGEST_REASON)
-        yield table_row((code_span(case_name(new), _LONGEST_NAME), _figure(old), _figure(new), reason))
-    yield ""
-    if len(worse) > _MOST_COMMENT_ROWS:
-        yield from (f"… and {len(worse) - _MOST_COMMENT_ROWS:,} more", "")
+    rows = (_regression(old, new, masker) for old, new in worse)
+    columns = ("Case", "Base", "Now", "Reason")
+    return _table(f"Regressions ({len(worse):,})", columns, rows, len(worse), most=_MOST_COMMENT_ROWS)
+
+
+def _regression(old: EvalResult, new: EvalResult, masker: Masker) -> str:
+    figures = (
+        "error" if each.status == "error" else f"{format_score(each.score)} {each.status}" for each in (old, new)
+    )
+    reason = "" if new.status == "pass" else code_span(reason_of(new, masker), _LONGEST_REASON)
+    return table_row((code_span(case_name(new), _LONGEST_NAME), *figures, reason))
 
 
 def _is_worse(old: EvalResult, new: EvalResult) -> bool:
@@ -551,36 +547,16 @@ def _is_worse(old: EvalResult, new: EvalResult) -> bool:
     return (old.status == "pass" and new.status != "pass") or fell
 
 
-def _figure(result: EvalResult) -> str:
-    return "error" if result.status == "error" else f"{format_score(result.score)} {result.status}"
-
-
-def _changed_answers(pairs: Sequence[_Pair], masker: Masker) -> Iterator[str]:
-    changed = [
-        (old, new)
-        for old, new in pairs
-        if "error" not in (old.status, new.status) and old.candidate_answer != new.candidate_answer
-    ]
-    if not changed:
-        return
+def _changed_answers(pairs: Sequence[_Pair], masker: Masker, space: int) -> list[str]:
+    changed = [(old, new) for old, new in pairs if old.candidate_answer != new.candidate_answer]
     changed.sort(key=lambda pair: (not _is_worse(*pair), pair[1].score - pair[0].score))
-    yield "<details>"
-    yield f"<summary>Changed answers ({len(changed):,})</summary>"
-    yield ""
-    for old, new in changed[:_MOST_DIFFS]:
-        yield from _diff(old, new, masker)
-    if len(changed) > _MOST_DIFFS:
-        yield from (f"… and {len(changed) - _MOST_DIFFS:,} more", "")
-    yield "</details>"
-    yield ""
+    blocks = (_diff(old, new, masker) for old, new in changed)
+    return _folded(f"Changed answers ({len(changed):,})", blocks, len(changed), space)
 
 
-def _diff(old: EvalResult, new: EvalResult, masker: Masker) -> Iterator[str]:
-    """Yield a folded diff of two answers. No text can end its fence."""
+def _diff(old: EvalResult, new: EvalResult, masker: Masker) -> list[str]:
+    """Return the diff of two answers. No text can end its fence."""
     before, after = (shown(each.candidate_answer, masker)[:_LONGEST_ANSWER].split("\n") for each in (old, new))
     lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
-    yield code_span(case_name(new), _LONGEST_NAME)
-    if lines:
-        yield from ("", *_fenced(lines, "diff"), "")
-    else:
-        yield from ("", f"They are the same in what is shown: {_LONGEST_ANSWER:,} characters, without secrets.", "")
+    same = f"They are the same in what is shown: {_LONGEST_ANSWER:,} characters, without secrets."
+    return [code_span(case_name(new), _LONGEST_NAME), "", *(_fenced(lines, "diff") if lines else [same]), ""]

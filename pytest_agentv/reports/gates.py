@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import JsonObject, Record, counted, is_measure
+from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.options import Gate, parse_pass_rate
 from pytest_agentv.reports.figures import LineStyle, SummaryLine, percent, wrap
 from pytest_agentv.reports.judged_cases import (
     CaseNames,
     JudgedCase,
     compare_cases,
-    item_name,
     pair_cases,
     unconfirmed,
     values_of,
 )
 from pytest_agentv.reports.reading import Baseline, has_other_judge
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
-from pytest_agentv.reports.view import JUDGED_WITH_RUN, REPLACING, UNENFORCED, GateOutcome, list_of
+from pytest_agentv.reports.view import JUDGED_WITH_RUN, REPLACING, UNENFORCED, GateOutcome, ending_of
 from pytest_agentv.stats.comparing import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path
 
@@ -231,28 +230,18 @@ def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject
     """Return the JSON of the verdict on these cases; None: there is no such file, or it is about other results."""
     try:
         contract = json.loads(verdict_path(results_path).read_text("utf-8"))
-    except (OSError, ValueError):
+        return contract if _fits(contract, cases) else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # no file, or none of ours
         return None
-    return contract if isinstance(contract, dict) and _fits(contract, cases) else None
 
 
 def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
     """Whether a verdict has the figures of these cases. A later run may have written to the same file."""
     statistics = run_statistics(cases)
-    if not _names_cases(list_of(contract.get("errors")), statistics.errors):
-        return False
     rate, mean = statistics.rate, contract.get("mean")
+    ending_of(contract)  # raises for a file of others
+    if len(contract["errors"]) != len(statistics.errors):
+        return False
     if rate is None or mean is None:
         return rate is None and mean is None
-    return is_measure(mean) and contract.get("n") == rate.n and math.isclose(float(mean), rate.mean, abs_tol=1e-9)
-
-
-def _names_cases(names: Sequence[object], cases: Sequence[JudgedCase]) -> bool:
-    """Whether names are those of these cases. A baseline decides how much a name has to tell."""
-    known = {
-        f"{name}{target}"
-        for case in cases
-        for name in (case.name, item_name(case))
-        for target in ("", f" ({case.target})")
-    }
-    return len(names) == len(cases) and known.issuperset(map(str, names))
+    return contract["n"] == rate.n and math.isclose(mean, rate.mean, abs_tol=1e-9)

@@ -335,7 +335,7 @@ class Pairing(Record):
     """The cases of a run and of a baseline, matched."""
 
     pairs: tuple[Pair, ...] = ()
-    changed: tuple[JudgedCase, ...] = ()
+    changed: tuple[Pair, ...] = ()
     """Cases whose text, grading or threshold changed. They are not compared."""
     new: tuple[JudgedCase, ...] = ()
     gone: tuple[JudgedCase, ...] = ()
@@ -428,7 +428,7 @@ def pair_cases(
     judged = [pair for pair in both if pair.new.scores and pair.old.scores]
     return Pairing(
         tuple(pair for pair in judged if is_same_subject(pair.new, pair.old)),
-        tuple(pair.new for pair in judged if not is_same_subject(pair.new, pair.old)),
+        tuple(pair for pair in judged if not is_same_subject(pair.new, pair.old)),
         tuple(case for case in new if key(case) not in known),
         tuple(case for case in old if key(case) not in found and case not in skipped),
         tuple(skipped),
@@ -470,7 +470,7 @@ def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseCompari
     ]
     errors = [_comparison(pair, state="error") for pair in pairing.errors]
     others: Mapping[State, Sequence[JudgedCase]] = {
-        "changed": pairing.changed,
+        "changed": [pair.new for pair in pairing.changed],
         "new": pairing.new,
         "gone": pairing.gone,
         "skipped": pairing.skipped,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record, counted
@@ -88,12 +88,8 @@ _MOST_BUSY: Final = 1.05
 _MOST_WORKERS: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Figure(Record):
-    """One figure of a run."""
-
-    name: str
-    value: str
+Figure: TypeAlias = tuple[str, str]
+"""The name of a figure of a run, and its value."""
 
 
 def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
@@ -106,7 +102,7 @@ def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
     }
     for name, value in figures.items():
         if value is not None:
-            yield Figure(name, format_score(value))
+            yield (name, format_score(value))
 
 
 def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> Iterator[Figure]:
@@ -122,20 +118,20 @@ def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> It
         if costs.cost_known
     ]
     if money:
-        yield Figure("Cost", "; ".join(money))
+        yield ("Cost", "; ".join(money))
     tokens = [
         f"{format_tokens(costs.usage)}{of}{known_part(costs.tokens_known, costs)}" for costs, of in parts if costs.usage
     ]
     if tokens:
-        yield Figure("Tokens", "; ".join(tokens))
+        yield ("Tokens", "; ".join(tokens))
     reruns = sum(result.reruns or 0 for result in results)
     if reruns:
-        yield Figure("Reruns", str(reruns))
+        yield ("Reruns", str(reruns))
     cached = sum(bool(result.cached) for result in results)
     if cached:
-        yield Figure("From the cache", str(cached))
+        yield ("From the cache", str(cached))
     if elapsed_ms is not None:
-        yield Figure("Time", format_duration(elapsed_ms))
+        yield ("Time", format_duration(elapsed_ms))
 
 
 def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float) -> str | None:
@@ -204,9 +200,9 @@ def summary_lines(
     statistics = score_statistics(results)
     scores = list(score_figures(statistics)) if statistics else []
     is_green = counts["pass"] == len(results)
-    for figure in [*(scores if with_statistics else scores[:1]), *total_figures(results, run.elapsed_ms)]:
-        if figure.name != "Time" or not is_green or with_statistics:
-            yield SummaryLine(f"{figure.name + ':':<17} {figure.value}")
+    for name, value in [*(scores if with_statistics else scores[:1]), *total_figures(results, run.elapsed_ms)]:
+        if name != "Time" or not is_green or with_statistics:
+            yield SummaryLine(f"{name + ':':<17} {value}")
     if statistics and with_statistics:
         yield from _distribution_lines(statistics)
         for title, listed in zip(("Top", "Lowest"), extremes(results), strict=True):

@@ -266,7 +266,7 @@ def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[st
         "broke": [names.of(each.case) for each in comparison.broken],
         "gone": list(map(names.of, pairing.gone)),
         "skipped": list(map(names.of, pairing.skipped)),
-        "changed": list(map(names.of, pairing.changed)),
+        "changed": [names.of(pair.new) for pair in pairing.changed],
         "new": list(map(names.of, pairing.new)),
         "unconfirmed": [names.of(pair.new) for pair in comparison.unconfirmed],
     }
@@ -629,7 +629,7 @@ def _state_lines(comparison: RunComparison, names: CaseNames, *, verbose: bool) 
     groups = {
         "Gone": pairing.gone,
         "Skipped": pairing.skipped,
-        "Changed": pairing.changed,
+        "Changed": [pair.new for pair in pairing.changed],
         "New": pairing.new,
         "Not judged": [pair.new for pair in pairing.errors],
     }

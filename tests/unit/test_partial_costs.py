@@ -67,7 +67,7 @@ def test_a_cost_of_some_calls_says_so_in_every_output() -> None:
     assert text in footer(PART, None, Look(Masker(), None))
     assert f"$0.5000, known for {known} · 20 tokens in, 10 out, known for {known}" in opened(PART)
     [money, tokens] = total_figures([PART, spent(CALL)], None)
-    assert (money.value, tokens.value) == (
+    assert (money[1], tokens[1]) == (
         "$0.7500, known for 3 of 5 calls",
         "45 (30 in, 15 out), known for 3 of 5 calls",
     )
@@ -79,7 +79,7 @@ def test_a_cost_of_some_calls_of_judges_says_so_in_every_output() -> None:
     assert dict(result_properties(JUDGED))["agentv_judge_cost_known_for"] == "2 of 4 calls"
     text = "judges: $0.5000, known for 2 of 4 calls, 30 tokens in, 10 out, known for 3 of 4 calls"
     assert text in opened(JUDGED)
-    assert [each.value for each in total_figures([JUDGED], None)] == [
+    assert [value for _, value in total_figures([JUDGED], None)] == [
         "$0.2500; $0.5000 for judges, known for 2 of 4 calls",
         "15 (10 in, 5 out); 40 (30 in, 10 out) for judges, known for 3 of 4 calls",
     ]

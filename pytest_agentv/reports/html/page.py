@@ -192,7 +192,7 @@ def _score_rows(run: RunView) -> Iterator[tuple[str, str]]:
     statistics = score_statistics(run.results)
     if statistics is None:
         return
-    yield from ((figure.name, figure.value) for figure in score_figures(statistics))
+    yield from score_figures(statistics)
     yield from ((f"Scores of {name}", f"{count:,}") for name, count in zip(BIN_LABELS, statistics.bins, strict=True))
     for title, results in zip(("Highest", "Lowest"), extremes(run.results), strict=True):
         yield title, ", ".join(f"{format_score(each.score)} {case_name(each)}" for each in results)
