@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -14,7 +14,6 @@ from pytest_agentv.reports.figures import bounds, cost_of, known_for, known_part
 from pytest_agentv.reports.html.cases import (
     Case,
     Judgement,
-    PastRun,
     dollars,
     duration,
     filter_link,
@@ -22,6 +21,7 @@ from pytest_agentv.reports.html.cases import (
     listed,
     points,
     spelled,
+    when_of,
 )
 from pytest_agentv.reports.judged_cases import groups_of, is_graded, measure_of, values_of
 from pytest_agentv.reports.verdict import PassRate, RunStatistics, pass_rate_of, variants_of, word_of
@@ -256,11 +256,11 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
     broken = [
         First(case, "✕ Broken", "fail", case.change.short if case.change else "") for case in cases if case.is_broken
     ]
-    errors = [First(case, "! Error", "error", case.why) for case in cases if case.status == "error"]
+    errors = [First(case, case.badge, "error", case.why) for case in cases if case.status == "error"]
     rest = [case for case in cases if case.status == "fail" and not case.is_broken]
     # The largest drops come first.
     rest.sort(key=lambda case: case.change.delta or 0.0 if case.change is not None else 0.0)
-    failed = [First(case, "✕ Failed", "fail", case.why) for case in rest]
+    failed = [First(case, case.badge, "fail", case.why) for case in rest]
     space = _MOST_FIRST - min(len(errors), 2)
     shown = broken[:space]
     shown += errors[: max(2, _MOST_FIRST - len(shown) - len(failed))]
@@ -369,27 +369,16 @@ def log_ticks(low: float, high: float, say: Callable[[float], str]) -> tuple[tup
 _MOST_ROWS: Final = 12
 
 
-def tag_plot(cases: Sequence[Case], run: RunView) -> Plot | None:
-    """Return the pass rates by tag, lowest first; None if no case has a tag."""
+def rate_plot(
+    cases: Sequence[Case], run: RunView, key: Literal["tag", "file"], names: Callable[[Case], Iterable[str]]
+) -> Plot | None:
+    """Return the pass rates of the cases by their tags or files, lowest first; None if there are none to compare."""
     members: dict[str, list[Case]] = {}
     for case in cases:
-        for tag in dict.fromkeys(case.judged.tags) if case.judged.scores else ():
-            members.setdefault(tag, []).append(case)
-    return _rate_plot(members, run, lambda tag: filter_link(tag=tag))
-
-
-def file_plot(cases: Sequence[Case], run: RunView) -> Plot | None:
-    """Return the pass rates by file, lowest first; None if there is only one file."""
-    members: dict[str, list[Case]] = {}
-    for case in cases:
-        if case.judged.scores:
-            members.setdefault(case.file, []).append(case)
-    return _rate_plot(members, run, lambda file: filter_link(file=file)) if len(members) > 1 else None
-
-
-def _rate_plot(members: Mapping[str, Sequence[Case]], run: RunView, link: Callable[[str], str]) -> Plot | None:
+        for name in dict.fromkeys(names(case)) if case.judged.scores else ():
+            members.setdefault(name, []).append(case)
     overall = run.statistics.rate if run.statistics else None
-    if not members or overall is None:
+    if overall is None or len(members) < (1 if key == "tag" else 2):
         return None
     rates = {name: rate for name, group in members.items() if (rate := pass_rate_of([c.judged for c in group]))}
     worst = sorted(rates, key=lambda name: (rates[name].mean, name))[:_MOST_ROWS]
@@ -397,7 +386,7 @@ def _rate_plot(members: Mapping[str, Sequence[Case]], run: RunView, link: Callab
     shown = [rates[name] for name in worst]
     lowest = [rate.mean if rate.low is None else rate.low for rate in shown]
     axis = Axis.percents(min([*lowest, overall.mean, *(value for value in before.values() if value is not None)]))
-    rows = tuple(_row(name, link(name), rates[name], before[name], axis) for name in worst)
+    rows = tuple(_row(name, filter_link(**{key: name}), rates[name], before[name], axis) for name in worst)
     return {"rows": rows, "ticks": axis.ticks, "overall": axis.at(overall.mean), "left_out": len(rates) - len(worst)}
 
 
@@ -464,7 +453,7 @@ def _trade_plot(
         dots += _grid(mine, series)
         at = math.fsum(x for _, x in mine) / len(mine)
         judged = [case.judged for case, _ in mine]
-        estimate = mean_interval([case.score for case, _ in mine], groups_of(judged), graded=is_graded(judged))
+        estimate = mean_interval([case.result.score for case, _ in mine], groups_of(judged), graded=is_graded(judged))
         interval = estimate.interval
         typical.append(
             {
@@ -484,7 +473,7 @@ def _trade_plot(
 
 def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Plot]:
     """Return one dot for each cell with cases, so that many cases need only some hundred dots."""
-    cells = Counter((round(x * _CELLS), round(case.score * _CELLS)) for case, x in cases)
+    cells = Counter((round(x * _CELLS), round(case.result.score * _CELLS)) for case, x in cases)
     most = max(cells.values())
     return [
         {
@@ -546,30 +535,31 @@ def _histogram(name: str, kind: str, names: Collection[str], scores: Sequence[fl
     }
 
 
-def history_plot(runs: Sequence[PastRun]) -> Plot | None:
-    """Return the runs in order; None if there is only one."""
-    if len(runs) < 2:
+def history_plot(runs: Sequence[RunView]) -> Plot | None:
+    """Return the pass rates and costs of the runs in order; None if there is only one."""
+    rated = [(run, rate) for run in runs if (rate := pass_rate_of(run.cases)) is not None]
+    if len(rated) < 2:
         return None
-    lows = [run.rate.mean if run.rate.low is None else run.rate.low for run in runs]
-    axis = Axis.percents(min(lows))
-    most = max(run.costs.cost_usd for run in runs) or 1.0
-    step = 100 / len(runs)
+    paid = [Costs.added(spent_of(each).answer for each in run.results) for run, _ in rated]
+    axis = Axis.percents(min(rate.mean if rate.low is None else rate.low for _, rate in rated))
+    most = max(costs.cost_usd for costs in paid) or 1.0
+    step = 100 / len(rated)
     points: list[Plot] = []
-    for number, run in enumerate(runs):
-        rate, low, high = run.rate.mean, run.rate.low, run.rate.high
-        cost = "cost not known" if run.costs.calls else "from the cache"
-        if run.costs.cost is not None:
-            cost = f"{dollars(run.costs.cost)}{known_part(run.costs.cost_known, run.costs)}"
+    for number, ((run, rate), costs) in enumerate(zip(rated, paid, strict=True)):
+        low, high = rate.low, rate.high
+        cost = "cost not known" if costs.calls else "from the cache"
+        if costs.cost is not None:
+            cost = f"{dollars(costs.cost)}{known_part(costs.cost_known, costs)}"
         points.append(
             {
                 "x": round(step * (number + 0.5), 2),
-                "y": axis.at(rate),
+                "y": axis.at(rate.mean),
                 "low": None if low is None else axis.at(low),
                 "high": None if high is None else axis.at(high),
-                "bar": round(100 * run.costs.cost_usd / most, 1),
-                "when": run.when,
+                "bar": round(100 * costs.cost_usd / most, 1),
+                "when": when_of(run),
                 "name": run.name,
-                "rate": percent(rate),
+                "rate": percent(rate.mean),
                 "interval": "" if low is None or high is None else bounds(low, high),
                 "cost": cost,
             }

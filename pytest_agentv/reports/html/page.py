@@ -43,7 +43,6 @@ from pytest_agentv.reports.html.cases import (
     in_order,
     judgements_of,
     past_of_cases,
-    past_runs,
     spelled,
     when_of,
 )
@@ -115,7 +114,7 @@ STATIC_ROWS: Final = 40
 _SCRIPTS: Final = ("texts.js", "words.js", "state.js", "list.js", "messages.js", "timing.js", "case.js", "start.js")
 _PACKAGE: Final = "pytest_agentv.reports.html"
 
-_BUTTONS: Final = (("fail", "✕ Failed"), ("error", "! Errors"), ("pass", "✓ Passed"), ("scored", "○ Scored"))
+_BUTTONS: Final = {"fail": "✕ Failed", "error": "! Errors", "pass": "✓ Passed", "scored": "○ Scored"}
 
 
 def write_report(path: Path, run: RunView, earlier: Sequence[RunView] = (), start: Start | None = None) -> int:
@@ -170,11 +169,11 @@ def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | No
         also=list(overview.also(run)),
         targets=overview.target_rows(cases),
         reasons=overview.reasons(cases),
-        tags=overview.tag_plot(cases, run),
-        files=overview.file_plot(cases, run),
+        tags=overview.rate_plot(cases, run, "tag", lambda case: case.judged.tags),
+        files=overview.rate_plot(cases, run, "file", lambda case: [case.file]),
         histograms=overview.histograms(cases),
         trades=overview.trade_plots(cases),
-        history=overview.history_plot(past_runs(runs)),
+        history=overview.history_plot(runs),
         scores=dict(_score_rows(run)),
         counts=_counts(cases),
         measure=measure_of(run.cases),
@@ -223,7 +222,7 @@ def _hash(text: str) -> str:
 
 def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:
     """Return the buttons that filter by outcome."""
-    found = [(key, label, sum(case.status == key for case in cases)) for key, label in _BUTTONS]
+    found = [(key, label, sum(case.status == key for case in cases)) for key, label in _BUTTONS.items()]
     flaky = ("flaky", "± Flaky", sum(case.is_flaky for case in cases))
     scored = found[3:] if found[3][2] else []
     return [("", "All", len(cases)), *found[:2], flaky, found[2], *scored]
@@ -253,13 +252,13 @@ def index_of(cases: Sequence[Case]) -> dict[str, Json]:
     frequent = _numbered(reason.name for reason in overview.reasons(cases))
     rows = [
         [
-            case.id,
+            case.judged.eval_id,
             case.key,
             files[case.file],
             [tags[tag] for tag in case.judged.tags],
             targets[case.target],
             STATUSES.index(case.status),
-            round(case.score, _PLACES),
+            round(case.result.score, _PLACES),
             case.judged.threshold,
             None if case.cost is None else round(case.cost, 6),
             None if case.duration_ms is None else round(case.duration_ms),
@@ -382,11 +381,11 @@ def _why(case: Case) -> str:
     answers = counted(judged.judged, "answer")
     parts = []
     if case.status == "scored":
-        parts.append(f"score {case.score:.2f}{f' of {answers}' if result.repeat else ''}, no threshold is known")
+        parts.append(f"score {case.result.score:.2f}{f' of {answers}' if result.repeat else ''}, no threshold is known")
     elif result.repeat is not None and case.status != "error":
         parts.append(f"{judged.passes} of {answers} pass, {result.repeat.needed} needed")
     elif case.status != "error" and judged.threshold is not None:
-        parts.append(f"score {case.score:.2f}, threshold {judged.threshold:g}")
+        parts.append(f"score {case.result.score:.2f}, threshold {judged.threshold:g}")
     detail = result.error_detail
     if case.status == "error":
         where = f" ({detail.stage}, {detail.kind})" if detail else ""

@@ -57,7 +57,10 @@ def test_hidden_characters_are_spelled_out() -> None:
 
 
 def test_links_hold_no_markup() -> None:
-    assert reading.case_link("evals/a.yaml::<b>'\"@t") == "#case=evals%2Fa.yaml%3A%3A%3Cb%3E%27%22%40t"
+    [case] = cases_of(
+        view("run.jsonl", [{"eval_id": "<b>'\"", "eval_file": "evals/a.yaml", "target": "t", "score": 1}])
+    )
+    assert case.link == "#case=evals%2Fa.yaml%3A%3A%3Cb%3E%27%22%40t"
     assert reading.filter_link(q="a&b=c") == "#q=a%26b%3Dc"
 
 
