@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
 from pytest_agentv.model.base import Json, JsonObject, Record, format_fixed, is_amount, pretty_json
@@ -18,6 +18,9 @@ from pytest_agentv.model.messages import Costs, TokenUsage, is_known
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.store.writers import image_of
+
+if TYPE_CHECKING:  # a plain run loads no statistics
+    from pytest_agentv.stats.intervals import Interval
 
 LineStyle: TypeAlias = Literal["title", "heading", "plain", "pass", "fail", "error", "warning"]
 
@@ -361,9 +364,9 @@ def percent(rate: float, unlike: Sequence[float] = (0.0, 1.0)) -> str:
     return f"{rate * 100:z.{digits}f} %"
 
 
-def bounds(low: float, high: float) -> str:
-    """Return `86.8 to 91.2`, in percent."""
-    return f"{low * 100:.1f} to {high * 100:.1f}"
+def bounds(interval: "Interval | None", before: str = "") -> str:
+    """Return `86.8 to 91.2`, in percent, behind some words; nothing for no interval."""
+    return "" if interval is None else f"{before}{interval.low * 100:.1f} to {interval.high * 100:.1f}"
 
 
 def points(difference: float) -> str:

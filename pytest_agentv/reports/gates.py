@@ -168,7 +168,7 @@ def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
     reason = found[0] if found else statistics.reasons[0]
     names = CaseNames(statistics.known_cases)
     broken = tuple(f"broken: {names.of(each.case)} (q {each.figures.q:.2g})" for each in comparison.broken)
-    gone = tuple(f"gone: {names.of(case)}" for case in comparison.pairing.gone)
+    gone = tuple(f"gone: {names.of(each.case)}" for each in comparison.of("gone"))
     details = (*(other for other in statistics.reasons if other != reason), *broken, *gone)
     return GateOutcome(name, bool(found) and gate != "off", reason, is_told=bool(found), details=details)
 

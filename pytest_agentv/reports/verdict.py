@@ -25,7 +25,7 @@ from pytest_agentv.reports.judged_cases import (
     CaseNames,
     JudgedCase,
     Pair,
-    Pairing,
+    State,
     compare_cases,
     deltas_of,
     groups_of,
@@ -63,6 +63,8 @@ from pytest_agentv.stats.intervals import (
 
 _Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
 
+OF_RUN: Final[tuple[State, ...]] = ("compared", "new", "changed", "error")
+"""The states of the cases of a run. Only the baseline has the others."""
 JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
 
 
@@ -70,8 +72,8 @@ JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline an
 class RunComparison(Record):
     """The comparison of a run with its baseline."""
 
-    pairing: Pairing
     cases: tuple[CaseComparison, ...]
+    """Those of the run, and those that only the baseline has."""
     change: str
     """`regressed`, `improved`, `not worse`, `cannot tell`; `stale` if no case matches."""
     difference: Difference | None
@@ -97,19 +99,13 @@ class RunComparison(Record):
             return "so few cases would hardly show any drop"
         return f"a drop of {self.least_drop * 100:.0f} points would be seen in 4 of 5 runs"
 
-    @property
-    def has_groups(self) -> bool:
-        """Whether compared cases share a group."""
-        return self.difference is not None and self.difference.estimate.units < len(self.pairing.pairs)
+    def of(self, *states: State) -> list[CaseComparison]:
+        """Return the comparisons of the cases in some states."""
+        return [each for each in self.cases if each.figures.state in states]
 
     @property
-    def broken(self) -> tuple[CaseComparison, ...]:
-        return tuple(case for case in self.cases if case.figures.broke)
-
-    @property
-    def of_run(self) -> Iterator[CaseComparison]:
-        """The comparisons of the cases of the run, without those that only the baseline has."""
-        return (case for case in self.cases if case.figures.state not in ("gone", "skipped"))
+    def broken(self) -> list[CaseComparison]:
+        return [each for each in self.cases if each.figures.broke]
 
 
 def compare_runs(
@@ -136,10 +132,9 @@ def compare_runs(
     pairs = matched.pairs
     deltas = deltas_of(pairs)
     if not pairs:
-        return RunComparison(matched, cases, "stale", None, 0, 0, None, None, margin)
+        return RunComparison(cases, "stale", None, 0, 0, None, None, margin)
     difference = difference_of(pairs)
     return RunComparison(
-        matched,
         cases,
         decide_change(difference, margin),
         difference,
@@ -195,12 +190,10 @@ class PassRate(Record):
     units: int
     """Independent units: groups of cases, or cases that are in no group."""
     mean: float
-    low: float | None
-    """Bounds for other cases of this kind."""
-    high: float | None
-    again_low: float | None
-    """Bounds for these cases, asked again."""
-    again_high: float | None
+    interval: Interval | None
+    """For other cases of this kind."""
+    again: Interval | None
+    """For these cases, asked again."""
     always: int
     """Cases that passed with all answers."""
     flaky: int
@@ -208,6 +201,11 @@ class PassRate(Record):
     pass_at: float | None
     """Chance that one of k answers passes, k the answers per case; None where cases differ in k or stopped early."""
     pass_all: float | None
+
+    @property
+    def lowest(self) -> float:
+        """The lower end of the interval, or the mean without one."""
+        return self.mean if self.interval is None else self.interval.low
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,21 +232,21 @@ class RunStatistics(Record):
     @property
     def known_cases(self) -> tuple[JudgedCase, ...]:
         """The cases of the run, and those that only its baseline has."""
-        pairing = self.comparison.pairing if self.comparison is not None else Pairing()
-        return (*self.cases, *pairing.gone, *pairing.skipped)
+        gone = self.comparison.of("gone", "skipped") if self.comparison is not None else []
+        return (*self.cases, *(each.case for each in gone))
 
     def figures(self) -> Iterator[tuple[JudgedCase, BaselineFigures]]:
         """Yield the comparison of each case with the baseline; nothing without a comparison."""
         if self.comparison is not None:
-            yield from ((each.case, each.figures) for each in self.comparison.of_run)
+            yield from ((each.case, each.figures) for each in self.comparison.of(*OF_RUN))
 
     def contract(self) -> JsonObject:
         """Return the JSON of `<results>.verdict.json`; keys without a value are left out."""
         rate, comparison, names = self.rate, self.comparison, CaseNames(self.known_cases)
         values: dict[str, object] = {"verdict": self.verdict, "reasons": list(self.reasons)}
         if rate is not None:
-            values |= {"n": rate.n, "units": rate.units, "mean": rate.mean, "low": rate.low, "high": rate.high}
-            values |= {"again_low": rate.again_low, "again_high": rate.again_high}
+            values |= {"n": rate.n, "units": rate.units, "mean": rate.mean, **_bounds("", rate.interval)}
+            values |= _bounds("again_", rate.again)
         values |= {"level": LEVEL, "errors": list(map(names.of, self.errors))}
         if comparison is not None:
             values |= _comparison_contract(comparison, names)
@@ -256,23 +254,21 @@ class RunStatistics(Record):
 
 
 def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[str, object]:
-    difference, pairing = comparison.difference, comparison.pairing
-    values: dict[str, object] = {}
+    difference, values = comparison.difference, dict[str, object]()
     if difference is not None:
-        low, high = _bounds(difference.estimate.interval)
-        values |= {"delta": difference.estimate.mean, "delta_low": low, "delta_high": high}
+        values |= {"delta": difference.estimate.mean, **_bounds("delta_", difference.estimate.interval)}
         values |= {"differ": difference.differing, "p_exact": difference.p_exact, "least_drop": comparison.least_drop}
-    values |= {
-        "broke": [names.of(each.case) for each in comparison.broken],
-        "gone": list(map(names.of, pairing.gone)),
-        "skipped": list(map(names.of, pairing.skipped)),
-        "changed": [names.of(pair.new) for pair in pairing.changed],
-        "new": list(map(names.of, pairing.new)),
-        "unconfirmed": [names.of(pair.new) for pair in comparison.unconfirmed],
-    }
+    values["broke"] = [names.of(each.case) for each in comparison.broken]
+    states: tuple[State, ...] = ("gone", "skipped", "changed", "new")
+    values |= {state: [names.of(each.case) for each in comparison.of(state)] for state in states}
+    values["unconfirmed"] = [names.of(pair.new) for pair in comparison.unconfirmed]
     if comparison.baseline is not None:
-        values |= {"baseline_sha256": comparison.baseline.sha256}
+        values["baseline_sha256"] = comparison.baseline.sha256
     return values | {"cases": [case.contract() for case in comparison.cases]}
+
+
+def _bounds(name: str, interval: Interval | None) -> dict[str, object]:
+    return {} if interval is None else {f"{name}low": interval.low, f"{name}high": interval.high}
 
 
 def run_statistics(cases: Sequence[JudgedCase]) -> RunStatistics:
@@ -294,18 +290,14 @@ def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
         len(judged),
         run.units,
         run.mean,
-        *_bounds(run.interval),
-        *_bounds(again),
+        run.interval,
+        again,
         always=len(judged) - flaky - never,
         flaky=flaky,
         never=never,
         pass_at=_mean_chance(judged, "any"),
         pass_all=_mean_chance(judged, "all"),
     )
-
-
-def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
-    return (None, None) if interval is None else (interval.low, interval.high)
 
 
 def _mean_chance(cases: Sequence[JudgedCase], of: Literal["any", "all"]) -> float | None:
@@ -339,9 +331,10 @@ def compare_with_baseline(
         known = tuple(case.replace(figures=case.figures.replace(**unknown)) for case in comparison.cases)
         comparison = comparison.replace(judge_changed=True, cases=known)
     found: list[tuple[RunVerdict, str]] = []
-    gone, errors = comparison.pairing.gone, [case for case in cases if case.is_error]
-    has_other_reason = comparison.judge_changed or (errors and comparison.pairing.errors)
-    if not comparison.pairing.pairs and not has_other_reason:
+    gone = [each.case for each in comparison.of("gone")]
+    errors = [case for case in cases if case.is_error]
+    has_other_reason = comparison.judge_changed or (errors and comparison.of("error"))
+    if not comparison.of("compared") and not has_other_reason:
         found.append(("stale", f"stale baseline: no case of it is comparable{_missing_target(gone, cases)}"))
     elif gone:
         text = f"stale baseline: {counted(len(gone), 'case')} {_are(len(gone))} gone{_missing_target(gone, cases)}"
@@ -380,7 +373,9 @@ def compared(
     )
     before = {key(case): case.result for case in base.cases}
     assert statistics.comparison is not None
-    changes = {each.case.label: _change_of(each, before.get(key(each.case))) for each in statistics.comparison.of_run}
+    changes = {
+        each.case.label: _change_of(each, before.get(key(each.case))) for each in statistics.comparison.of(*OF_RUN)
+    }
     return run.replace(statistics=statistics, base=base, changes=changes)
 
 
@@ -560,17 +555,16 @@ def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[Summary
     if variants := variants_of(cases):
         for number, variant in enumerate(variants):
             label = measure_of(cases) if number == 0 else ""
-            low, high = variant.rate.low, variant.rate.high
-            interval = "" if low is None or high is None else f"   95 % CI: {bounds(low, high)}"
+            interval = bounds(variant.rate.interval, "   95 % CI: ")
             yield from wrapped(label, f"{visible(variant.name)} {percent(variant.rate.mean)}{interval}")
             if variant.difference:
                 yield from wrapped("", f"   {visible(variant.difference)}")
-    elif rate.low is None or rate.high is None:
+    elif rate.interval is None:
         yield from plain(f"{first}   one case, or one group of cases: no interval")
     else:
-        yield SummaryLine(f"{first:24}95 % CI: {bounds(rate.low, rate.high)}   other cases of this kind")
-    if rate.again_low is not None and rate.again_high is not None and not variants:
-        yield SummaryLine(f"{'':24}95 % CI: {bounds(rate.again_low, rate.again_high)}   these cases, asked again")
+        yield SummaryLine(f"{first:24}95 % CI: {bounds(rate.interval)}   other cases of this kind")
+    if rate.again is not None and not variants:
+        yield SummaryLine(f"{'':24}95 % CI: {bounds(rate.again)}   these cases, asked again")
     elif any(case.stopped is not None for case in cases):
         yield SummaryLine(f"{'':24}these cases, asked again: needs --agentv-stop=never")
 
@@ -607,7 +601,7 @@ def comparison_lines(comparison: RunComparison, names: CaseNames, *, verbose: bo
     if baseline is not None:
         target = f", target {visible(baseline.target)}" if baseline.target else ""
         size = f" ({counted(sum(bool(case.scores) for case in baseline.cases), 'case')} x {baseline.repeat}{target})"
-    compared = f"{len(comparison.pairing.pairs):,} compared"
+    compared = f"{len(comparison.of('compared')):,} compared"
     yield from plain(f"Against {visible(comparison.baseline_name)}{size}: {compared}")
     yield from _state_lines(comparison, names, verbose=verbose)
     yield from _difference_lines(comparison)
@@ -625,17 +619,16 @@ def comparison_lines(comparison: RunComparison, names: CaseNames, *, verbose: bo
 
 
 def _state_lines(comparison: RunComparison, names: CaseNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    pairing = comparison.pairing
-    groups = {
-        "Gone": pairing.gone,
-        "Skipped": pairing.skipped,
-        "Changed": [pair.new for pair in pairing.changed],
-        "New": pairing.new,
-        "Not judged": [pair.new for pair in pairing.errors],
+    states: Mapping[str, State] = {
+        "Gone": "gone",
+        "Skipped": "skipped",
+        "Changed": "changed",
+        "New": "new",
+        "Not judged": "error",
     }
-    for title, cases in groups.items():
-        if cases:
-            shown = list(map(names.short, cases))
+    for title, state in states.items():
+        if cases := comparison.of(state):
+            shown = [names.short(each.case) for each in cases]
             yield from wrapped(f"{title} {len(cases):,}", short_list(shown, verbose=verbose, used=INDENT))
     if comparison.judge_changed:
         yield from wrapped("Judge", f"{JUDGE_CHANGED}: pytest --agentv-update-baseline", "fail")
@@ -659,11 +652,12 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
     if word == "worse" and note:
         yield from wrapped("", note, "warning")
     if comparison.least_drop is not None and comparison.cases_needed is not None:
-        needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if comparison.has_groups else ''}"
+        has_groups = difference.estimate.units < len(comparison.of("compared"))
+        needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if has_groups else ''}"
         margin = f"{comparison.margin * 100:g} points: {needed}"
         yield from wrapped("", f"{comparison.resolution}; for {margin}, see `agentv plan`")
-    if missing := len(comparison.pairing.errors):
-        total = len(comparison.pairing.pairs) + missing
+    if missing := len(comparison.of("error")):
+        total = len(comparison.of("compared")) + missing
         text = (
             f"on {total - missing} of {total} cases: the {'others' if missing > 1 else 'other one'} could not be judged"
         )

@@ -114,7 +114,7 @@ def test_the_last_result_of_a_case_counts_and_tells_all_that_was_paid_for_it(ide
     run = read(identity, first, last, line("b", 3, **paid[2]))
     assert ([each.score for each in run.results], run.replaced) == ([0.2, 1], 1)
     for results in (run.results, read_view(identity.results_path).results):
-        figures = {each.name: each.value for each in total_figures(results, None)}
+        figures = dict(total_figures(results, None))
         assert figures == {"Cost": "$6.0000", "Reruns": "1"}
     assert "$6.0000" in report_text(compared(read_view(identity.results_path), None))
 

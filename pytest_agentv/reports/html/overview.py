@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -153,11 +153,11 @@ def _rate(statistics: RunStatistics) -> Figure:
     if rate is None:
         is_dry = any("dry_run" in case.flags for case in statistics.cases)
         return Figure(name, "–", "a dry run judges nothing" if is_dry else "no case could be judged")
-    if rate.low is None or rate.high is None:
+    if rate.interval is None:
         return Figure(name, percent(rate.mean), "one case, or one group of cases: no interval")
     units = counted(rate.units, "independent group") if rate.units < rate.n else counted(rate.n, "case")
-    text = f"95 % CI: {bounds(rate.low, rate.high)} for cases of this kind; {units}"
-    return Figure(name, percent(rate.mean), text, (rate.low, rate.high, rate.mean))
+    text = f"95 % CI: {bounds(rate.interval)} for cases of this kind; {units}"
+    return Figure(name, percent(rate.mean), text, (rate.interval.low, rate.interval.high, rate.mean))
 
 
 def _difference(statistics: RunStatistics) -> Figure | None:
@@ -166,7 +166,7 @@ def _difference(statistics: RunStatistics) -> Figure | None:
         return None
     interval = comparison.difference.estimate.interval
     sure = "" if interval is None else f"95 % CI: {points(interval.low)} to {points(interval.high)}; "
-    text = f"{sure}{comparison.worse} worse, {comparison.better} better of {len(comparison.pairing.pairs):,} compared"
+    text = f"{sure}{comparison.worse} worse, {comparison.better} better of {len(comparison.of('compared')):,} compared"
     return Figure("Against the baseline", f"{points(comparison.difference.estimate.mean)} points", text)
 
 
@@ -286,7 +286,7 @@ def _target_row(name: str, cases: Sequence[Case], difference: str) -> dict[str, 
         "name": name,
         "link": filter_link(target=cases[0].target),
         "rate": "–" if rate is None else percent(rate.mean),
-        "interval": "" if rate is None or rate.low is None or rate.high is None else bounds(rate.low, rate.high),
+        "interval": "" if rate is None else bounds(rate.interval),
         "difference": difference,
         "failed": sum(case.status == "fail" for case in cases),
         "errors": sum(case.status == "error" for case in cases),
@@ -322,10 +322,9 @@ def also(run: RunView) -> Iterator[tuple[str, str]]:
     for word in ("worse", "better", "new", "changed"):
         if counts[word] or word in ("worse", "better"):
             yield f"{counts[word]:,} {word}", filter_link(change=word) if counts[word] else ""
-    if gone := len(comparison.pairing.gone):
-        yield f"{gone:,} gone", ""
-    if skipped := len(comparison.pairing.skipped):
-        yield f"{skipped:,} skipped", ""
+    for state in ("gone", "skipped"):
+        if count := len(comparison.of(state)):
+            yield f"{count:,} {state}", ""
 
 
 # The plots of a report.
@@ -384,7 +383,7 @@ def rate_plot(
     worst = sorted(rates, key=lambda name: (rates[name].mean, name))[:_MOST_ROWS]
     before = {name: _before(members[name], run) for name in worst}
     shown = [rates[name] for name in worst]
-    lowest = [rate.mean if rate.low is None else rate.low for rate in shown]
+    lowest = [rate.lowest for rate in shown]
     axis = Axis.percents(min([*lowest, overall.mean, *(value for value in before.values() if value is not None)]))
     rows = tuple(_row(name, filter_link(**{key: name}), rates[name], before[name], axis) for name in worst)
     return {"rows": rows, "ticks": axis.ticks, "overall": axis.at(overall.mean), "left_out": len(rates) - len(worst)}
@@ -395,23 +394,23 @@ def _before(cases: Sequence[Case], run: RunView) -> float | None:
     comparison = run.statistics.comparison if run.statistics else None
     if comparison is None:
         return None
-    old = {pair.new.label: pair.old for pair in comparison.pairing.pairs}
+    old = {each.case.label: each.pair.old for each in comparison.of("compared") if each.pair is not None}
     values = values_of([old[case.key] for case in cases if case.key in old])
     return math.fsum(values) / len(values) if values else None
 
 
 def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> Plot:
-    is_known = rate.low is not None and rate.high is not None
+    interval = rate.interval
     return {
         "name": name,
         "link": link,
         "at": axis.at(rate.mean),
-        "low": None if rate.low is None else axis.at(rate.low),
-        "high": None if rate.high is None else axis.at(rate.high),
+        "low": None if interval is None else axis.at(interval.low),
+        "high": None if interval is None else axis.at(interval.high),
         "before": None if before is None else axis.at(before),
         "text": percent(rate.mean),
         "count": f"of {rate.n:,}",
-        "interval": bounds(rate.low or 0.0, rate.high or 0.0) if is_known else "",
+        "interval": bounds(interval),
         "was": "" if before is None else percent(before),
     }
 
@@ -541,12 +540,12 @@ def history_plot(runs: Sequence[RunView]) -> Plot | None:
     if len(rated) < 2:
         return None
     paid = [Costs.added(spent_of(each).answer for each in run.results) for run, _ in rated]
-    axis = Axis.percents(min(rate.mean if rate.low is None else rate.low for _, rate in rated))
+    axis = Axis.percents(min(rate.lowest for _, rate in rated))
     most = max(costs.cost_usd for costs in paid) or 1.0
     step = 100 / len(rated)
     points: list[Plot] = []
     for number, ((run, rate), costs) in enumerate(zip(rated, paid, strict=True)):
-        low, high = rate.low, rate.high
+        interval = rate.interval
         cost = "cost not known" if costs.calls else "from the cache"
         if costs.cost is not None:
             cost = f"{dollars(costs.cost)}{known_part(costs.cost_known, costs)}"
@@ -554,13 +553,13 @@ def history_plot(runs: Sequence[RunView]) -> Plot | None:
             {
                 "x": round(step * (number + 0.5), 2),
                 "y": axis.at(rate.mean),
-                "low": None if low is None else axis.at(low),
-                "high": None if high is None else axis.at(high),
+                "low": None if interval is None else axis.at(interval.low),
+                "high": None if interval is None else axis.at(interval.high),
                 "bar": round(100 * costs.cost_usd / most, 1),
                 "when": when_of(run),
                 "name": run.name,
                 "rate": percent(rate.mean),
-                "interval": "" if low is None or high is None else bounds(low, high),
+                "interval": bounds(interval),
                 "cost": cost,
             }
         )
