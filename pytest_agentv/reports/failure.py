@@ -27,7 +27,6 @@ from pytest_agentv.model.results import (
     PASS_SCORE,
     EvalResult,
     EvaluatorResult,
-    RepeatFigures,
     explicitly_unmet,
 )
 from pytest_agentv.model.secrets import Masker
@@ -130,8 +129,11 @@ _SOURCES: Final[Mapping[str, str]] = {
 }
 
 
-def _repeat_headline(result: EvalResult, figures: RepeatFigures) -> str:
-    """Return `3 of 5 answers pass, 4 are needed (threshold 0.8, min_pass_rate 0.8 of the file)`."""
+def _repeats(result: EvalResult) -> str:
+    """Return `3 of 5 answers pass, 4 are needed (threshold 0.8, min_pass_rate 0.8 of the file)`; else nothing."""
+    figures = result.repeat
+    if figures is None:
+        return ""
     verb = "answer passes" if figures.judged == figures.passes == 1 else "answers pass"
     of = "" if figures.judged == figures.planned else f" of {figures.planned}"
     errors = f", {figures.errors} could not be had" if figures.errors else ""
@@ -288,11 +290,6 @@ def one_line(result: EvalResult, masker: Masker) -> str:
     return look.name(f"{look.name(result.eval_id, 60)}: {said}", _LINE)
 
 
-def _repeats(result: EvalResult) -> str:
-    """Return how many answers of a repeated case passed; nothing for another one."""
-    return "" if result.repeat is None else _repeat_headline(result, result.repeat)
-
-
 def _scores(result: EvalResult) -> str:
     """Return the scores of all answers, and which answer the rest of the text is about."""
     if result.repeat is None:
@@ -409,12 +406,8 @@ def block(title: str, text: str, look: Look) -> str:
     head = look.head(text)
     if not head.strip():
         return ""
-    return f"{title}\n  {indented(head, '  ')}" if title else head
-
-
-def indented(text: str, spaces: str) -> str:
-    """Return a text with its lines indented, except the first."""
-    return text.replace("\n", f"\n{spaces}")
+    below = head.replace("\n", "\n  ")
+    return f"{title}\n  {below}" if title else head
 
 
 def evaluator_table(result: EvalResult, look: Look) -> str:
@@ -452,7 +445,7 @@ def findings(title: str, result: EvalResult, look: Look) -> str:
     of = attrgetter(title.lower())
     named = [f"{look.name(each.name, 28)}: {look.head(item)}" for each in evaluators for item in of(each)]
     items = named if named and len(evaluators) > 1 else list(map(look.head, of(result)))
-    lines = (f"  - {indented(item, '    ')}" for item in items)
+    lines = ("  - " + item.replace("\n", "\n    ") for item in items)
     return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
 
 
@@ -472,7 +465,7 @@ def reasoning(result: EvalResult, look: Look) -> str:
     if len(said) <= 1:
         return block("Reasoning:", result.reasoning or "", look)
     lines = (f"{look.name(name, _SHORT)}: {look.head(reasoning)}" for name, reasoning in said)
-    return "\n  ".join(["Reasoning:", *(indented(line, "  ") for line in lines)])
+    return "\n  ".join(["Reasoning:", *(line.replace("\n", "\n  ") for line in lines)])
 
 
 def call_lines(messages: Iterable[Message], masker: Masker) -> Iterator[str]:

@@ -42,31 +42,23 @@ class TagGate(Record):
     """An `advisory` gate is shown, but never fails the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class RateCheck(Record):
-    """The pass rate of a part of a run, and the rate that it must reach."""
-
-    name: str
-    """`gate::<tag>`, `gate::run`."""
-    rate: float | None
-    """None: no case could be judged."""
-    min_rate: float
-    n: int
-    tier: Tier = "critical"
-
-    @property
-    def is_reached(self) -> bool:
-        return self.rate is not None and self.rate + _SLACK >= self.min_rate
-
-    @property
-    def text(self) -> str:
-        if self.rate is None:
-            return f"no case could be judged; {percent(self.min_rate)} must pass"
-        relation = "reaches" if self.is_reached else "is below"
-        cases = counted(self.n, "case")
-        others = (0.0, 1.0, self.rate) if self.is_reached else (0.0, 1.0)  # "66.67 % reaches 66.7 %" would be odd
-        wanted = percent(self.min_rate, others) + (" (advisory)" if self.tier == "advisory" else "")
-        return f"the pass rate {percent(self.rate, (0.0, 1.0, self.min_rate))} of {cases} {relation} {wanted}"
+def rate_gate(
+    name: str, min_rate: float, cases: Iterable[JudgedCase], gate: Gate, tier: Tier = "critical"
+) -> GateOutcome:
+    """Return whether the pass rate of cases reaches another one. Cases that could not be judged do not count."""
+    values = values_of([case for case in cases if case.scores])
+    if not values:
+        is_reached, text = False, f"no case could be judged; {percent(min_rate)} must pass"
+    else:
+        rate = math.fsum(values) / len(values)
+        is_reached = rate + _SLACK >= min_rate
+        relation = "reaches" if is_reached else "is below"
+        others = (0.0, 1.0, rate) if is_reached else (0.0, 1.0)  # "66.67 % reaches 66.7 %" would be odd
+        wanted = percent(min_rate, others) + (" (advisory)" if tier == "advisory" else "")
+        share = percent(rate, (0.0, 1.0, min_rate))
+        text = f"the pass rate {share} of {counted(len(values), 'case')} {relation} {wanted}"
+    is_red = not is_reached and tier == "critical" and gate != "off"
+    return GateOutcome(name, is_red, text, is_told=not is_reached)
 
 
 def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
@@ -120,17 +112,14 @@ def unmatched_tags(gates: Iterable[TagGate], tags: Collection[str]) -> str | Non
     return "; ".join(faults) or None
 
 
-def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase]) -> list[RateCheck]:
-    """Check the cases of each tag against its gate. Cases that could not be judged do not count."""
+def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase], gate: Gate) -> list[GateOutcome]:
+    """Check the cases of each tag against its gate."""
     return [
-        rate_check(f"gate::{gate.tag}", gate.min_rate, [case for case in cases if gate.tag in case.tags], gate.tier)
-        for gate in gates
+        rate_gate(
+            f"gate::{each.tag}", each.min_rate, (case for case in cases if each.tag in case.tags), gate, each.tier
+        )
+        for each in gates
     ]
-
-
-def rate_check(name: str, min_rate: float, cases: Iterable[JudgedCase], tier: Tier = "critical") -> RateCheck:
-    values = values_of([case for case in cases if case.scores])
-    return RateCheck(name, math.fsum(values) / len(values) if values else None, min_rate, len(values), tier)
 
 
 # Decides which verdicts fail a run.
@@ -171,11 +160,6 @@ def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
     gone = tuple(f"gone: {names.of(each.case)}" for each in comparison.of("gone"))
     details = (*(other for other in statistics.reasons if other != reason), *broken, *gone)
     return GateOutcome(name, bool(found) and gate != "off", reason, is_told=bool(found), details=details)
-
-
-def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
-    is_red = not check.is_reached and check.tier == "critical" and gate != "off"
-    return GateOutcome(check.name, is_red, check.text, is_told=not check.is_reached)
 
 
 def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[SummaryLine]:

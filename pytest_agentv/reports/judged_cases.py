@@ -53,7 +53,7 @@ class JudgedCase(Record):
     asked: int = 1
     """Planned answers. An early stop asks for fewer."""
     stopped: Verdict | None = None
-    """The verdict that the last answer made certain. It may be the last of the planned ones: see `is_cut_short`."""
+    """The verdict that the last answer made certain. It may be the last of the planned ones."""
     errors: int = 0
     """Answers that are missing or could not be judged."""
     eval_id: str = ""
@@ -102,11 +102,6 @@ class JudgedCase(Record):
         return len(self.scores)
 
     @property
-    def is_cut_short(self) -> bool:
-        """Whether fewer answers were asked than planned, because the verdict was certain."""
-        return self.stopped is not None and self.judged + self.errors < self.asked
-
-    @property
     def value(self) -> float:
         """The pass rate, or the mean score if the threshold is unknown. For several cases, see `values_of`."""
         if self.threshold is None:
@@ -114,26 +109,11 @@ class JudgedCase(Record):
         return pass_rate(self.passes, self.judged, self.stopped)
 
     @property
-    def possible(self) -> tuple[float, float]:
-        """The lowest and the highest pass rate that all planned answers can have; without a stop, only `value`."""
-        if self.threshold is None or self.stopped is None:
-            return self.value, self.value
-        planned = max(self.asked, self.judged)
-        return self.passes / planned, (planned - self.judged + self.passes) / planned
-
-    @property
     def variance(self) -> float | None:
         """The variance of one answer, of its verdict or its score as for `value`; None: unknown."""
         if self.threshold is None:
             return variance_of(self.scores)
         return answer_variance(self.passes, self.judged, self.stopped) if self.scores else None
-
-    @property
-    def outcomes(self) -> tuple[float, ...]:
-        """One number per answer: 1 if it passed, else 0; its score if the threshold is unknown."""
-        if self.threshold is None:
-            return self.scores
-        return (1.0,) * self.passes + (0.0,) * (self.judged - self.passes)
 
 
 def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:
@@ -206,7 +186,13 @@ def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
 
 def values_of(cases: Sequence[JudgedCase]) -> list[float]:
     """Return the values that judged cases have together: their mean is one that all planned answers could have."""
-    return within_ranges([case.value for case in cases], [case.possible for case in cases])
+    values = [case.value for case in cases]
+    possible = [(value, value) for value in values]
+    for index, case in enumerate(cases):
+        if case.threshold is not None and case.stopped is not None:
+            planned = max(case.asked, case.judged)
+            possible[index] = case.passes / planned, (planned - case.judged + case.passes) / planned
+    return within_ranges(values, possible)
 
 
 def measure_of(cases: Sequence[JudgedCase]) -> str:
@@ -297,24 +283,16 @@ class Pair(Record):
         fresh = self.new.confirmation
         if fresh is None or fresh.judged == 0:
             return False
-        return fresh.judged == fresh.asked or self._p_of(fresh.asked) > SUSPECT or self.p_fresh <= self.p_seen
-
-    @property
-    def may_break(self) -> bool:
-        """Whether the fresh answers that are missing could still make the case look broken."""
-        fresh = self.new.confirmation
-        return fresh is not None and fresh.judged < fresh.asked and self._p_of(fresh.asked) <= SUSPECT
+        return fresh.judged == fresh.asked or self.p_of(fresh.asked) > SUSPECT or self.p_fresh <= self.p_seen
 
     @property
     def p_fresh(self) -> float:
         """The p value of the fresh answers; 1 without any."""
-        fresh = self.new.confirmation
-        return 1.0 if fresh is None else self._p_of(fresh.judged)
+        return 1.0 if self.new.confirmation is None else self.p_of(self.new.confirmation.judged)
 
-    def _p_of(self, judged: int) -> float:
+    def p_of(self, judged: int) -> float:
         """Return the p value of the passes among the fresh answers, if this many had been judged."""
-        fresh = self.new.confirmation
-        passes = 0 if fresh is None else fresh.passes
+        passes = 0 if self.new.confirmation is None else self.new.confirmation.passes
         return fisher_less(passes, judged, self.old.passes, self.old.judged)
 
     @property
@@ -401,15 +379,13 @@ def shared_key(*runs: Iterable[JudgedCase]) -> Callable[[JudgedCase], CaseKey]:
         file = case.eval_file if by_file or files[case.eval_id] else None
         return CaseKey(case.eval_id, file, **{name: getattr(case, name) for name in names})
 
+    def is_ambiguous(side: Iterable[JudgedCase], name: str) -> bool:
+        found: dict[CaseKey, str | None] = {}
+        return any(found.setdefault(key(case), getattr(case, name)) != getattr(case, name) for case in side)
+
     for name in ("target", "node_id"):
-        names += [name] if any(_tells_apart(side, key, name) for side in sides) else []
+        names += [name] if any(is_ambiguous(side, name) for side in sides) else []
     return key
-
-
-def _tells_apart(cases: Iterable[JudgedCase], key: _Key, name: str) -> bool:
-    """Whether two cases have the same key, but differ in `name`."""
-    found: dict[tuple[str | None, ...], str | None] = {}
-    return any(found.setdefault(key(case), getattr(case, name)) != getattr(case, name) for case in cases)
 
 
 def pair_cases(
@@ -447,14 +423,16 @@ def deltas_of(pairs: Sequence[Pair]) -> list[float]:
 def unconfirmed(compared: Iterable[CaseComparison]) -> tuple[Pair, ...]:
     """Return the suspects that could not be asked again, or that have too few fresh answers.
 
-    Among many cases, a few fresh answers tell nothing even if all of them fail.
+    Among many cases, a few fresh answers tell nothing even if all of them fail: the missing ones could still make the
+    case look broken.
     """
-    found = [(each.pair, each.figures.broke) for each in compared if each.figures.state == "compared"]
-    return tuple(
-        pair
-        for pair, broke in found
-        if pair is not None and pair.is_suspect and (not pair.is_confirmed or (pair.may_break and not broke))
-    )
+    found: list[Pair] = []
+    for each in compared:
+        pair, fresh = each.pair, each.case.confirmation
+        if pair is not None and each.figures.state == "compared" and pair.is_suspect:
+            is_open = fresh is not None and fresh.judged < fresh.asked and pair.p_of(fresh.asked) <= SUSPECT
+            found += [pair] if not pair.is_confirmed or (is_open and not each.figures.broke) else []
+    return tuple(found)
 
 
 def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:

@@ -283,7 +283,12 @@ def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
         return None
     run = mean_interval(values_of(judged), groups_of(judged), graded=is_graded(judged))
     is_whole = all(case.judged > 1 and case.stopped is None for case in judged)
-    again = repeat_interval([case.outcomes for case in judged]).interval if is_whole else None
+    # One number per answer: whether it passed, or its score if the threshold is unknown.
+    outcomes = [
+        case.scores if case.threshold is None else (1.0,) * case.passes + (0.0,) * (case.judged - case.passes)
+        for case in judged
+    ]
+    again = repeat_interval(outcomes).interval if is_whole else None
     flaky = sum(is_flaky(case.passes, case.judged) for case in judged)
     never = sum(case.passes == 0 for case in judged)
     return PassRate(
@@ -539,7 +544,7 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
     counts = {case.asked for case in cases}
     answers = counted(max(counts, default=0), "answer")
     each = answers if len(counts) == 1 else f"{min(counts, default=0)} to {answers}"
-    stopped = sum(case.is_cut_short for case in cases)
+    stopped = sum(case.stopped is not None and case.judged + case.errors < case.asked for case in cases)
     text = f"{counted(len(cases), 'case')}, {each} each"
     if stopped:
         text += f" at most, {sum(case.judged for case in cases):,} judged ({stopped:,} stopped when they were certain)"

@@ -18,7 +18,6 @@ from pytest_agentv.reports.gates import (
     gate_lines,
     gates_contract,
     parse_tag_gates,
-    rate_check,
     rate_gate,
     suspects_of,
     unmatched_tags,
@@ -127,10 +126,10 @@ class TagRates:
 
     def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
         """Yield how each rate turned out; those without a verdict come last."""
-        rate = self._options.min_rate
-        checks = [] if rate is None else [rate_check(RUN, rate, cases)]
-        checks += check_tags(self._gates, cases)
-        yield from (rate_gate(check, self._options.gate) for check in checks if check.name not in self._set_aside)
+        rate, gate = self._options.min_rate, self._options.gate
+        checks = [] if rate is None else [rate_gate(RUN, rate, cases, gate)]
+        checks += check_tags(self._gates, cases, gate)
+        yield from (check for check in checks if check.name not in self._set_aside)
         for check in checks:
             if (reason := self._set_aside.get(check.name)) is not None:
                 yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)

@@ -3,7 +3,7 @@
 import pytest
 from verdict_cases import case, run_of
 
-from pytest_agentv.reports.gates import TagGate, parse_tag_gates, rate_check, suspects_of
+from pytest_agentv.reports.gates import TagGate, parse_tag_gates, rate_gate, suspects_of
 from pytest_agentv.reports.judged_cases import Confirmation, pair_cases
 from pytest_agentv.reports.reading import baseline_of
 from pytest_agentv.reports.verdict import compare_runs, compare_with_baseline, pass_rate_of
@@ -101,7 +101,7 @@ def forgetting(cases, planned):
 def test_no_rate_is_higher_than_all_planned_answers_could_make_it(planned, most):
     cases = forgetting(100, planned)
     assert pass_rate_of(cases).mean == pytest.approx(most)
-    assert not rate_check("gate::x", 1.0, cases).is_reached
+    assert rate_gate("gate::x", 1.0, cases, "run").is_red
     comparison = compare_runs(cases, run_of([2] * 100, 2))
     assert (comparison.difference.estimate.mean, comparison.change) == (pytest.approx(most - 1), "regressed")
     assert (comparison.worse, comparison.cases[0].figures.delta) == (100, pytest.approx(most - 1))
@@ -117,7 +117,7 @@ def test_each_set_of_cases_has_a_rate_of_its_own():
     forgets = [each.replace(eval_file="evals/b.yaml", tags=("b",)) for each in forgetting(100, 2)]
     firsts = [case(f"d{number}", 0, 1).replace(stopped="fail", asked=2) for number in range(100)]
     assert pass_rate_of([*forgets, *firsts]).mean == pytest.approx(0.5), "those of the estimates"
-    assert rate_check("gate::b", 0.6, forgets).rate == pytest.approx(0.5)
+    assert "the pass rate 50.0 % of 100 cases" in rate_gate("gate::b", 0.6, forgets, "run").reason
 
 
 def test_a_case_that_several_targets_were_asked_is_one_unit():
