@@ -205,11 +205,8 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
 def listed(names: Sequence[str]) -> str:
     """Return the first names on one line."""
     more = [f"… and {len(names) - _MOST_LISTED:,} more"] if len(names) > _MOST_LISTED else []
-    return ", ".join([*map(_one_line, names[:_MOST_LISTED]), *more])
-
-
-def _one_line(eval_id: str) -> str:
-    return shortened(visible(eval_id).replace("\n", " "), _WIDEST_ID, "…")
+    first = (shortened(visible(name).replace("\n", " "), _WIDEST_ID, "…") for name in names[:_MOST_LISTED])
+    return ", ".join([*first, *more])
 
 
 def _signed(value: float, digits: int) -> str:
@@ -249,6 +246,16 @@ class RunFigures(Record):
     def judged(self) -> int:
         return self.cases - self.errors
 
+    def cell(self, key: str) -> str:
+        """Return a figure as it is shown."""
+        value = getattr(self, key)
+        return "-" if value is None else _COLUMNS[key].show(value)
+
+    def competes(self, key: str) -> bool:
+        """Whether the figure is one of all cases: a sum that leaves out some cannot be the best."""
+        known = {"cost_usd": self.cost_cases, "tokens": self.token_cases}.get(key, self.judged)
+        return key in ("errors", "passed") or not (self.errors or known < self.judged)
+
 
 class _Column(NamedTuple):
     """How a figure is shown, and which one is best."""
@@ -271,8 +278,6 @@ _COLUMNS: Final[Mapping[str, _Column]] = {
     "median_ms": _Column("p50", format_duration, min),
     "p95_ms": _Column("p95", format_duration, min),
 }
-_COUNTS: Final = ("errors", "passed")
-"""Columns that errors do not improve."""
 
 
 def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
@@ -281,12 +286,11 @@ def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
     `*` marks the best of each column. Errors have a column if there are any. Sums that leave out cases are named.
     """
     figures = figures_of(runs)
-    best = best_of(figures)
+    best = best_columns(figures)
     keys = [key for key in _COLUMNS if key != "errors" or any(each.errors for each in figures.values())]
     rows = [("", "cases", *(_COLUMNS[key].head for key in keys))]
     for name, each in figures.items():
-        tops = best_columns(each, best)
-        marked = (f"{_cell(each, key)}{'*' if key in tops else ' '}" for key in keys)
+        marked = (f"{each.cell(key)}{'*' if key in best[name] else ' '}" for key in keys)
         rows.append((_short(name), str(each.cases), *marked))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *rest in rows:
@@ -316,11 +320,6 @@ def _notes_on_sums(name: str, figures: RunFigures) -> Iterator[str]:
         yield f"{name}: cost with {answers} from the cache at the price first paid"
 
 
-def _cell(figures: RunFigures, key: str) -> str:
-    value = getattr(figures, key)
-    return "-" if value is None else _COLUMNS[key].show(value)
-
-
 def _short(name: str) -> str:
     return shortened(visible(name), _LONGEST_NAME, "…")
 
@@ -333,33 +332,27 @@ def _shown(case: JudgedCase) -> str:
 def table_data(runs: Runs) -> JsonObject:
     """Return the same as data: `runs`, each with the columns in which it is `best`, and `disagreements`."""
     figures = figures_of(runs)
-    best = best_of(figures)
+    best = best_columns(figures)
     keys = ("cases", *_COLUMNS, "cost_cases", "token_cases", "cached_cases")
     others = differing_fields(*(list(cases.values()) for cases in runs.values()))
-    return {
-        "runs": [
-            {
-                "name": name,
-                **{key: getattr(each, key) for key in keys},
-                "best": list(best_columns(each, best)),
-                **{field: values[number] for field, values in others.items()},
-            }
-            for number, (name, each) in enumerate(figures.items())
-        ],
-        "disagreements": [
-            {
-                "case": case,
-                "runs": {
-                    name: {
-                        "status": (status := status_of(each)),
-                        "score": None if status == "error" else score_of(each),
-                    }
-                    for name, each in found.items()
-                },
-            }
-            for case, found in disagreements(runs).items()
-        ],
+    rows = [
+        {
+            "name": name,
+            **{key: getattr(each, key) for key in keys},
+            "best": best[name],
+            **{about: values[number] for about, values in others.items()},
+        }
+        for number, (name, each) in enumerate(figures.items())
+    ]
+    split = {
+        case: {name: {"status": status_of(each), "score": _told_score(each)} for name, each in found.items()}
+        for case, found in disagreements(runs).items()
     }
+    return {"runs": rows, "disagreements": [{"case": case, "runs": found} for case, found in split.items()]}
+
+
+def _told_score(case: JudgedCase) -> float | None:
+    return None if status_of(case) == "error" else score_of(case)
 
 
 def figures_of(runs: Runs) -> dict[str, RunFigures]:
@@ -389,31 +382,20 @@ def _figures(cases: Sequence[JudgedCase]) -> RunFigures:
     )
 
 
-def best_of(figures: Mapping[str, RunFigures]) -> dict[str, str]:
-    """Return the best value of each column, as it is shown.
+def best_columns(figures: Mapping[str, RunFigures]) -> dict[str, list[str]]:
+    """Return the columns in which each run is the best, or one of the best.
 
-    A column is left out if it shows all runs alike, or if only runs with errors have its best value: they did less,
+    A column has no best if it shows all runs alike, or if only runs with errors have its best value: they did less,
     so their mean, cost and times say little. The same holds for sums that leave out cases.
     """
-    best: dict[str, str] = {}
+    best: dict[str, list[str]] = {name: [] for name in figures}
     for key, column in _COLUMNS.items():
-        known = [(value, each) for each in figures.values() if (value := getattr(each, key)) is not None]
-        if len({column.show(value) for value, _ in known}) < 2:
-            continue
-        top = column.show(column.best([value for value, _ in known]))
-        if any(_competes(each, key) for value, each in known if column.show(value) == top):
-            best[key] = top
+        known = [value for each in figures.values() if (value := getattr(each, key)) is not None]
+        if len(set(map(column.show, known))) > 1:
+            top = column.show(column.best(known))
+            for name, each in figures.items():
+                best[name] += [key] if each.cell(key) == top and each.competes(key) else []
     return best
-
-
-def best_columns(figures: RunFigures, best: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns in which a run is the best, or one of the best."""
-    return tuple(key for key, top in best.items() if _cell(figures, key) == top and _competes(figures, key))
-
-
-def _competes(figures: RunFigures, key: str) -> bool:
-    known = figures.cost_cases if key == "cost_usd" else figures.token_cases if key == "tokens" else figures.judged
-    return key in _COUNTS or not (figures.errors or known < figures.judged)
 
 
 def disagreements(runs: Runs) -> dict[str, dict[str, JudgedCase]]:

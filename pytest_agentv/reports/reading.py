@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem, describe_value
@@ -221,9 +221,12 @@ def _header(path: Path, value: JsonObject) -> Baseline:
     if type(version) is not int or version != FORMAT:
         expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
         raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
+    repeat = value.get("repeat", 1)
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+        raise FileError(path, "repeat: expected a whole number from 1", 1)
     return Baseline(
         (),
-        repeat=_whole(path, value, "repeat"),
+        repeat=repeat,
         target=_text(path, 1, value, "target"),
         target_hash=_text(path, 1, value, "target_hash"),
         judge=_text(path, 1, value, "judge"),
@@ -233,15 +236,15 @@ def _header(path: Path, value: JsonObject) -> Baseline:
 def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> JudgedCase:
     name, scores, threshold = value.get("case"), value.get("scores"), value.get("threshold")
     if not isinstance(name, str):
-        _refuse(path, number, "case: expected a text")
+        raise FileError(path, "case: expected a text", number)
     if not isinstance(scores, list) or not scores or not all(map(_is_share, scores)):
-        _refuse(path, number, "scores: expected a list of numbers from 0 to 1")
+        raise FileError(path, "scores: expected a list of numbers from 0 to 1", number)
     if threshold is not None and not _is_share(threshold):
-        _refuse(path, number, "threshold: expected a number from 0 to 1")
+        raise FileError(path, "threshold: expected a number from 0 to 1", number)
     counted = 0 if threshold is None else passing(scores, threshold)
     passes = value.get("passes", counted)
     if isinstance(passes, bool) or not isinstance(passes, int) or not 0 <= passes <= len(scores):
-        _refuse(path, number, f"passes: expected a number from 0 to {len(scores)}")
+        raise FileError(path, f"passes: expected a number from 0 to {len(scores)}", number)
     eval_file, _, eval_id = name.partition("::")
     node_id = _text(path, number, value, "test")
     if node_id is not None and name.startswith(f"{node_id}::"):
@@ -266,19 +269,8 @@ def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> Judge
 def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
     text = value.get(key)
     if text is not None and not isinstance(text, str):
-        _refuse(path, number, f"{key}: expected a text")
+        raise FileError(path, f"{key}: expected a text", number)
     return text
-
-
-def _whole(path: Path, header: JsonObject, key: str) -> int:
-    value = header.get(key, 1)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        _refuse(path, 1, f"{key}: expected a whole number from 1")
-    return int(value)
-
-
-def _refuse(path: Path, number: int, text: str) -> NoReturn:
-    raise FileError(path, text, number)
 
 
 def _is_share(value: object) -> bool:

@@ -147,7 +147,8 @@ def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | No
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        # Hidden characters become visible in everything that templates print, except in our own markup.
+        finalize=lambda value: spelled(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     text = environment.get_template(
         "report.html"
@@ -199,11 +200,6 @@ def _score_rows(run: RunView) -> Iterator[tuple[str, str]]:
 
 def _asset(name: str) -> str:
     return (files(_PACKAGE) / "assets" / name).read_text("utf-8")
-
-
-def _finalize(value: object) -> object:
-    """Make hidden characters visible in everything that templates print, except in our own markup."""
-    return spelled(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _policy(script: str, style: str, *, has_images: bool) -> Markup:
@@ -332,7 +328,7 @@ def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, start
         "rerun_in": (_WHERE if start else _WHERE_GUESSED) if result.node_id else "",
         "baseline": _baseline(case),
         "history": history,
-        "raw": without_images(raw, _unseen),
+        "raw": without_images(raw, lambda _: None),
     }
     bounded: JsonObject = _bounded({key: item for key, item in detail.items() if item not in (None, "", [])})
     return bounded
@@ -463,12 +459,8 @@ def _baseline(case: Case) -> JsonObject | None:
     change = case.change
     if change is None:
         return None
-    text = named_in(_answer_text(change.before), _unseen) if change.before is not None else ""
+    text = named_in(_answer_text(change.before), lambda _: None) if change.before is not None else ""
     return {"word": change.word, "title": _TITLES[change.word], "say": change.text, "text": text}
-
-
-def _unseen(_: Image) -> None:
-    """Ignore an image that is shown elsewhere."""
 
 
 def _bounded(value: Json) -> Json:
