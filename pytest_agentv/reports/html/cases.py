@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_amount
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
-from pytest_agentv.reports.figures import duration_of, format_cost, format_duration, shortened, spent_of
+from pytest_agentv.reports.figures import duration_of, shortened, spent_of
 from pytest_agentv.reports.judged_cases import CaseStatus, JudgedCase
 from pytest_agentv.reports.reading import case_in
 from pytest_agentv.reports.view import Change, RunView
@@ -32,16 +32,6 @@ def spelled(text: str) -> str:
 def points(share: float) -> str:
     """Return `+0.1`, in percentage points, with a true minus sign."""
     return f"{100 * share:+z.1f}".replace("-", "\N{MINUS SIGN}")
-
-
-def dollars(amount: float | None) -> str:
-    """Return an amount as the summary of the run writes it; empty if unknown."""
-    return "" if amount is None else format_cost(amount)
-
-
-def duration(milliseconds: float | None) -> str:
-    """Return a time as the summary of the run writes it; empty if unknown."""
-    return "" if milliseconds is None else format_duration(milliseconds)
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -141,8 +131,8 @@ class Case(Record):
     judged: JudgedCase
     result: EvalResult
     judgements: tuple[Judgement, ...]
-    answers: tuple[JudgedCase, ...]
-    """Each answer, with `--agentv-include-answers`."""
+    answers: tuple[tuple[CaseStatus, EvalResult], ...]
+    """Each answer with its status, with `--agentv-include-answers`."""
     change: Change | None
     key: str
     link: str
@@ -235,11 +225,13 @@ def _case(judged: JudgedCase, result: EvalResult, change: Change | None) -> Case
     )
 
 
-def _answers(result: EvalResult) -> Iterator[JudgedCase]:
-    """Yield the answers of a result as cases. Only their own values count: other tools may leave out any."""
+def _answers(result: EvalResult) -> Iterator[tuple[CaseStatus, EvalResult]]:
+    """Yield the answers of a result. Only their own values count: other tools may leave out any."""
     for each in result.answers or ():
         score: Json = each.get("score")
-        yield case_in({**each, "eval_id": result.eval_id, "score": score if is_amount(score) else 0.0})
+        case = case_in({**each, "eval_id": result.eval_id, "score": score if is_amount(score) else 0.0})
+        if case.result is not None:
+            yield case.status, case.result
 
 
 # The history of several runs, as a whole and by case.

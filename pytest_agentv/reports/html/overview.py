@@ -10,12 +10,20 @@ from typing import Any, Final, Literal, TypeAlias
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import Spent
-from pytest_agentv.reports.figures import bounds, cost_of, known_for, known_part, percent, percentile, spent_of
+from pytest_agentv.reports.figures import (
+    bounds,
+    cost_of,
+    format_cost,
+    format_duration,
+    known_for,
+    known_part,
+    percent,
+    percentile,
+    spent_of,
+)
 from pytest_agentv.reports.html.cases import (
     Case,
     Judgement,
-    dollars,
-    duration,
     filter_link,
     judgements_of,
     listed,
@@ -175,7 +183,7 @@ def _cost(cases: Sequence[Case], run: RunView) -> Figure | None:
     spent = Spent.added(each)
     costs, judge = spent.answer, spent.judge or Costs()
     for_judges = (
-        [f"judges took {dollars(judge.cost_usd)} beside it{known_part(judge.cost_known, judge)}"]
+        [f"judges took {format_cost(judge.cost_usd)} beside it{known_part(judge.cost_known, judge)}"]
         if judge.cost_known
         else []
     )
@@ -185,13 +193,13 @@ def _cost(cases: Sequence[Case], run: RunView) -> Figure | None:
         text = "all answers came from the cache" if is_cached else "not reported"
         return Figure("Cost", "–", "; ".join([text, *for_judges])) if is_cached or for_judges else None
     priced = sum(one.answer.cost_known > 0 for one in each)
-    parts = [f"{dollars(costs.cost_usd / priced)} a case{known_part(costs.cost_known, costs)}"]
+    parts = [f"{format_cost(costs.cost_usd / priced)} a case{known_part(costs.cost_known, costs)}"]
     if cached:
         parts.append(f"{cached:,} from the cache")
     parts += _change_of_cost(cases, run)
     if reruns := sum(case.result.reruns or 0 for case in cases):
         parts.append(f"with {counted(reruns, 'rerun')}")
-    return Figure("Cost", dollars(costs.cost_usd), "; ".join([*parts, *for_judges]))
+    return Figure("Cost", format_cost(costs.cost_usd), "; ".join([*parts, *for_judges]))
 
 
 def _change_of_cost(cases: Sequence[Case], run: RunView) -> Iterator[str]:
@@ -219,8 +227,8 @@ def _time(cases: Sequence[Case]) -> Figure | None:
     if not times:
         return None
     answers = counted(sum(count for ms, count in known if ms is not None), "answer")
-    text = f"p50; p95 {duration(percentile(times, 95))}; {answers}"
-    return Figure("Time of the target", duration(statistics.median(times)), text)
+    text = f"p50; p95 {format_duration(percentile(times, 95))}; {answers}"
+    return Figure("Time of the target", format_duration(statistics.median(times)), text)
 
 
 # The first screen below the verdict: cases to look at first, targets, frequent reasons.
@@ -291,8 +299,8 @@ def _target_row(name: str, cases: Sequence[Case], difference: str) -> dict[str, 
         "failed": sum(case.status == "fail" for case in cases),
         "errors": sum(case.status == "error" for case in cases),
         "flaky": sum(case.is_flaky for case in cases),
-        "cost": f"{dollars(costs.cost_usd)}{f' ({part})' if part else ''}" if costs.cost_known else "–",
-        "median": duration(statistics.median(times)) if times else "–",
+        "cost": f"{format_cost(costs.cost_usd)}{f' ({part})' if part else ''}" if costs.cost_known else "–",
+        "median": format_duration(statistics.median(times)) if times else "–",
     }
 
 
@@ -426,8 +434,8 @@ _CELLS: Final = 24
 def trade_plots(cases: Sequence[Case]) -> tuple[Plot, ...]:
     """Return score against cost and against time, if costs are known."""
     axes: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
-        ("cost of a case", lambda case: case.cost, dollars),
-        ("time of the target", lambda case: case.duration_ms, duration),
+        ("cost of a case", lambda case: case.cost, format_cost),
+        ("time of the target", lambda case: case.duration_ms, format_duration),
     )
     found = [_trade_plot(title, cases, of, say) for title, of, say in axes]
     return tuple(filter(None, found)) if found[0] is not None else ()
@@ -500,7 +508,7 @@ def histograms(cases: Sequence[Case]) -> tuple[Plot, ...]:
     names: dict[tuple[str, str], set[str]] = {}
     partial: set[tuple[str, str]] = set()
     for case in cases:
-        answers = [each for answer in case.answers if answer.result for each in judgements_of(answer.result)]
+        answers = [each for _, answer in case.answers for each in judgements_of(answer)]
         for each in answers or case.judgements:
             if each.depth == 0 and not each.result.error:
                 key = (each.kind, each.result.type)
@@ -548,7 +556,7 @@ def history_plot(runs: Sequence[RunView]) -> Plot | None:
         interval = rate.interval
         cost = "cost not known" if costs.calls else "from the cache"
         if costs.cost is not None:
-            cost = f"{dollars(costs.cost)}{known_part(costs.cost_known, costs)}"
+            cost = f"{format_cost(costs.cost)}{known_part(costs.cost_known, costs)}"
         points.append(
             {
                 "x": round(step * (number + 0.5), 2),

@@ -25,6 +25,8 @@ from pytest_agentv.reports.figures import (
     case_name,
     content_text,
     duration_of,
+    format_cost,
+    format_duration,
     format_score,
     known_part,
     percent,
@@ -38,15 +40,13 @@ from pytest_agentv.reports.html.cases import (
     Case,
     Judgement,
     cases_of,
-    dollars,
-    duration,
     in_order,
     judgements_of,
     past_of_cases,
     spelled,
     when_of,
 )
-from pytest_agentv.reports.judged_cases import JudgedCase, measure_of
+from pytest_agentv.reports.judged_cases import CaseStatus, measure_of
 from pytest_agentv.reports.summary import BIN_LABELS, extremes, score_figures, score_statistics
 from pytest_agentv.reports.view import RunView
 from pytest_agentv.runtime.files import write_atomically
@@ -302,7 +302,7 @@ def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, start
     result = case.result
     text, images = gallery.take_out_of_text(_answer_text(result))
     keeps_answers = case.status != "pass" or case.is_flaky  # if all of them pass, the first one is enough
-    answers = [_answer(answer, gallery) for answer in case.answers] if keeps_answers else []
+    answers = [_answer(status, answer, gallery) for status, answer in case.answers] if keeps_answers else []
     raw = (result if keeps_answers else result.replace(answers=None)).to_plain()
     detail: dict[str, Json] = {
         "question": gallery.take_out_of_text(question_of(result))[0],
@@ -338,22 +338,16 @@ def _answer_text(result: EvalResult) -> str:
     return "" if result.status == "error" and not result.finish_reason else result.candidate_answer
 
 
-def _answer(answer: JudgedCase, gallery: Gallery) -> JsonObject:
-    result = _result_of(answer)
+def _answer(status: CaseStatus, result: EvalResult, gallery: Gallery) -> JsonObject:
     text, images = gallery.take_out_of_text(result.candidate_answer)
     return {
         "text": text,
         **({"images": images} if images else {}),
         "score": result.score,
-        "status": answer.status,
+        "status": status,
         "evaluators": list(map(_judgement, judgements_of(result))),
         "messages": [_message(message, gallery) for message in result.output_messages or ()],
     }
-
-
-def _result_of(answer: JudgedCase) -> EvalResult:
-    assert answer.result is not None
-    return answer.result
 
 
 def _judgement(judgement: Judgement) -> JsonObject:
@@ -436,7 +430,7 @@ def _attempts(result: EvalResult) -> str:
     if result.request_attempts:
         parts.append(counted(result.request_attempts, "request"))
     if result.waited_ms:
-        parts.append(f"waited {duration(result.waited_ms)}")
+        parts.append(f"waited {format_duration(result.waited_ms)}")
     if result.last_error:
         parts.append(f"last error: {result.last_error}")
     if result.judge_retries:
@@ -485,7 +479,7 @@ def cost_line(result: EvalResult) -> str:
     judges = ", ".join(filter(None, (_dollars(judge), _tokens(judge))))
     parts = (
         result.model,
-        duration(duration_of(result)),
+        "" if (took := duration_of(result)) is None else format_duration(took),
         _dollars(costs, price),
         _tokens(costs),
         "answer from the cache" if result.cached else "",
@@ -495,7 +489,7 @@ def cost_line(result: EvalResult) -> str:
 
 
 def _dollars(costs: Costs, source: str = "") -> str:
-    return f"{dollars(costs.cost_usd)}{source}{known_part(costs.cost_known, costs)}" if costs.cost_known else ""
+    return f"{format_cost(costs.cost_usd)}{source}{known_part(costs.cost_known, costs)}" if costs.cost_known else ""
 
 
 def _tokens(costs: Costs) -> str:
@@ -523,7 +517,7 @@ def parts_of(case: Case) -> list[_Part]:
         # The judgements are of one answer. The time for the other answers counts as rest.
         return _parts_of_time(case.result, () if len(case.marks) > 1 else case.judgements)
     sums = [0.0] * len(PARTS)
-    for answer in map(_result_of, case.answers):
+    for _, answer in case.answers:
         for part, milliseconds in _parts_of_time(answer, judgements_of(answer)):
             sums[part] += milliseconds
     return [[part, round(total, 1)] for part, total in enumerate(sums) if total]
@@ -536,14 +530,13 @@ def lanes_of(case: Case) -> list[JsonObject]:
     """
     if len(case.answers) < 2:
         return []
-    results = list(map(_result_of, case.answers))
-    starts = list(map(_start, results))
+    starts = [_start(answer) for _, answer in case.answers]
     known = [start for start in starts if start is not None]
     first = min(known) if len(known) == len(starts) else None
     lanes: list[JsonObject] = []
-    for answer, result, start in zip(case.answers, results, starts, strict=True):
+    for (status, answer), start in zip(case.answers, starts, strict=True):
         at = {} if start is None or first is None else {"at": round((start - first).total_seconds() * 1000, 1)}
-        lanes.append({"status": answer.status, "parts": _parts_of_time(result, judgements_of(result)), **at})
+        lanes.append({"status": status, "parts": _parts_of_time(answer, judgements_of(answer)), **at})
     return lanes
 
 
