@@ -130,10 +130,7 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, 
 
 
 def _address(result: EvalResult) -> tuple[str, str]:
-    """Return the class name and the name that a result's item has in pytest's own file.
-
-    Several results of a Python test have their ids as well, since pytest has only one test case for all of them.
-    """
+    """Return the class name and the name of a result's item in pytest's own file, which has one for each test."""
     file = result.eval_file or result.dataset
     item = result.node_id.partition("::")[2] if result.node_id is not None else ""
     head, bracket, parameters = item.partition("[")  # parameters may hold `::`

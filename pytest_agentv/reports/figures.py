@@ -340,18 +340,16 @@ def short_list(texts: Sequence[str], *, verbose: bool, used: int = 0) -> str:
 
 def wrapped(label: str, text: str, style: LineStyle = "plain", *, indent: int = INDENT) -> Iterator[SummaryLine]:
     """Yield a text behind its label, on as many lines as it takes."""
-    lines = textwrap.wrap(text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
-    for number, line in enumerate(lines):
+    for number, line in enumerate(wrap(text, _WIDTH - indent)):
         yield SummaryLine(f"{label if number == 0 else '':{indent}}{line}".rstrip(), style)
 
 
-def plain(text: str, *, indent: int = 0) -> Iterator[SummaryLine]:
+def plain(text: str) -> Iterator[SummaryLine]:
     """Yield a line unchanged. The part that does not fit follows on lines of its own."""
     lines = [text]
     if len(text) > _WIDTH:
         cut = text.rindex(" ", 0, _WIDTH + 1)
-        rest = textwrap.wrap(text[cut:].strip(), _WIDTH - indent, break_long_words=False, break_on_hyphens=False)
-        lines = [text[:cut].rstrip(), *(f"{'':{indent}}{line}" for line in rest)]
+        lines = [text[:cut].rstrip(), *wrap(text[cut:].strip(), _WIDTH)]
     yield from map(SummaryLine, lines)
 
 
@@ -367,6 +365,11 @@ def percent(rate: float, unlike: Sequence[float] = (0.0, 1.0)) -> str:
 def bounds(interval: "Interval | None", before: str = "") -> str:
     """Return `86.8 to 91.2`, in percent, behind some words; nothing for no interval."""
     return "" if interval is None else f"{before}{interval.low * 100:.1f} to {interval.high * 100:.1f}"
+
+
+def points_of(interval: "Interval | None", before: str = "") -> str:
+    """Return `-5.0 to +1.2`, in percentage points, behind some words; nothing for no interval."""
+    return "" if interval is None else f"{before}{points(interval.low)} to {points(interval.high)}"
 
 
 def points(difference: float) -> str:
@@ -435,10 +438,7 @@ def _shared(name: str, value: _Scalar | bool) -> Property:
 
 @lru_cache(maxsize=100)
 def _score_names(evaluators: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the properties of the scores of evaluators. A repeated name gets `-2`, `-3` and so on.
-
-    Their names are of letters, digits, `_`, `.` and `-`.
-    """
+    """Return the properties of the scores of evaluators. A repeated name gets `-2`, `-3` and so on."""
     seen: dict[str, None] = {}
     for given in map(visible, evaluators):
         base = _UNFIT_FOR_NAMES.sub("_", given)[:_LONGEST_NAME] or "unnamed"

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,16 +81,15 @@ def _parse(line: str) -> TagGate:
     tag, _, rest = (part.strip() for part in line.rpartition(": "))
     if not tag:
         raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
-    pairs: list[tuple[str, str]] = []
+    words: dict[str, str] = {}
     for word in rest.split():
         name, equals, value = word.partition("=")
         if name not in _WORDS or not equals:
             hint = did_you_mean(name, _WORDS)
             raise ValueError(f"unknown word {word!r}: expected min_rate=… or tier=…{f' ({hint})' if hint else ''}")
-        pairs.append((name, value))
-    words = dict(pairs)
-    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
-        raise ValueError(f"{' and '.join(twice)} {'is' if len(twice) == 1 else 'are'} given twice: expected once")
+        if name in words:
+            raise ValueError(f"{name} is given twice: expected once")
+        words[name] = value
     if "min_rate" not in words:
         raise ValueError("min_rate is missing")
     tier = words.get("tier", "critical")

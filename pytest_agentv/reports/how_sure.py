@@ -222,10 +222,7 @@ def agree(
 
 
 def _chosen(labelled: Mapping[int, Judgement]) -> tuple[float, dict[int, Judgement]]:
-    """Return a threshold that one half of the cases chose, and the other half judged by it.
-
-    The halves depend on the names of the cases alone, so that nobody can try until one fits.
-    """
+    """Return a threshold that one half of the cases, chosen by their names, finds, and the other half judged by it."""
     if len(labelled) < LEAST_TO_CHOOSE:
         text = f"a threshold is chosen from {LEAST_TO_CHOOSE} labelled cases on, here are {len(labelled)}"
         raise ValueError(f"{text}: with fewer, it claims more than it has")
@@ -282,10 +279,7 @@ def _walk(results: Sequence[EvaluatorResult], above: str) -> Iterator[tuple[str,
 
 
 def _judgement(case: JudgedCase, evaluator: str | None) -> Judgement | None:
-    """Return what an evaluator said of a case, or all of them; None: it could not be judged.
-
-    Raises `ValueError` if several evaluators of the case have the name.
-    """
+    """Return what an evaluator said of a case, or all of them; None: it could not be judged. Raises `ValueError`."""
     result, found = case.result, _evaluators(case, evaluator)
     if len(found) > 1 and evaluator is not None:
         paths = ", ".join(path for path, _ in found)
@@ -361,10 +355,7 @@ def _passes(case: JudgedCase) -> bool:
 
 
 def _is_good(label: Label, case: JudgedCase) -> bool:
-    """Whether a label passes a case: the upper end of the scale does, and what reaches the threshold of the scores.
-
-    Without a threshold, the middle of the scale is the bar. The lower end never passes.
-    """
+    """Whether a label passes a case: one between the ends of the scale does by the threshold, or from the middle on."""
     is_between = label.value not in (0, 1)
     bar = case.threshold if is_between and case.threshold is not None else _HALF
     return passing([label.value], bar) == 1

@@ -462,11 +462,7 @@ def _comparison(pair: Pair, **figures: Any) -> CaseComparison:
 
 
 def _p_value(pair: Pair, *, is_confirming: bool) -> float:
-    """Return the p value of a pair.
-
-    Benjamini-Hochberg needs the p values of all pairs. Over the suspects alone it would be wrong, because the baseline
-    was selected for its luck.
-    """
+    # Of all pairs: over the suspects alone, Benjamini-Hochberg would be wrong, since luck selected the baseline.
     if pair.is_sure:
         return pair.p_seen
     if pair.is_confirmed and pair.is_suspect:

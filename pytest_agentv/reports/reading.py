@@ -17,6 +17,7 @@ from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_measure, text_or_none
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, RepeatFigures
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.figures import whole
 from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase, case_of, unique_names
 from pytest_agentv.reports.view import RunView
 from pytest_agentv.stats.intervals import passing
@@ -300,8 +301,8 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
         "grading": case.grading_hash,
         "group": case.group,
         "hash": case.case_hash,
-        "scores": [_number(score) for score in case.scores],
-        "threshold": None if case.threshold is None else _number(case.threshold),
+        "scores": [whole(score) for score in case.scores],
+        "threshold": None if case.threshold is None else whole(case.threshold),
     }
     if case.threshold is not None and case.passes != passing(case.scores, case.threshold):
         line["passes"] = case.passes  # a required rubric or a hook decided
@@ -310,7 +311,3 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
     if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
         line |= {"target": case.target, "target_hash": case.target_hash}
     return line
-
-
-def _number(value: float) -> float:
-    return int(value) if float(value).is_integer() else value

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.options import DEFAULT_MARGIN
@@ -16,6 +16,7 @@ from pytest_agentv.reports.figures import (
     percent,
     plain,
     points,
+    points_of,
     short_list,
     visible,
     wrapped,
@@ -474,8 +475,7 @@ def tool_hint(case: JudgedCase) -> str | None:
 # The variants of a matrix: a pass rate for each, and how far it is from the first.
 
 
-@dataclass(frozen=True, slots=True)
-class Variant(Record):
+class Variant(NamedTuple):
     """The cases of one combination of a matrix."""
 
     name: str
@@ -502,10 +502,9 @@ def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
         if name == first or not pairs:
             found.append(Variant(name, rate, ""))
             continue
-        difference = difference_of(pairs)
-        interval = difference.estimate.interval
-        sure = "" if interval is None else f", 95 % CI: {points(interval.low)} to {points(interval.high)}"
-        found.append(Variant(name, rate, f"{points(difference.estimate.mean)} to {first}{sure}"))
+        estimate = difference_of(pairs).estimate
+        sure = points_of(estimate.interval, ", 95 % CI: ")
+        found.append(Variant(name, rate, f"{points(estimate.mean)} to {first}{sure}"))
     return found
 
 
@@ -649,7 +648,7 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
         yield from plain(f"{mean:24}cannot tell: one case, or one group of cases")
         return
     word, note = word_of(comparison)
-    yield SummaryLine(f"{mean:24}95 % CI: {points(interval.low)} to {points(interval.high)}  {word}")
+    yield SummaryLine(f"{mean:24}95 % CI: {points_of(interval)}  {word}")
     differ = f"{counted(difference.differing, 'case')} {'differs' if difference.differing == 1 else 'differ'}"
     if difference.differing:
         differ += f" ({comparison.worse} worse, {comparison.better} better)"

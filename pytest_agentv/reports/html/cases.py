@@ -29,11 +29,6 @@ def spelled(text: str) -> str:
     return _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
 
 
-def points(share: float) -> str:
-    """Return `+0.1`, in percentage points, with a true minus sign."""
-    return f"{100 * share:+z.1f}".replace("-", "\N{MINUS SIGN}")
-
-
 def listed(parts: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)

@@ -19,6 +19,8 @@ from pytest_agentv.reports.figures import (
     known_part,
     percent,
     percentile,
+    points,
+    points_of,
     spent_of,
 )
 from pytest_agentv.reports.html.cases import (
@@ -27,7 +29,6 @@ from pytest_agentv.reports.html.cases import (
     filter_link,
     judgements_of,
     listed,
-    points,
     spelled,
     when_of,
 )
@@ -172,10 +173,12 @@ def _difference(statistics: RunStatistics) -> Figure | None:
     comparison = statistics.comparison
     if comparison is None or comparison.difference is None:
         return None
-    interval = comparison.difference.estimate.interval
-    sure = "" if interval is None else f"95 % CI: {points(interval.low)} to {points(interval.high)}; "
+    estimate = comparison.difference.estimate
+    sure = f"{points_of(estimate.interval, '95 % CI: ')}; " if estimate.interval else ""
     text = f"{sure}{comparison.worse} worse, {comparison.better} better of {len(comparison.of('compared')):,} compared"
-    return Figure("Against the baseline", f"{points(comparison.difference.estimate.mean)} points", text)
+    return Figure(
+        "Against the baseline", f"{points(estimate.mean)} points".replace("-", MINUS), text.replace("-", MINUS)
+    )
 
 
 def _cost(cases: Sequence[Case], run: RunView) -> Figure | None:
