@@ -26,6 +26,7 @@ from pytest_agentv.reports.judged_cases import (
     CaseNames,
     JudgedCase,
     Pair,
+    Pairing,
     State,
     compare_cases,
     deltas_of,
@@ -85,9 +86,9 @@ class RunComparison(Record):
     cases_needed: int | None
     """Cases that it takes to see a drop of the margin, in groups of the same size as these."""
     margin: float
+    baseline: Baseline
+    baseline_name: str
     judge_changed: bool = False
-    baseline: Baseline | None = None
-    baseline_name: str = ""
     unconfirmed: tuple[Pair, ...] = ()
     """Suspects that should have been asked again, but could not."""
 
@@ -109,31 +110,11 @@ class RunComparison(Record):
         return [each for each in self.cases if each.figures.broke]
 
 
-def compare_runs(
-    new: Sequence[JudgedCase],
-    old: Sequence[JudgedCase],
-    *,
-    key: _Key = attrgetter("key"),
-    skipped: Sequence[JudgedCase] = (),
-    margin: float = DEFAULT_MARGIN,
-    is_confirming: bool = False,
-) -> RunComparison:
-    """Compare a run with an earlier one.
-
-    Args:
-        new: The cases of the run.
-        old: Those of the earlier run.
-        key: By which the cases match.
-        skipped: Cases of the earlier run that this one skipped. They do not count as gone.
-        margin: The drop that "not worse" excludes.
-        is_confirming: Whether suspects get fresh answers.
-    """
-    matched = pair_cases(new, old, key, skipped)
-    cases = compare_cases(matched, is_confirming=is_confirming)
-    pairs = matched.pairs
+def _compare(pairing: Pairing, baseline: Baseline, name: str, *, margin: float, is_confirming: bool) -> RunComparison:
+    cases, pairs = compare_cases(pairing, is_confirming=is_confirming), pairing.pairs
     deltas = deltas_of(pairs)
     if not pairs:
-        return RunComparison(cases, "stale", None, 0, 0, None, None, margin)
+        return RunComparison(cases, "stale", None, 0, 0, None, None, margin, baseline, name)
     difference = difference_of(pairs)
     return RunComparison(
         cases,
@@ -146,6 +127,8 @@ def compare_runs(
         ),
         cases_needed=_cases_needed(pairs, deltas, difference, margin),
         margin=margin,
+        baseline=baseline,
+        baseline_name=name,
         unconfirmed=unconfirmed(cases) if is_confirming else (),
     )
 
@@ -263,8 +246,7 @@ def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[st
     states: tuple[State, ...] = ("gone", "skipped", "changed", "new")
     values |= {state: [names.of(each.case) for each in comparison.of(state)] for state in states}
     values["unconfirmed"] = [names.of(pair.new) for pair in comparison.unconfirmed]
-    if comparison.baseline is not None:
-        values["baseline_sha256"] = comparison.baseline.sha256
+    values["baseline_sha256"] = comparison.baseline.sha256
     return values | {"cases": [case.contract() for case in comparison.cases]}
 
 
@@ -329,9 +311,8 @@ def compare_with_baseline(
 
     It is the first of what there is to tell; the reasons are in order.
     """
-    comparison = compare_runs(
-        cases, baseline.cases, key=key, skipped=skipped, margin=margin, is_confirming=is_confirming
-    ).replace(baseline=baseline, baseline_name=name)
+    pairing = pair_cases(cases, baseline.cases, key, skipped)
+    comparison = _compare(pairing, baseline, name, margin=margin, is_confirming=is_confirming)
     if has_other_judge(cases, baseline):
         unknown = {"delta": None, "p": None, "q": None, "broke": False}
         known = tuple(case.replace(figures=case.figures.replace(**unknown)) for case in comparison.cases)
@@ -601,12 +582,11 @@ def _repeat_lines(
 
 
 def comparison_lines(comparison: RunComparison, names: CaseNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    size, baseline = "", comparison.baseline
-    if baseline is not None:
-        target = f", target {visible(baseline.target)}" if baseline.target else ""
-        size = f" ({counted(sum(bool(case.scores) for case in baseline.cases), 'case')} x {baseline.repeat}{target})"
+    baseline = comparison.baseline
+    target = f", target {visible(baseline.target)}" if baseline.target else ""
+    size = f"{counted(sum(bool(case.scores) for case in baseline.cases), 'case')} x {baseline.repeat}{target}"
     compared = f"{len(comparison.of('compared')):,} compared"
-    yield from plain(f"Against {visible(comparison.baseline_name)}{size}: {compared}")
+    yield from plain(f"Against {visible(comparison.baseline_name)} ({size}): {compared}")
     yield from _state_lines(comparison, names, verbose=verbose)
     yield from _difference_lines(comparison)
     for each in comparison.broken:

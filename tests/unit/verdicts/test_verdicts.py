@@ -6,7 +6,7 @@ from verdict_cases import case, run_of
 from pytest_agentv.reports.gates import TagGate, parse_tag_gates, rate_gate, suspects_of
 from pytest_agentv.reports.judged_cases import Confirmation, pair_cases
 from pytest_agentv.reports.reading import baseline_of
-from pytest_agentv.reports.verdict import compare_runs, compare_with_baseline, pass_rate_of
+from pytest_agentv.reports.verdict import compare_with_baseline, pass_rate_of
 
 NAME = "agentv.baseline.jsonl"
 
@@ -15,6 +15,10 @@ def judged(new, old, *, margin=0.05, is_confirming=True, **baseline):
     return compare_with_baseline(
         new, baseline_of(old).replace(**baseline), NAME, margin=margin, is_confirming=is_confirming
     )
+
+
+def compare_runs(new, old):
+    return judged(new, old, is_confirming=False).comparison
 
 
 def confirmed(eval_id, passes, again, judged=10):
