@@ -35,6 +35,7 @@ from pytest_agentv.reports.figures import (
     cut,
     duration_of,
     escaped_size,
+    evaluators_of,
     format_cost,
     format_duration,
     format_score,
@@ -413,10 +414,14 @@ def block(title: str, text: str, look: Look) -> str:
 
 def evaluator_table(result: EvalResult, look: Look) -> str:
     """Return a row for each evaluator: its score, and the mean that the case needs."""
-    rows = [
-        ("Evaluator", "Type", "Score", "Needs", "Weight"),
-        *_rows(result.evaluator_results or (), look, result.threshold),
-    ]
+    threshold = "-" if result.threshold is None else format_score(result.threshold)
+    rows = [("Evaluator", "Type", "Score", "Needs", "Weight")]
+    for path, each in evaluators_of(result.evaluator_results):
+        depth = len(path) - 1
+        name, kind = "  " * depth + look.name(each.name, 28), look.name(each.type, 18)
+        score = "error" if each.error else format_score(each.score)
+        weight = "-" if each.weight is None else format_number(each.weight)
+        rows.append((name, kind, score, "-" if depth else threshold, weight))
     if len(rows) == 1:
         return ""
     name_width, type_width = (max(columns(row[column]) for row in rows) for column in (0, 1))
@@ -424,20 +429,6 @@ def evaluator_table(result: EvalResult, look: Look) -> str:
         f"{padded(name, name_width)}  {padded(kind, type_width)}  {score:>5}  {needed:>5}  {weight:>6}"
         for name, kind, score, needed, weight in rows
     )
-
-
-def _rows(
-    results: Sequence[EvaluatorResult], look: Look, threshold: float | None, depth: int = 0
-) -> Iterator[tuple[str, str, str, str, str]]:
-    for result in results:
-        yield (
-            "  " * depth + look.name(result.name, 28),
-            look.name(result.type, 18),
-            "error" if result.error else format_score(result.score),
-            "-" if threshold is None or depth else format_score(threshold),
-            "-" if result.weight is None else format_number(result.weight),
-        )
-        yield from _rows(result.evaluator_results or (), look, threshold, depth + 1)
 
 
 def findings(title: str, result: EvalResult, look: Look) -> str:

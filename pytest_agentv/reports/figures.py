@@ -15,7 +15,7 @@ from unicodedata import combining, east_asian_width
 
 from pytest_agentv.model.base import Json, JsonObject, Record, format_fixed, is_amount, pretty_json
 from pytest_agentv.model.messages import Costs, TokenUsage, is_known
-from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, Spent
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.store.writers import image_of
 
@@ -202,6 +202,16 @@ def with_id(name: str, eval_file: str | None, eval_id: str) -> str:
     """Return the name of an item, with the id of its case if it is a Python test with several cases."""
     is_python = (eval_file or "").endswith(".py")
     return f"{name} ({eval_id})" if is_python and not f"::{name}".endswith(f"::{eval_id}") else name
+
+
+def evaluators_of(
+    results: Sequence[EvaluatorResult] | None, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], EvaluatorResult]]:
+    """Yield evaluators, each with the names on the way to it and followed by its members."""
+    for each in results or ():
+        path = (*above, each.name)
+        yield path, each
+        yield from evaluators_of(each.evaluator_results, path)
 
 
 def question_of(result: EvalResult) -> str:

@@ -14,6 +14,7 @@ from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
+from pytest_agentv.reports.figures import evaluators_of
 from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
 from pytest_agentv.reports.verdict import answers_of_both, difference_of
 from pytest_agentv.stats.comparing import (
@@ -268,14 +269,8 @@ def _evaluators(case: JudgedCase, name: str | None) -> list[tuple[str, Evaluator
         only = EvaluatorResult(DEFAULT_JUDGE, DEFAULT_JUDGE, *words, result.evaluator_provider_request)  # type: ignore[arg-type]
         members = [(DEFAULT_JUDGE, only.replace(judge_retries=result.judge_retries, judge_model=result.judge))]
     else:
-        members = list(_walk(result.evaluator_results or (), ""))
+        members = [(".".join(path), each) for path, each in evaluators_of(result.evaluator_results)]
     return [(path, each) for path, each in members if name is None or name in (path, each.name)]
-
-
-def _walk(results: Sequence[EvaluatorResult], above: str) -> Iterator[tuple[str, EvaluatorResult]]:
-    for each in results:
-        yield f"{above}{each.name}", each
-        yield from _walk(each.evaluator_results or (), f"{above}{each.name}.")
 
 
 def _judgement(case: JudgedCase, evaluator: str | None) -> Judgement | None:

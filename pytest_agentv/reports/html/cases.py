@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_amount
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
-from pytest_agentv.reports.figures import duration_of, shortened, spent_of
+from pytest_agentv.reports.figures import duration_of, evaluators_of, shortened, spent_of
 from pytest_agentv.reports.judged_cases import CaseStatus, JudgedCase
 from pytest_agentv.reports.reading import case_in
 from pytest_agentv.reports.view import Change, RunView
@@ -95,17 +95,11 @@ class Judgement(Record):
 def judgements_of(result: EvalResult) -> tuple[Judgement, ...]:
     """Return the judgements of a result's evaluators."""
     if result.evaluator_results:
-        return tuple(_walk(result.evaluator_results, 0))
+        return tuple(Judgement(each, len(path) - 1) for path, each in evaluators_of(result.evaluator_results))
     if result.status == "error" or not (result.reasoning or result.hits or result.misses):
         return ()
     given = {"hits": result.hits, "misses": result.misses, "reasoning": result.reasoning, "judge_model": result.judge}
     return (Judgement(EvaluatorResult(DEFAULT_JUDGE, "llm_judge", result.score).replace(**given)),)
-
-
-def _walk(results: Iterable[EvaluatorResult], depth: int) -> Iterator[Judgement]:
-    for each in results:
-        yield Judgement(each, depth)
-        yield from _walk(each.evaluator_results or (), depth + 1)
 
 
 # The list of cases in the report, worst first.
