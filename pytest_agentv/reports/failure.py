@@ -536,7 +536,7 @@ def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
 # Compares an answer with the reference word by word, for people to read.
 
 _MOST_CELLS: Final = 250_000
-"""Pairs of words that are compared, in a twentieth of a second. Longer texts get no diff."""
+"""Pairs of words that are compared, in some hundredths of a second, seldom a whole one. Longer texts get no diff."""
 _LEAST_COMMON: Final = 0.3
 """Share of the shorter text's words that both have. With less in common, a diff is harder to read than two texts."""
 

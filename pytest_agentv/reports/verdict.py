@@ -283,16 +283,16 @@ def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
         always=len(judged) - flaky - never,
         flaky=flaky,
         never=never,
-        pass_at=_mean_chance(judged, "any"),
-        pass_all=_mean_chance(judged, "all"),
+        pass_at=_mean_chance(judged, pass_at),
+        pass_all=_mean_chance(judged, pass_all),
     )
 
 
-def _mean_chance(cases: Sequence[JudgedCase], of: Literal["any", "all"]) -> float | None:
+def _mean_chance(cases: Sequence[JudgedCase], chance: Callable[[int, int, int], float | None]) -> float | None:
     counts = {case.judged for case in cases}
     if len(counts) > 1 or any(case.stopped is not None or case.threshold is None for case in cases):
         return None
-    chance, k = (pass_at if of == "any" else pass_all), counts.pop()
+    k = counts.pop()
     found = [value for case in cases if (value := chance(k, case.passes, case.judged)) is not None]
     return math.fsum(found) / len(cases) if len(found) == len(cases) else None
 
