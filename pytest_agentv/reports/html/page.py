@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import html
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -290,11 +291,21 @@ LONGEST_TEXT: Final = 20_000
 """Characters; longer texts are cut, so that no single answer makes the file large."""
 
 
-_UNKNOWN: Final = Start(Path(), Path())
 _WHERE: Final = "Run it in the folder where pytest was started."
-_WHERE_GUESSED: Final = (
-    "Run it in pytest's root folder. Add what else the run was given, such as --agentv-target or --agentv-targets."
-)
+_WHERE_GUESSED: Final = "Run it in pytest's root folder. Add what else the run was given, such as --agentv-targets."
+
+
+def _rerun(result: EvalResult, start: Start | None) -> str:
+    """Return the command that runs a case again: of results alone, one that finds it wherever its target was chosen."""
+    node_id = result.node_id
+    if node_id is None:
+        return ""
+    if start is not None:
+        return start.command(node_id)
+    file, _, name = node_id.partition("::")
+    is_named = file.endswith(".py") or name == result.eval_id
+    case = [node_id] if is_named else [file, f"--agentv-eval-id={result.eval_id}"]
+    return shlex.join(["pytest", *case, *([f"--agentv-target={result.target}"] if result.target else [])])
 
 
 def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, start: Start | None) -> JsonObject:
@@ -324,7 +335,7 @@ def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, start
         "lanes": lanes_of(case),
         "cost": cost_line(result),
         "attempts": _attempts(result),
-        "rerun": (start or _UNKNOWN).command(result.node_id) if result.node_id else "",
+        "rerun": _rerun(result, start),
         "rerun_in": (_WHERE if start else _WHERE_GUESSED) if result.node_id else "",
         "baseline": _baseline(case),
         "history": history,
