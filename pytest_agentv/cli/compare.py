@@ -22,8 +22,8 @@ from pytest_agentv.reports.compare import (
 from pytest_agentv.reports.figures import ended_at, visible
 from pytest_agentv.reports.gates import read_contract
 from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase
-from pytest_agentv.reports.reading import FINDINGS, TEXTS, compared, read_view, view_of
-from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, statistics_lines
+from pytest_agentv.reports.reading import FINDINGS, TEXTS, read_view, view_of
+from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, compared, statistics_lines
 from pytest_agentv.reports.view import AS_JUDGED, RunView, ending_of
 
 _SHOWN: Final = 10

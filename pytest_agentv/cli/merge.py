@@ -125,13 +125,13 @@ def _remarks(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
     yield from _foreign_texts(parts)
     for name, other in list(merged.replaced.items())[:_SHOWN]:
         last = merged.chosen[name]
-        there = f"{locate(parts[other.part].path, other.result.number)} ({other.result.status})"
-        here = f"{locate(parts[last.part].path, last.result.number)} ({last.result.status})"
+        there = f"{locate(other.path, other.number)} ({other.status})"
+        here = f"{locate(last.path, last.number)} ({last.status})"
         yield f"{name.label}: the result in {here} counts, the one in {there} does not"
     if len(merged.replaced) > _SHOWN:
         yield f"{counted(len(merged.replaced) - _SHOWN, 'more case')} with several results"
     for target, first, changed in islice(changed_targets(parts, merged), _SHOWN):
-        files = f"{locate(first.path, None)} and {locate(changed.path, None)}"
+        files = f"{locate(first, None)} and {locate(changed, None)}"
         yield f"{files}: the target {target!r} was not defined in the same way in both runs (target_hash)"
 
 
@@ -151,7 +151,8 @@ def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
 
 def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputFormat) -> Iterator[bytes]:
     run_id = merged.run_id
-    for part, lines in zip(parts, merged.lines(len(parts)), strict=True):
+    for part in parts:
+        lines = {line.number for line in merged.chosen.values() if line.path == part.path}
         for entry in iter_entries(part.path) if lines else ():
             if isinstance(entry, Entry) and entry.line in lines:
                 own = {"run_id": run_id} if "run_id" in entry.value else {}
@@ -159,7 +160,7 @@ def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputForm
 
 
 def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
-    statuses = Counter(place.result.status for place in merged.chosen.values())
+    statuses = Counter(line.status for line in merged.chosen.values())
     words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
     words |= {"error": "could not be judged", "judged": "judged"}
     counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])

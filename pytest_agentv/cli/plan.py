@@ -10,9 +10,9 @@ from pytest_agentv.cli.compare import read
 from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, note, say
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import counted
-from pytest_agentv.reports.baseline import read_baseline
 from pytest_agentv.reports.how_sure import Plan, plan_of
 from pytest_agentv.reports.judged_cases import JudgedCase
+from pytest_agentv.reports.reading import read_baseline
 from pytest_agentv.stats.comparing import NO_DROP, chance_of_red_case
 from pytest_agentv.store.readers import holds_baseline
 

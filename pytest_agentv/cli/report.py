@@ -9,10 +9,10 @@ from pytest_agentv.cli.eval import ArgumentParser, UsageError, add_margin, note,
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.ci import code_quality, junit_xml, results_csv
+from pytest_agentv.reports.ci import code_quality, comment_lines, junit_xml, results_csv
 from pytest_agentv.reports.gates import read_contract
-from pytest_agentv.reports.markdown import comment_lines
-from pytest_agentv.reports.reading import compared, read_view
+from pytest_agentv.reports.reading import read_view
+from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import RunView, ending_of, expected_failures, mocked_part, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.readers import REPORT, foreign_fault

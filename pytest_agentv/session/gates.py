@@ -13,7 +13,6 @@ from pytest_agentv.model.base import JsonObject, counted
 from pytest_agentv.model.options import DEFAULT_BASELINE, OutputFormat
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.baseline import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.gates import (
     REGRESSION,
@@ -22,11 +21,11 @@ from pytest_agentv.reports.gates import (
     gate_lines,
     gates_contract,
     parse_tag_gates,
-    rate_check,
     rate_gate,
     unmatched_tags,
 )
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
+from pytest_agentv.reports.reading import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
 from pytest_agentv.reports.view import GateOutcome
 from pytest_agentv.runtime.files import write_atomically
@@ -114,10 +113,10 @@ class TagRates:
 
     def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
         """Yield how each rate turned out; those without a verdict come last."""
-        rate = self._options.min_rate
-        checks = [] if rate is None else [rate_check(RUN, rate, cases)]
-        checks += check_tags(self._gates, cases)
-        yield from (rate_gate(check, self._options.gate) for check in checks if check.name not in self._set_aside)
+        rate, gate = self._options.min_rate, self._options.gate
+        checks = [] if rate is None else [rate_gate(RUN, rate, cases, gate)]
+        checks += check_tags(self._gates, cases, gate)
+        yield from (check for check in checks if check.name not in self._set_aside)
         for check in checks:
             if (reason := self._set_aside.get(check.name)) is not None:
                 yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)

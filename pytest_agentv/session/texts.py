@@ -18,10 +18,10 @@ from pytest_agentv.reports.figures import (
     escaped_size,
     format_duration,
     format_score,
+    result_properties,
     shown,
     visible,
 )
-from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.session.item_outcomes import (
     EVALUATED,
     HEEDED,

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from verdict_cases import case, run_of
+from views import repeated
 
-from pytest_agentv.reports.baseline import baseline_of, baseline_text
 from pytest_agentv.reports.judged_cases import unique_names
+from pytest_agentv.reports.reading import baseline_of, baseline_text
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def line(case, **more):
 
 
 def results(name, cases):
-    Path(name).write_text("".join(json.dumps(value) + "\n" for value in cases))
+    Path(name).write_text("".join(json.dumps(value | repeated(value)) + "\n" for value in cases))
     return name
 
 
