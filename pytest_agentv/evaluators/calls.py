@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
@@ -31,8 +30,6 @@ from pytest_agentv.model.results import Score
 
 # `tool-called` and `tool_trajectory`: which tools were called, how often and in what order, as the target reports.
 
-REGEX: Final = "regex"
-ANY: Final = "any"
 DOCS: Final = "docs/evaluators.md#tool_trajectory"
 
 
@@ -42,13 +39,10 @@ def _arguments(value: Json) -> Json:
     if value is not ABSENT and value != "any" and not isinstance(value, Mapping):
         raise expected("a mapping of arguments or the word any")
     for name, wanted in value.items() if isinstance(value, Mapping) else ():
-        pattern = _rule(wanted, REGEX)
-        fault: str | None = None
+        pattern = _rule(wanted, "regex")
+        fault = None
         if pattern is not ABSENT:
             fault = check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
-        elif isinstance(wanted, Mapping) and REGEX in wanted and wanted.keys() <= {REGEX, ANY, "flags", "ignore_case"}:
-            # It looks like a rule. Other mappings are data that an argument equals.
-            fault = f"`{REGEX}` stands alone, and flags stand in the pattern: {{{REGEX}: (?i)tents?}}"
         if fault:
             raise ValueError(f"{name}: {fault}")
     return value
@@ -121,7 +115,7 @@ class ToolCalled(Evaluator):
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        calls = all_calls(context)
+        calls = reported_calls(context)
         counts = call_counts(context, calls)
         if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
             return no_trace(context)
@@ -132,12 +126,12 @@ class ToolCalled(Evaluator):
         arguments = "" if self.args is ABSENT else " with these arguments"
         what = f"{self.value} called {counted(count, 'time')}{arguments} ({wanted})"
         found = verdict(self._is_enough(count), what, what)
-        silent = silent_calls([self.args], same)
-        if all(self._is_enough(count + more) == bool(found.value) for more in range(len(silent) + 1)):
+        silent = silences([self.args], same)
+        if len({self._is_enough(count + more) for more in range(len(silent) + 1)}) == 1:
             return found
         if found.value:
-            raise EvaluatorError(f"{_silence(silent[0])}: nobody knows whether it counts", kind="config")
-        return found.replace(unknown=_silence(silent[0]))
+            raise EvaluatorError(f"{silent[0]}: nobody knows whether it counts", kind="config")
+        return found.replace(unknown=silent[0])
 
     def _is_enough(self, count: int) -> bool:
         return count > 0 if self.times is None else count == self.times
@@ -146,6 +140,7 @@ class ToolCalled(Evaluator):
 _LIMITS: Final = ("forbidden", "maximums", "no_tools", "max_calls")
 _READS: Final = {"any_order": "minimums", "in_order": "expected", "exact": "expected"}
 """The key that each mode reads."""
+_ORDERS: Final = ("in_order", "exact")
 
 
 class ToolTrajectory(Evaluator):
@@ -200,34 +195,27 @@ class ToolTrajectory(Evaluator):
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        return score_trajectory(self, context)
+        """Score the tool calls of an answer. A limit that is not met makes the score 0.
 
+        If the target does not report its calls, the score is 0 with `error`. Raises `EvaluatorError` if a call does not
+        report the values to compare.
 
-def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
-    """Score the tool calls of an answer. A limit that is not met makes the score 0.
-
-    Limits count the calls that only the trace reports as well. If the target does not report its calls, the score is 0
-    with `error`. Raises `EvaluatorError` if a call does not report the values to compare.
-
-    Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
-    `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
-    """
-    calls, limited = reported_calls(context), all_calls(context)
-    counts, limited_counts = call_counts(context, calls), call_counts(context, limited)
-    by_order = config.mode in ("in_order", "exact")
-    if counts is None or limited_counts is None or (by_order and calls is None):
-        return no_trace(context)
-    limits = all_or_nothing(_limit_findings(config, limited_counts))
-    if (config.forbidden or config.maximums) and limits.value and any(map(limited_counts.get, NAMELESS)):
-        raise EvaluatorError("A call does not report the name of its tool: nobody knows whether it counts", "config")
-    if not by_order and config.minimums is None and (limits.hits or limits.misses):
-        score = Score(1.0)
-    else:
-        score = _score_mode(config, calls or (), counts, context.target)
-        if len(limited or ()) > len(calls or ()):
-            score = _with_trace(score, config, tuple(traced_calls(context.trace or ())), context.target)
-    found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
-    return found if limits.value else found.replace(value=0.0, unknown=None, unchecked=None)
+        Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
+        `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
+        """
+        calls = reported_calls(context)
+        counts = call_counts(context, calls)
+        if counts is None or (self.mode in _ORDERS and calls is None):
+            return no_trace(context)
+        limits = all_or_nothing(_limit_findings(self, counts))
+        if (self.forbidden or self.maximums) and limits.value and any(map(counts.get, NAMELESS)):
+            raise EvaluatorError(f"{_NAMELESS_CALL}: nobody knows whether it counts", "config")
+        if self.mode not in _ORDERS and self.minimums is None and (limits.hits or limits.misses):
+            score = Score(1.0)
+        else:
+            score = _score_mode(self, calls or (), counts, context.target)
+        found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
+        return found if limits.value else found.replace(value=0.0, unknown=None)
 
 
 def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
@@ -247,21 +235,20 @@ def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterat
 
 
 def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
-    """Score the calls by the mode, without the limits."""
-    if config.mode not in ("in_order", "exact"):
-        return with_silent_calls(_score_counts(config.minimums or {}, counts), [], calls)
-    expected = config.expected or ()
-    if not expected and (config.mode == "in_order" or not calls):
-        return Score(1.0, hits=("No tool sequence specified",))
-    compare = _compare_exactly if config.mode == "exact" else _find_in_order
-    score = all_or_nothing(compare(expected, calls, target))
-    if config.mode == "in_order" and not score.value and _came(expected, calls, target):
-        # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
-        score = score.replace(unchecked="The calls came in this order, after one with other arguments")
-    for item in expected:
-        same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
-        score = with_silent_calls(score, [item.args, item.input], same)
-    return score
+    """Score the calls by the mode, without the limits. A score of 0 is unknown if a call does not report enough."""
+    if config.mode not in _ORDERS:
+        score, unsure = _score_counts(config.minimums or {}, counts), silences([], calls)
+    else:
+        expected = config.expected or ()
+        if not expected and (config.mode == "in_order" or not calls):
+            return Score(1.0, hits=("No tool sequence specified",))
+        compare = _compare_exactly if config.mode == "exact" else _find_in_order
+        score = all_or_nothing(compare(expected, calls, target))
+        unsure = []
+        for item in expected:
+            same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
+            unsure += silences([item.args, item.input], same)
+    return score.replace(unknown=unsure[0]) if unsure and not score.value else score
 
 
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
@@ -297,14 +284,6 @@ def _find_in_order(
             yield True, f"Found {item.tool} at position {found}"
 
 
-def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
-    """Whether the expected calls came in this order, whatever was called between them."""
-    rest = iter(calls)
-    with suppress(EvaluatorError):  # a call does not report what is compared
-        return all(any(_fault(item, call, target) is None for call in rest) for item in expected)
-    return False
-
-
 def _compare_exactly(
     expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
 ) -> Iterator[tuple[bool, str]]:
@@ -314,25 +293,11 @@ def _compare_exactly(
         if item is None:
             yield False, f"Position {position}: unexpected {call.tool}"
         else:
-            fault = f"expected {item.tool}, got nothing" if call is None else _fault(item, call, target)
+            if call is None or call.tool != item.tool:
+                fault: str | None = f"expected {item.tool}, got {'nothing' if call is None else call.tool}"
+            elif fault := call_fault(item, call, target):
+                fault = f"{item.tool} {fault}"
             yield fault is None, f"Position {position}: {fault or item.tool}"
-
-
-def _fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
-    """Describe the fault of the call at an expected call's position; None if there is none."""
-    if call.tool != expected.tool:
-        return f"expected {expected.tool}, got {call.tool}"
-    fault = call_fault(expected, call, target)
-    return None if fault is None else f"{expected.tool} {fault}"
-
-
-def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall], target: str) -> Score:
-    """Keep a negated check from passing on the score of the messages, if the trace reports what it forbids."""
-    with suppress(EvaluatorError):  # a call of the trace does not report what is compared
-        by_trace = _score_mode(config, traced, Counter(call.tool for call in traced), target)
-        if by_trace.value > score.value:
-            return score.replace(unchecked="The trace reports these calls, the messages do not")
-    return score
 
 
 def call_fits(wanted: Json, call: ToolCall) -> bool:
@@ -358,9 +323,9 @@ def arguments_of(call: ToolCall) -> JsonObject | None:
 
 def _argument_fits(wanted: Json, given: Json) -> bool:
     """Whether an argument is the expected one. Raises `EvaluatorError` for a pattern that takes too long."""
-    if _rule(wanted, ANY) is True:
+    if _rule(wanted, "any") is True:
         return True
-    pattern = _rule(wanted, REGEX)
+    pattern = _rule(wanted, "regex")
     if not isinstance(pattern, str):
         return json_equal(wanted, given)
     try:
@@ -415,6 +380,7 @@ def _require_reported(is_reported: bool, field: str, key: str, call: ToolCall, t
 NO_TRACE: Final = "No trace available for evaluation"
 NAMELESS: Final = ("", UNNAMED)
 """The names of calls that do not report their tool. Such a call may be one of any tool."""
+_NAMELESS_CALL: Final = "A call does not report the name of its tool"
 
 
 def no_trace(context: Context) -> Score:
@@ -429,76 +395,34 @@ def why_unknown(context: Context) -> str:
     return f"{NO_TRACE}: {said}. Let it report its tool calls, as {DOCS} shows"
 
 
-def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> Score:
-    """Mark a score of 0 as unknown if some calls do not report their tool or the expected arguments."""
-    silent = silent_calls(wanted, calls)
-    return score.replace(unknown=_silence(silent[0])) if silent and not score.value else score
-
-
-def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Return the calls that do not report their tool or the expected arguments, or these in a text that is cut."""
-    unread = [call for call in calls if call.tool in NAMELESS or call.input is ABSENT or _is_cut(call)]
-    return [call for call in unread if call.tool in NAMELESS or not all(call_fits(args, call) for args in wanted)]
-
-
-def _is_cut(call: ToolCall) -> bool:
-    """Whether a call reports arguments as JSON in a text that is cut, as after a limit of tokens."""
-    return isinstance(call.input, str) and call.input.lstrip().startswith("{") and arguments_of(call) is None
-
-
-def _silence(call: ToolCall) -> str:
-    if call.tool in NAMELESS:
-        return "A call does not report the name of its tool"
-    told = "reports arguments that are no JSON" if _is_cut(call) else "does not report its arguments"
-    return f"A call of {call.tool!r} {told}"
+def silences(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[str]:
+    """Return of each call that does not report its tool or the expected arguments what it lacks."""
+    found: list[str] = []
+    for call in calls:
+        if call.tool in NAMELESS:
+            found.append(_NAMELESS_CALL)
+        elif arguments_of(call) is None and not all(call_fits(args, call) for args in wanted):
+            told = "does not report its arguments" if call.input is ABSENT else "reports arguments that are no JSON"
+            found.append(f"A call of {call.tool!r} {told}")
+    return found
 
 
 def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return the calls in order: those of the output messages, else the trace's; None when there is neither."""
-    told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
-    if told:
-        return told
-    if not context.trace and not context.reports_calls:
-        return None
-    if context.trace is None and context.output_messages is None:
-        return None
-    return tuple(traced_calls(context.trace or ()))
+    """Return the calls in order: those of the output messages, or of the trace if that has more of them.
 
-
-def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return the reported calls, and after them those that only the trace reports; None when there is neither.
-
-    A traced call is that of the messages with the same id, else one with the same arguments, else one of the same tool.
-    A call must not escape a limit because the messages leave it out.
+    None: the target reports neither. No call escapes a limit because the messages leave it out.
     """
-    told = reported_calls(context)
-    if not told:
-        return told
-    rest, traced = list(told), list(traced_calls(context.trace or ()))
-    for is_same in (_has_same_id, _is_equal, _is_of_same_tool):
-        for call in tuple(traced):
-            twin = next((each for each in rest if is_same(each, call)), None)
-            if twin is not None:
-                rest.remove(twin)
-                traced.remove(call)
-    return (*told, *traced)
-
-
-def _has_same_id(told: ToolCall, traced: ToolCall) -> bool:
-    return bool(told.id) and told.id == traced.id
-
-
-def _is_equal(told: ToolCall, traced: ToolCall) -> bool:
-    return _is_of_same_tool(told, traced) and json_equal(arguments_of(told), arguments_of(traced))
-
-
-def _is_of_same_tool(told: ToolCall, traced: ToolCall) -> bool:
-    return (told.tool or UNNAMED) == traced.tool
+    told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
+    traced = tuple(traced_calls(context.trace or ()))
+    if told or traced:
+        return traced if len(traced) > len(told) else told
+    is_reported = context.reports_calls and (context.trace is not None or context.output_messages is not None)
+    return () if context.trace or is_reported else None
 
 
 def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return all calls; None if they are unknown, or only their numbers are known."""
-    calls = all_calls(context)
+    """Return the calls; None if they are unknown, or only their numbers are known."""
+    calls = reported_calls(context)
     counts = call_counts(context, calls)
     return None if counts is None or (not calls and any(counts.values())) else calls or ()
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import json_equal
-from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, call_fits, reported_calls, score_trajectory
+from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, call_fits, reported_calls
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import EvalCase
@@ -213,7 +213,7 @@ def test_equality_of_json_is_symmetric_and_stricter_than_pythons(left, right):
 def test_in_order_scores_1_exactly_for_subsequences(calls, expected):
     remaining = iter(calls)
     is_subsequence = all(tool in remaining for tool in expected)
-    score = score_trajectory(sequence("in_order", *expected), context(*calls))
+    score = evaluate(sequence("in_order", *expected), context(*calls))
     assert score.value == (1.0 if is_subsequence else 0.0)
     assert len(score.hits) + len(score.misses) == len(expected)
 
