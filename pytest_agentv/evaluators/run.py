@@ -23,8 +23,7 @@ ROUNDING: Final = 1e-9
 SLACK: Final = 1e-9
 """How far a float may be below a score that it has to reach."""
 
-FORM_DIFFERS: Final = " (only the Unicode form differs: "
-CHARACTER_DIFFERS: Final = " (only a character differs: "
+ONLY_DIFFERS: Final = " (it only looks alike: "
 """How the note begins that a check misses a text which people would find."""
 
 _NEGATED: Final = "negated: hits and misses are swapped"
@@ -84,7 +83,7 @@ def negated(score: Score) -> Score:
             reasoning="negated, but the check could not be made",
             unmet_required=None,
         )
-    doubts = [miss for miss in score.misses if FORM_DIFFERS in miss or CHARACTER_DIFFERS in miss]
+    doubts = [miss for miss in score.misses if ONLY_DIFFERS in miss]
     return score.replace(
         warnings=(*score.warnings, *doubts),  # it may pass, and nobody looks at the findings of what passes
         value=1 - score.value,  # not clamped, because a score outside of 0 to 1 causes a warning
