@@ -28,8 +28,7 @@ from pytest_agentv.evaluators.answer_data import (
 )
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
-from pytest_agentv.evaluators.panel import Vote
-from pytest_agentv.evaluators.run import SLACK
+from pytest_agentv.evaluators.run import SLACK, Vote
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json, trim
 from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Amount, Items, Part, Text, definition, spelled
 from pytest_agentv.model.messages import ContentPart, FilePart, OtherPart

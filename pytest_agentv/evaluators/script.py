@@ -13,10 +13,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
-from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
-from pytest_agentv.errors import EvaluatorError, KindError, ProviderError, locate
+from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, Scope, find_cwd, script_command
+from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import (
@@ -28,17 +37,18 @@ from pytest_agentv.evaluators.context import (
     camel_case_message,
     current_meter,
 )
-from pytest_agentv.evaluators.run import KEYS
+from pytest_agentv.evaluators.run import KEYS, NO_WORKSPACE
 from pytest_agentv.files.problems import near_file
 from pytest_agentv.model.base import Json, JsonObject, compact_json, format_number, mapping, pretty_json, trim
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
+from pytest_agentv.model.kind import FILLED_TEXT, Amount, Part, Text, definition, expected, spelled
 from pytest_agentv.model.messages import Message
 from pytest_agentv.model.results import Score, Verdict, verdict_of
 from pytest_agentv.model.secrets import Masker, beginning, masked
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.user_code import is_ours, leaves
+from pytest_agentv.runtime.workspaces import in_eval_dir
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -574,3 +584,73 @@ def is_of_mock(error: BaseException) -> bool:
             return not any(is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__)[-1:])
         error = error.__cause__
     return all(isinstance(leaf, Exception) and not isinstance(leaf, _BROKEN) for leaf in leaves(error))
+
+
+# `command`: a shell command that passes in the workspace.
+
+_CANNOT_RUN: Final = {126: "cannot be run", 127: "was not found"}
+_NO_TESTS: Final = 5
+"""The exit code of pytest and unittest where there were no tests."""
+_LONGEST_REPORT: Final = 2000
+
+
+class Command(Evaluator):
+    """A shell command that ends with exit code 0 in the folder that the target worked in."""
+
+    kind = "command"
+    short_key = "command"
+    is_graded = False
+    reads_answer = False
+
+    command: Annotated[str | tuple[str, ...], BeforeValidator(words_of_command), WithJsonSchema(COMMAND_SCHEMA)] = (
+        Field(
+            description="a shell command, or a list of words; without variables like `*_KEY`, `*_TOKEN`, `*_SECRET`",
+            examples=["python -m pytest -q --noconftest -c /dev/null test_shop.py"],
+        )
+    )
+    timeout_seconds: Amount | None = Field(
+        default=None, description="limit; default: that of the run, `--agentv-timeout`", examples=[60]
+    )
+
+    _eval_dir: str | None = PrivateAttr(default=None)
+
+    def model_post_init(self, context: object) -> None:
+        self._eval_dir = str(context.references.eval_dir) if isinstance(context, Scope) else None
+
+    def summary(self) -> str:
+        return self.command if isinstance(self.command, str) else " ".join(self.command)
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        words = (self.command,) if isinstance(self.command, str) else self.command
+        return ((self._eval_dir, tuple(map(in_eval_dir, words))),)
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        """Run the command. Raises `EvaluatorError` if that tells nothing about the answer."""
+        if context.workspace is None:
+            raise EvaluatorError(NO_WORKSPACE, "config")
+        limit = context.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds
+        try:
+            result = await context.workspace.run(self.command, limit)
+        except ProcessStartError as error:
+            raise EvaluatorError(str(error), "config") from error
+        said = (result.stdout.strip() + "\n" + result.stderr.strip()).strip()[-_LONGEST_REPORT:]
+        code, fault = result.exit_code, None
+        if result.timed_out:
+            fault = f"took more than {format_number(limit or 0)} s"
+        elif result.overflowed:
+            fault = "printed too much"
+        elif code in _CANNOT_RUN:
+            fault = _CANNOT_RUN[code]
+        elif code == _NO_TESTS and ("pytest" in self.summary() or "no tests ran" in said.lower()):
+            fault = "ran no tests"
+        if fault is not None:
+            kind: ErrorKind = "timeout" if result.timed_out else "process"
+            text = f"`{self.summary()}` {fault}"
+            raise EvaluatorError(f"{text}: {said}" if said else text, kind)
+        if code == 0:
+            return Score(1.0, hits=("exit code 0",))
+        ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
+        last = said.rpartition("\n")[2]
+        return Score(0.0, misses=(f"{ended}: {last}" if last else ended,), reasoning=said or None)

@@ -37,7 +37,7 @@ EVALUATORS: Final = KindTable(
         "bleu": "pytest_agentv.evaluators.likeness:Bleu",
         "code": "pytest_agentv.evaluators.script:CodeJudge",
         "code_judge": "pytest_agentv.evaluators.script:CodeJudge",
-        "command": "pytest_agentv.evaluators.command:Command",
+        "command": "pytest_agentv.evaluators.script:Command",
         "composite": "pytest_agentv.evaluators.composite:Composite",
         "contains": "pytest_agentv.evaluators.text:Contains",
         "contains-all": "pytest_agentv.evaluators.text:ContainsAll",

@@ -53,7 +53,7 @@ def test_without_a_store_nothing_is_counted() -> None:
     assert [asked.next(provider, REQUEST).occurrence for _ in range(2)] == [(), ()]
 
 
-def test_members_are_equal_whatever_their_names_and_weights() -> None:
+def test_members_of_composites_are_numbered_for_themselves() -> None:
     seen: list[tuple[str, tuple[int, ...]]] = []
 
     class Noting(Evaluator):
@@ -72,4 +72,4 @@ def test_members_are_equal_whatever_their_names_and_weights() -> None:
     members = (Noting(name="a"), Noting(name="b", weight=2, required=True), Noting(name="c", what="y"))
     more = (Noting(name="d"), Noting(name="e"), Noting(name="f", what="y"))
     asyncio.run(of("all", of("left", *members), of("right", *more)).evaluate(Context(CASE, Prompt("q"), "x")))
-    assert dict(seen) == {"a": (0, 0), "b": (0, 1), "c": (0, 0), "d": (1, 0), "e": (1, 1), "f": (1, 0)}
+    assert dict(seen) == {"a": (0, 0), "b": (0, 1), "c": (0, 2), "d": (1, 0), "e": (1, 1), "f": (1, 2)}
