@@ -9,24 +9,13 @@ from typing import Annotated, ClassVar, Final, Self, TypeAlias, TypeVar
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.cases.references import Scope
-from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
+from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind import Amount, Kind, Text, expected
 from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning, masked
-
-__all__ = [
-    "Context",
-    "Evaluator",
-    "Judge",
-    "ProxiedQuestion",
-    "ProxiedTargets",
-    "Score",
-    "Services",
-    "scope_of",
-]
 
 _NAME_LENGTH: Final = 60
 """Most characters of a derived name that say what is checked."""

@@ -1,13 +1,16 @@
-"""`llm_judge`, `rubric` and `statements`: a model reads the case and the answer, freely or by rubrics."""
+"""Kinds that ask a model: `llm_judge`, `rubric`, `statements`, and the recipes, whose prompts ship."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
-from pytest_agentv.cases.prompts import is_guideline, render_template
+from pytest_agentv.cases.prompts import is_guideline, render_template, template_variables
 from pytest_agentv.cases.references import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.cases.variables import as_text
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
     REPLY_CONTRACT,
     REPLY_SCHEMA,
@@ -24,7 +27,6 @@ from pytest_agentv.evaluators.answer_data import (
     require_judge,
     section,
     texts_of_steps,
-    unreadable,
 )
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
@@ -180,7 +182,11 @@ class LlmJudge(PromptJudge):
         judge = self.judge_of(context.services)
         if self.rubrics:
             return await judge_rubrics(judge, self.rubrics, context, include_trace=self.include_trace)
-        return await ask_judge(judge, build_question(self, context), context, read_judgement)
+        seen = texts_of_steps(context, looked_up=not self.prompt, include_trace=self.include_trace)
+        schema = None if self.prompt else REPLY_SCHEMA
+        template = self.prompt or DEFAULT_TEMPLATE
+        question = question_by(template, context, seen, system=SYSTEM_PROMPT, contract=REPLY_CONTRACT, schema=schema)
+        return await ask_judge(judge, question, context, read_judgement)
 
 
 class RubricJudge(LlmJudge):
@@ -244,14 +250,6 @@ DEFAULT_TEMPLATE: Final = "\n\n".join(
         ),
     )
 )
-
-
-def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
-    """Render the configured template, or the default one and what was looked up; then the trace if it is requested."""
-    seen = texts_of_steps(context, looked_up=not config.prompt, include_trace=config.include_trace)
-    schema = None if config.prompt else REPLY_SCHEMA
-    template = config.prompt or DEFAULT_TEMPLATE
-    return question_by(template, context, seen, system=SYSTEM_PROMPT, contract=REPLY_CONTRACT, schema=schema)
 
 
 def question_by(
@@ -318,37 +316,60 @@ CHECKS_SCHEMA: Final = closed(
     checks=listed(closed(id=TEXT, satisfied={"type": "boolean"}, reasoning=TEXT)), overall_reasoning=TEXT
 )
 
-_WANTED: Final = "`checks` (each with `id` and `satisfied`)"
-
 
 def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
-    """Turn a judge's reply into a score. A reply without a check of any rubric scores 0, is kept, and has `error`."""
-    try:
-        checks, reasoning = _checks_of(reply, question, rubrics)
-    except ValueError as error:
-        return unreadable(reply, str(error))
-    if rubrics and checks.keys().isdisjoint(rubric.id for rubric in rubrics):
-        return unreadable(reply, f"{_unchecked(rubrics, {})}.")
-    return score_checks(rubrics, checks).replace(reasoning=reasoning)
+    """Combine the checks of a judge's reply: the weight of satisfied rubrics divided by the weight of judged ones.
+
+    A rubric that the judge left out does not count in the score, as in AgentV, but it is a miss. If a required rubric
+    is left out or not satisfied, the verdict and the case become `fail`. Unknown ids are ignored. Raises `ValueError`
+    for a reply without a check of any rubric.
+    """
+    checks, reasoning = _checks_of(reply, question, rubrics)
+    judged = [rubric for rubric in rubrics if rubric.id in checks]
+    if rubrics and not judged:
+        raise ValueError(f"{_unchecked(rubrics, {})}.")
+    satisfied = [rubric for rubric in judged if checks[rubric.id]["satisfied"]]
+    value = weighted_mean([(float(rubric in satisfied), rubric.weight) for rubric in judged])
+    unmet = [rubric for rubric in rubrics if rubric not in satisfied]
+    misses = [_finding(rubric, checks) for rubric in unmet]
+    nothing_counts = bool(judged) and not any(rubric.weight for rubric in judged)
+    if nothing_counts:
+        misses.append(NOTHING_COUNTS)
+    unmet_required = tuple(f"[{rubric.id}] {rubric.description}" for rubric in unmet if rubric.required)
+    return Score(
+        value,
+        hits=tuple(_finding(rubric, checks) for rubric in satisfied),
+        misses=tuple(misses),
+        verdict="fail" if unmet_required else verdict_of(value),
+        unmet_required=unmet_required or None,
+        unknown=NOTHING_COUNTS if nothing_counts else _unchecked([each for each in rubrics if each.weight], checks),
+        reasoning=reasoning,
+    )
+
+
+def _finding(rubric: Rubric, checks: Mapping[str, JsonObject]) -> str:
+    check = checks.get(rubric.id)
+    return _with_reason(f"[{rubric.id}] {rubric.description}", reasoning_of(check) if check else "not judged")
+
+
+def _with_reason(text: str, reason: str | None) -> str:
+    return f"{text}: {trim(reason)}" if reason else text
 
 
 def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
     """Turn a judge's reply into a score with a result for each statement.
 
-    A statement that the reply leaves out is not judged: the score has `error`, and the judge is asked again.
+    Raises `ValueError` if the reply leaves one out: it is not judged, and the judge is asked again.
     """
-    try:
-        checks, reasoning = _checks_of(reply, question, rubrics)
-    except ValueError as error:
-        return unreadable(reply, str(error))
+    checks, reasoning = _checks_of(reply, question, rubrics)
     if unchecked := _unchecked(rubrics, checks):
-        return unreadable(reply, f"{unchecked}.")
+        raise ValueError(f"{unchecked}.")
     results: list[EvaluatorResult] = []
     findings: dict[bool, list[str]] = {True: [], False: []}
     for rubric in rubrics:
         is_met, text = checks[rubric.id]["satisfied"], rubric.description
-        reason = trim(reasoning_of(checks[rubric.id]) or "") or None
-        findings[is_met].append(f"{text}: {reason}" if reason else text)
+        reason = reasoning_of(checks[rubric.id])
+        findings[is_met].append(_with_reason(text, reason))
         results.append(
             EvaluatorResult(
                 name=text,
@@ -358,12 +379,18 @@ def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubri
                 verdict="pass" if is_met else "fail",
                 hits=(text,) if is_met else (),
                 misses=() if is_met else (text,),
-                reasoning=reason,
+                reasoning=reason and trim(reason),
             )
         )
-    score = score_checks(rubrics, checks)
-    hits, misses = tuple(findings[True]), tuple(findings[False])
-    return score.replace(hits=hits, misses=misses, reasoning=reasoning, results=tuple(results))
+    value = len(findings[True]) / len(rubrics)
+    return Score(
+        value,
+        hits=tuple(findings[True]),
+        misses=tuple(findings[False]),
+        verdict=verdict_of(value),
+        reasoning=reasoning,
+        results=tuple(results),
+    )
 
 
 async def judge_rubrics(
@@ -387,13 +414,18 @@ def build_rubrics_question(
     seen = texts_of_steps(context, include_trace=include_trace)
     quotes = Quotes((context.candidate_answer, *seen.values()))
     reference = [section("reference_answer", case.reference_answer)] if trim(case.reference_answer) else []
+    lines = [
+        f"- [{each.id}]{' (REQUIRED)' if each.required else ''}"
+        f"{f' (weight: {format_number(each.weight)})' if each.weight != 1 else ''}: {each.description}"
+        for each in rubrics
+    ]
     sections = (
         section("question", question_of(context)),
         section("expected_outcome", case.expected_outcome),
         *reference,
         section("candidate_answer", quotes.around(context.candidate_answer)),
         *(section(name, quotes.around(text)) for name, text in seen.items()),
-        section("rubrics", "\n".join(map(_rubric_line, rubrics))),
+        section("rubrics", "\n".join(lines)),
         "Check the candidate answer against every rubric of the list and reply with the JSON object.",
     )
     return JudgeQuestion(
@@ -404,17 +436,11 @@ def build_rubrics_question(
     )
 
 
-def _rubric_line(rubric: Rubric) -> str:
-    required = " (REQUIRED)" if rubric.required else ""
-    weight = f" (weight: {format_number(rubric.weight)})" if rubric.weight != 1 else ""
-    return f"- [{rubric.id}]{required}{weight}: {rubric.description}"
-
-
 def _checks_of(
     reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]
 ) -> tuple[Mapping[str, JsonObject], str | None]:
     """Return the checks of a judge's reply by the ids of their rubrics, and its reasoning. Raises `ValueError`."""
-    found = own_object(reply, _has_checks, question, _WANTED)
+    found = _own_list(reply, question, "checks", id=str, satisfied=bool)
     # The prompt lists the rubrics as `[id]`, and some judges reply with that.
     ids = {f"[{rubric.id}]": rubric.id for rubric in rubrics} | {rubric.id: rubric.id for rubric in rubrics}
     checks: dict[str, JsonObject] = {}
@@ -430,12 +456,18 @@ def _checks_of(
     return checks, reasoning_of(found, "overall_reasoning")
 
 
-def _has_checks(found: JsonObject) -> bool:
-    checks = found.get("checks")
-    return isinstance(checks, list) and all(
-        isinstance(check, dict) and isinstance(check.get("id"), str) and isinstance(check.get("satisfied"), bool)
-        for check in checks
-    )
+def _own_list(reply: str, question: JudgeQuestion, name: str, **types: type) -> JsonObject:
+    """Return the judge's own object with a list of objects that have keys of these types. Raises `ValueError`."""
+
+    def accepts(found: JsonObject) -> bool:
+        entries = found.get(name)
+        return isinstance(entries, list) and all(
+            isinstance(entry, dict) and all(isinstance(entry.get(key), kind) for key, kind in types.items())
+            for entry in entries
+        )
+
+    keys = " and ".join(f"`{key}`" for key in types)
+    return own_object(reply, accepts, question, f"`{name}` (each with {keys})")
 
 
 def _unchecked(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> str | None:
@@ -444,32 +476,145 @@ def _unchecked(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> s
     return f"The judge's reply has no check for {', '.join(names)}" if names else None
 
 
-def score_checks(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> Score:
-    """Combine the checks by rubric id: the weight of satisfied rubrics divided by the weight of judged ones.
+# Criteria whose prompts ship (`prompts/`): faithfulness, relevance, recall, factuality, refusal.
 
-    A rubric that the judge left out does not count in the score, as in AgentV, but it is a miss. If a required rubric
-    is left out or not satisfied, the verdict and the case become `fail`. Unknown ids are ignored.
+_ITEMS_SCHEMA: Final = closed(
+    items=listed(closed(text=TEXT, holds={"type": "boolean"}, reasoning=TEXT)), reasoning=TEXT
+)
+
+_NEEDED: Final = {
+    "question": "the question, and there is none",
+    "reference_answer": "a reference: write the ideal answer of the case as `expected`",
+    "retrieved_context": "the passages that the answer was made from: a target reports them as `retrieved_context`, "
+    "and a prompt of your own may show a variable instead",
+}
+"""What is missing, by the variable of a prompt that shows it."""
+
+
+@cache
+def _shipped(name: str) -> str:
+    return (Path(__file__).parent / "prompts" / f"{name}.md").read_text("utf-8")
+
+
+class Recipe(PromptJudge):
+    """A question to a judge whose reply is counted here, so that the score is no guess of the model.
+
+    A prompt of the user's takes the place of the one that ships. The form of the reply stays.
     """
-    judged = [rubric for rubric in rubrics if rubric.id in checks]
-    satisfied = [rubric for rubric in judged if checks[rubric.id]["satisfied"]]
-    value = weighted_mean([(float(checks[rubric.id]["satisfied"]), rubric.weight) for rubric in judged])
-    unmet = [rubric for rubric in rubrics if rubric not in satisfied]
-    misses = [_finding(rubric, checks) for rubric in unmet]
-    nothing_counts = bool(judged) and not any(rubric.weight for rubric in judged)
-    if nothing_counts:
-        misses.append(NOTHING_COUNTS)
-    unmet_required = tuple(f"[{rubric.id}] {rubric.description}" for rubric in unmet if rubric.required)
-    return Score(
-        value,
-        hits=tuple(_finding(rubric, checks) for rubric in satisfied),
-        misses=tuple(misses),
-        verdict="fail" if unmet_required else verdict_of(value),
-        unmet_required=unmet_required or None,
-        unknown=NOTHING_COUNTS if nothing_counts else _unchecked([each for each in rubrics if each.weight], checks),
-    )
+
+    def summary(self) -> str:
+        return ""
+
+    def form(self) -> tuple[str, JsonObject]:
+        """Return how the judge has to reply: in words, and as a JSON Schema."""
+        raise NotImplementedError
+
+    @property
+    def template(self) -> str:
+        return self.prompt or _shipped(self.kind)
+
+    def prepare(self, services: Services) -> Evaluator:
+        if services.case is not None:
+            self._require(reference_answer=services.case.reference_answer)
+        return super().prepare(services)
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        """Ask the judge. Raises `EvaluatorError` if it cannot be reached, or if what its prompt shows is missing."""
+        is_reported = context.retrieved_context is not None or context.dry_run  # it may be empty
+        self._require(retrieved_context="reported" if is_reported else "", question=question_of(context))
+        contract, schema = self.form()
+        question = question_by(self.template, context, {}, system=_shipped("system"), contract=contract, schema=schema)
+        return await ask_judge(self.judge_of(context.services), question, context, self.count)
+
+    def count(self, reply: str, question: JudgeQuestion) -> Score:
+        """Turn a judge's reply into a score. Raises `ValueError`."""
+        raise NotImplementedError
+
+    def _require(self, **found: str) -> None:
+        for name, text in found.items():
+            if not trim(text) and name in template_variables(self.template):
+                raise EvaluatorError(f"evaluator {self.label!r} needs {_NEEDED[name]}", "config")
 
 
-def _finding(rubric: Rubric, checks: Mapping[str, JsonObject]) -> str:
-    check = checks.get(rubric.id)
-    reasoning = trim(reasoning_of(check) or "") if check else "not judged"
-    return f"[{rubric.id}] {rubric.description}" + (f": {reasoning}" if reasoning else "")
+class _Share(Recipe):
+    """The judge lists items and says of each whether it holds; the score is the share that does."""
+
+    without_items: ClassVar[float | None] = None
+    """The score where there are no items; None: there are always some."""
+
+    def form(self) -> tuple[str, JsonObject]:
+        return _shipped("reply-items"), _ITEMS_SCHEMA
+
+    def count(self, reply: str, question: JudgeQuestion) -> Score:
+        found = _own_list(reply, question, "items", text=str, holds=bool)
+        items = found["items"]
+        if not items and self.without_items is None:
+            raise ValueError("The judge's reply lists no items.")
+        told: dict[bool, list[str]] = {True: [], False: []}
+        for each in items:
+            told[each["holds"]].append(_with_reason(each["text"], reasoning_of(each)))
+        hits, misses = tuple(told[True]), tuple(told[False])
+        value = len(hits) / len(items) if items else self.without_items or 0.0
+        if not items:
+            misses = () if value else ("there is nothing that could hold",)
+        return Score(value, hits=hits, misses=misses, reasoning=reasoning_of(found))
+
+
+class Faithfulness(_Share):
+    """The share of the answer's claims that the retrieved passages support; 1 for an answer that claims nothing."""
+
+    kind = "faithfulness"
+    without_items = 1.0
+
+
+class AnswerRelevance(_Share):
+    """The share of the answer's statements that help to answer the question; 0 for an answer that says nothing."""
+
+    kind = "answer-relevance"
+    without_items = 0.0
+
+
+class ContextRelevance(_Share):
+    """The share of the retrieved sentences that help to answer the question; 0 where nothing was retrieved."""
+
+    kind = "context-relevance"
+    reads_answer = False
+    without_items = 0.0
+
+
+class ContextRecall(_Share):
+    """The share of the reference answer's statements that the retrieved passages support."""
+
+    kind = "context-recall"
+    reads_answer = False
+
+
+class _Choice(Recipe):
+    """The judge chooses a word, and each word has a score."""
+
+    choices: ClassVar[Mapping[str, float]]
+
+    def form(self) -> tuple[str, JsonObject]:
+        return _shipped("reply-choice"), closed(choice={"type": "string", "enum": list(self.choices)}, reasoning=TEXT)
+
+    def count(self, reply: str, question: JudgeQuestion) -> Score:
+        wanted = f"`choice`, one of {', '.join(self.choices)}"
+        found = own_object(reply, lambda found: found.get("choice") in self.choices, question, wanted)
+        value, reason = self.choices[found["choice"]], reasoning_of(found)
+        told = (_with_reason(found["choice"], reason),)
+        return Score(value, hits=told if value else (), misses=() if value else told, reasoning=reason)
+
+
+class Factuality(_Choice):
+    """Whether the answer agrees with the facts of the reference: 0 for one that contradicts it, or states none."""
+
+    kind = "factuality"
+    choices: ClassVar[Mapping[str, float]] = {"same": 1.0, "fewer": 1.0, "more": 1.0, "contradicts": 0.0, "none": 0.0}
+
+
+class Refusal(_Choice):
+    """Whether the answer refuses the request; `not-refusal` says that it does not."""
+
+    kind = "refusal"
+    choices: ClassVar[Mapping[str, float]] = {"refuses": 1.0, "answers": 0.0}

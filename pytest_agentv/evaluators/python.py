@@ -4,7 +4,6 @@ import ast
 import asyncio
 import builtins
 import inspect
-import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.calls import listed_calls, why_unknown
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import ROUNDING, require_judgements
+from pytest_agentv.files.places import NAMES as ELSEWHERE
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, json_fault, own_copy, unshared
 from pytest_agentv.model.kind import Part, Text
@@ -327,20 +327,15 @@ def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
     reasoning = value.get("reasoning")
     return Score(
         float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score"),
-        hits=_texts(value.get("hits")),
-        misses=_texts(value.get("misses")),
+        hits=feedback(value.get("hits")),
+        misses=feedback(value.get("misses")),
         reasoning=None if reasoning is None else str(reasoning),
         details=value.get("details"),
     )
 
 
-def _texts(value: Json) -> tuple[str, ...]:
-    """Return the texts of a list; a text alone is the only one."""
-    return feedback([value] if isinstance(value, str) else list(value or ()))
-
-
 def _number(value: Any, what: str) -> float:
-    if not is_number(value) or not math.isfinite(value) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         shown = beginning(repr(value), _SHOWN)
         wanted = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
         raise EvaluatorError(f"{what} {shown}, expected {wanted}", "config")
@@ -354,9 +349,9 @@ def function_fault(path: Path, name: str) -> str | None:
     except (OSError, SyntaxError, ValueError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         return f"{locate(path, line)}: {error.msg if isinstance(error, SyntaxError) else error}"
-    names = set(map(_defined, ast.walk(tree)))
+    names = {defined for node in ast.walk(tree) if (defined := _defined(node))}
     if name not in names and "*" not in names:
-        hint = did_you_mean(name, filter(None, names))
+        hint = did_you_mean(name, names)
         return f"{locate(path, None)} has no function {name!r}" + (f" ({hint})" if hint else "")
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name and not node.decorator_list:
@@ -385,6 +380,4 @@ def _defined(node: ast.AST) -> str | None:
 
 def _name_hint(name: str, what: str) -> str:
     """Return the replacement for a name that code does not get."""
-    from pytest_agentv.files.places import NAMES as ELSEWHERE  # noqa: PLC0415 - only for mistakes
-
     return ELSEWHERE.get(name) or did_you_mean(name, NAMES) or f"{what}: {', '.join(NAMES)}"

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 from rapidfuzz.distance import Levenshtein as Distance
 
-from pytest_agentv.evaluators.base import Context, Evaluator, Score
+from pytest_agentv import Context, Evaluator, Score
 
 
 class Alike(Evaluator):
