@@ -289,7 +289,7 @@ async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs:
 
 
 def read_reply(read: Callable[[str, JudgeQuestion], Score], reply: str, question: JudgeQuestion) -> Score:
-    """Turn a judge's reply into a score; one for which `read` raises `ValueError` scores 0, is kept, and has `error`."""
+    """Turn a reply into a score; one for which `read` raises `ValueError` scores 0, is kept, and has `error`."""
     try:
         return read(reply, question)
     except ValueError as error:

@@ -3,8 +3,8 @@
 import itertools
 import re
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Self, TypeAlias, TypeVar
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
@@ -36,13 +36,6 @@ AnswerPath: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf"^(?=.*\S)(?:\$\.?)?{_STEPS}$"}),
 ]
 """The place of a part of a JSON answer."""
-
-_E = TypeVar("_E")
-
-
-def or_sync(evaluate: Callable[[_E, Context], Awaitable[Score]]) -> Callable[[_E, Context], Awaitable[Score] | Score]:
-    """Let type checkers accept a class of users that overrides an async `evaluate` by a sync one."""
-    return evaluate
 
 
 class Evaluator(Kind):

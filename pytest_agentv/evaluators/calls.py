@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import json_equal, parse_json
-from pytest_agentv.evaluators.base import Evaluator, or_sync
+from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import SLACK
 from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, verdict
@@ -113,7 +113,6 @@ class ToolCalled(Evaluator):
         keys = super().keys_of(value)
         return {"value" if key == "name" else key: item for key, item in keys.items()}
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         calls = reported_calls(context)
         counts = call_counts(context, calls)
@@ -193,7 +192,6 @@ class ToolTrajectory(Evaluator):
             elif getattr(self, key) is not None and self.mode is not None and _READS[self.mode] != key:
                 yield key, f"mode {self.mode} reads '{_READS[self.mode]}' only"
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Score the tool calls of an answer. A limit that is not met makes the score 0.
 
@@ -446,7 +444,6 @@ class Limit(Evaluator):
     is_graded = False
     reads_answer = False
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         # Empty metrics mean that nothing is known.
         score = self.check(context.metrics or context.trace_summary or ExecutionMetrics())

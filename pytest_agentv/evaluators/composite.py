@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, mod
 
 from pytest_agentv.cases.evaluators import adopt, load_evaluators
 from pytest_agentv.cases.prompts import render_template
-from pytest_agentv.cases.references import NO_MODEL, check_aggregator_template, load_template
+from pytest_agentv.cases.references import NO_MODEL
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
     REPLY_CONTRACT,
@@ -24,9 +24,9 @@ from pytest_agentv.evaluators.answer_data import (
     require_judge,
     section,
 )
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import Context, Services, current_meter
-from pytest_agentv.evaluators.judge import Statements
+from pytest_agentv.evaluators.judge import Statements, with_prompt
 from pytest_agentv.evaluators.run import may_ask_models, prepare, require_judgements, run_evaluator
 from pytest_agentv.evaluators.script import Folder, read_aggregate, run_judge_script
 from pytest_agentv.files.kind_reader import find_kind, read_part
@@ -156,13 +156,8 @@ class LlmAggregator(Aggregator):
 
     @model_validator(mode="after")
     def _read_prompt(self, info: ValidationInfo) -> Self:
-        scope = scope_of(info)
-        if scope is None or (self.prompt is None and self.prompt_path is None):
-            return self
-        template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
-        if template is not None:
-            check_aggregator_template(template, scope.place)
-        return self.model_copy(update={"prompt": template and template.text, "prompt_path": None})
+        prompted: Self = with_prompt(self, info)
+        return prompted
 
     async def combine(self, results: Results, context: Context) -> Score:
         judge = require_judge(context.services, "a composite's `llm_judge` aggregator")
@@ -286,7 +281,6 @@ class Composite(Evaluator):
             require_judge(services, "a composite's `llm_judge` aggregator")
         return self.model_copy(update={"evaluators": tuple(prepare(member, services) for member in self.evaluators)})
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Judge by all members. Raises `EvaluatorError` if a member or the aggregator could not judge."""
         results = await asyncio.gather(*(run_evaluator(*each) for each in self._members(context)))

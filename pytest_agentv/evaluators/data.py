@@ -25,7 +25,7 @@ from pytest_agentv.evaluators.answer_data import (
     parse_json,
     read_path,
 )
-from pytest_agentv.evaluators.base import AnswerPath, Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import AnswerPath, Evaluator, scope_of
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import judge, prepare, shared_key, text_of_part
 from pytest_agentv.evaluators.text import other_form, shown, verdict
@@ -77,7 +77,6 @@ class Equals(Evaluator):
     def keys_of(cls, value: Json) -> dict[str, Json]:
         return {"value": value}
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         part, text = context.part, context.candidate_answer
         # A cell of a table is compared as a text, also where it holds a number.
@@ -172,7 +171,6 @@ class AnswerField(Evaluator):
     def required_score(self, threshold: float) -> float:
         return 1.0 if self.check is None else self.check.required_score(threshold)
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the check cannot judge."""
         part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, self.path)
@@ -203,7 +201,6 @@ class IsYaml(Evaluator):
     is_graded = False
     examples = ({"answer": "order: 1001\nitems: [tent]", "assert": [{"is-yaml": True}]},)
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         text = context.candidate_answer
         return await off_loop(10 * len(text), _score_of_syntax, "YAML", text, _yaml_fault)
@@ -257,7 +254,6 @@ class IsXml(Evaluator):
     is_graded = False
     examples = ({"answer": "<order><id>1001</id></order>", "assert": [{"is-xml": True}]},)
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         text = context.candidate_answer
         return await off_loop(len(text), _score_of_syntax, "XML", trim(text), _xml_fault)
@@ -346,7 +342,6 @@ class JsonCheck(Evaluator):
     def keys_of(cls, value: Json) -> dict[str, Json]:
         return {} if value is None or value is True else {"value": value}
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Judge an answer in a thread. Raises `EvaluatorError` for an unusable schema."""
         if isinstance(self.value, str):
@@ -528,7 +523,6 @@ class FieldAccuracy(Evaluator):
             self._expected(services.case)
         return self
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` as `prepare` does."""
         score = await off_loop(len(context.candidate_answer), self._score, context)

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.cases.prompts import is_guideline, render_template, template_variables
-from pytest_agentv.cases.references import NO_MODEL, check_judge_template, load_template
+from pytest_agentv.cases.references import NO_MODEL, check_aggregator_template, check_judge_template, load_template
 from pytest_agentv.cases.variables import as_text
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
@@ -28,7 +28,7 @@ from pytest_agentv.evaluators.answer_data import (
     section,
     texts_of_steps,
 )
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
 from pytest_agentv.evaluators.run import SLACK, Vote
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json, trim
@@ -135,6 +135,21 @@ Rubrics: TypeAlias = Annotated[
 ]
 
 
+def with_prompt(part: Any, info: ValidationInfo) -> Any:
+    """Return a judge or an aggregator with the text of its prompt in place of the prompt's file."""
+    scope = scope_of(info)
+    if scope is None or (part.prompt is None and part.prompt_path is None):
+        return part
+    template = load_template(part.prompt, part.prompt_path, scope.place, scope.references)
+    if template is not None and hasattr(part, "reads_answer"):
+        place = scope.place.at("prompt" if part.prompt is not None else "prompt_path")
+        check_judge_template(template, place, scope.variables, needs_answer=part.reads_answer)
+    elif template is not None:
+        check_aggregator_template(template, scope.place)
+    given = {} if part.prompt_path is None else {"prompt_path": None}
+    return part.model_copy(update={"prompt": template and template.text, **given})
+
+
 class PromptJudge(ModelJudge):
     """An evaluator that asks a judge by a prompt that may be the user's."""
 
@@ -148,16 +163,8 @@ class PromptJudge(ModelJudge):
 
     @model_validator(mode="after")
     def _read_prompt(self, info: ValidationInfo) -> Self:
-        """Replace a prompt's file by its text."""
-        scope = scope_of(info)
-        if scope is None or (self.prompt is None and self.prompt_path is None):
-            return self
-        template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
-        if template is not None:
-            place = scope.place.at("prompt" if self.prompt is not None else "prompt_path")
-            check_judge_template(template, place, scope.variables, needs_answer=self.reads_answer)
-        given = {} if self.prompt_path is None else {"prompt_path": None}
-        return self.model_copy(update={"prompt": template and template.text, **given})
+        prompted: Self = with_prompt(self, info)
+        return prompted
 
 
 class LlmJudge(PromptJudge):
@@ -176,7 +183,6 @@ class LlmJudge(PromptJudge):
             for key in [key for key in ("prompt_path", "prompt") if key in self.model_fields_set][:1]:
                 yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)
@@ -215,7 +221,6 @@ class Statements(ModelJudge):
     def summary(self) -> str:
         return self.value[0] if len(self.value) == 1 else f"{len(self.value)} sentences"
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)
@@ -518,7 +523,6 @@ class Recipe(PromptJudge):
             self._require(reference_answer=services.case.reference_answer)
         return super().prepare(services)
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Ask the judge. Raises `EvaluatorError` if it cannot be reached, or if what its prompt shows is missing."""
         is_reported = context.retrieved_context is not None or context.dry_run  # it may be empty

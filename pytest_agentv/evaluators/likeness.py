@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import off_loop
-from pytest_agentv.evaluators.base import Evaluator, or_sync
+from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import SLACK
 from pytest_agentv.model.base import digits_apart, format_fixed, format_number, trim
@@ -86,7 +86,6 @@ class Similar(Likeness):
     def embeds_with(self) -> str | None:
         return self.target
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Score the answer. Raises `EvaluatorError` if the target cannot be asked."""
         if context.dry_run:  # the mock of a dry run has no embeddings
@@ -124,7 +123,6 @@ class Levenshtein(Likeness):
         },
     )
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         answer = trim(context.candidate_answer)
         return self.score(await off_loop(len(answer) + len(self.value), _similarity, answer, trim(self.value)))
@@ -167,7 +165,6 @@ class Rouge(Likeness):
             raise ValueError(f"{message} (write bleu, levenshtein or similar)")
         return self
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         answer = context.candidate_answer
         return self.score(await run_in_thread(lambda: _f1(self.variant, self.value, answer), "agentv-rouge"))
@@ -191,7 +188,6 @@ class Bleu(Likeness):
         },
     )
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         answer = context.candidate_answer
         return self.score(await run_in_thread(lambda: _bleu(trim(self.value), trim(answer)), "agentv-bleu"))

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationErro
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, parse_answer
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.calls import listed_calls, why_unknown
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import ROUNDING, require_judgements
@@ -211,7 +211,6 @@ class PythonCheck(Evaluator):
     def _is_function(self) -> bool:
         return FUNCTION.fullmatch(self.value) is not None
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Call the code in a thread of its own, and stop it when it takes too long.
 

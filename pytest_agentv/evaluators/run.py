@@ -84,14 +84,9 @@ def negated(score: Score) -> Score:
         error.results = score.results
         raise error
     if score.unchecked is not None:
-        return score.replace(
-            value=0.0,
-            hits=(),
-            misses=(score.unchecked, *score.hits),
-            verdict=None,
-            reasoning="negated, but the check could not be made",
-            unmet_required=None,
-        )
+        misses = (score.unchecked, *score.hits)
+        why = "negated, but the check could not be made"
+        return score.replace(value=0.0, hits=(), misses=misses, verdict=None, reasoning=why, unmet_required=None)
     doubts = [miss for miss in score.misses if ONLY_DIFFERS in miss]
     return score.replace(
         warnings=(*score.warnings, *doubts),  # it may pass, and nobody looks at the findings of what passes
@@ -126,7 +121,7 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     try:
         result = build_result(evaluator, outcome.get())
     except BaseException as error:  # noqa: BLE001 - as above
-        result = _failed(evaluator, error)
+        result = build_result(evaluator, _failure(evaluator, error))
         if context.dry_run:
             from pytest_agentv.evaluators.script import is_of_mock  # noqa: PLC0415 - only for failures in dry runs
 
@@ -139,8 +134,8 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     return result.replace(duration_ms=duration_ms, judge_model=judge_model)
 
 
-def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
-    """Build the record of an evaluator that could not judge."""
+def _failure(evaluator: AnyEvaluator, error: BaseException) -> Score:
+    """Return the score of an evaluator that could not judge."""
     message = told(error) if isinstance(error, KindError) else user_traceback(error)
     output: object = None
     members = None
@@ -150,16 +145,11 @@ def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
         from pytest_agentv.evaluators.python import recordable_members  # noqa: PLC0415 - for kinds of users only
 
         members = recordable_members(members)
-    return EvaluatorResult(
-        name=evaluator.label,
-        type=evaluator.kind,
-        turn=shared_key(evaluator, "turn"),
-        score=0.0,
-        weight=evaluator.weight,
-        verdict="fail",
+    return Score(
+        0.0,
         misses=(f"Evaluator '{evaluator.label}' failed: {message}",),
         reasoning=message,
-        evaluator_results=members,
+        results=members,
         raw_output=output if isinstance(output, str | None) else repr(output),  # users may give anything
         error=message,
         error_kind=error.kind if isinstance(error, KindError) else "crash",
@@ -260,16 +250,11 @@ def _of_workspace(context: Context, name: str) -> tuple[Json | Absent, str]:
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
     found: Any
-    if _is_async(type(evaluator)):
+    if inspect.iscoroutinefunction(type(evaluator).evaluate):
         found = evaluator.evaluate(context)
         return await found  # type: ignore[no-any-return]
     found = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
     return await found if inspect.isawaitable(found) else found  # type: ignore[no-any-return]
-
-
-@cache
-def _is_async(kind: type[AnyEvaluator]) -> bool:
-    return inspect.iscoroutinefunction(kind.evaluate)
 
 
 def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:

@@ -28,7 +28,7 @@ from pytest_agentv import sdk
 from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, Scope, find_cwd, script_command
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import (
     Context,
     ProxiedQuestion,
@@ -187,10 +187,7 @@ class TargetProxy:
             system_prompt=system_prompt if isinstance(system_prompt, str) else None,
             eval_id=eval_id if isinstance(eval_id, str) and eval_id else "proxy",
             attempt=attempt if isinstance(attempt, int) and attempt >= 0 else 1,
-            timeout_seconds=self._context.timeout_seconds,
-            answer=self._context.answer,
-            reruns=self._context.reruns,
-            twin=self._context.twin,
+            context=self._context,
         )
         self.call_count += 1
         response: ProviderResponse | None = None
@@ -340,7 +337,6 @@ class CodeJudge(Evaluator):
             hint = near_file(path, (path.suffix,))
             yield f"there is no script {words[1]!r} in {locate(path.parent, None)}{f' ({hint})' if hint else ''}"
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Run the script, without a shell of ours.
 
@@ -582,7 +578,6 @@ class Command(Evaluator):
         words = (self.command,) if isinstance(self.command, str) else self.command
         return ((self._eval_dir, tuple(map(in_eval_dir, words))),)
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Run the command. Raises `EvaluatorError` if that tells nothing about the answer."""
         if context.workspace is None:

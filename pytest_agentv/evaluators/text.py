@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Evaluator, or_sync
+from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import ONLY_DIFFERS
 from pytest_agentv.model.base import trim
@@ -72,7 +72,6 @@ class TextCheck(Evaluator):
     is_graded = False
     finds = staticmethod(contains)
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         return self.check(context.candidate_answer)
 
@@ -318,10 +317,6 @@ class Length(TextCheck):
     def _needs_a_limit(self) -> Self:
         if not list(self._limits()):
             raise ValueError("length needs a limit: min_words, max_words, min_chars, max_chars or max_lines")
-        for what in ("words", "chars"):
-            least, most = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
-            if least is not None and most is not None and least > most:
-                raise ValueError(f"no answer can have min_{what}: {least} and max_{what}: {most}")
         return self
 
     def summary(self) -> str:
@@ -381,7 +376,6 @@ class Heuristic(Evaluator):
             raise ValueError("heuristic needs keywords, or every answer would pass: hits, misses or both")
         return self
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Score an answer by its keywords: case does not matter, parts of words count.
 
@@ -517,7 +511,6 @@ class Regex(Evaluator):
         default=None, description="letters: `i` ignores case, and `m`, `s`, `a`, `x` as in `re`", examples=["i"]
     )
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Search without holding up other cases. Raises `EvaluatorError` when the pattern takes too long."""
         try:

@@ -283,7 +283,7 @@ def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[st
     if difference is not None:
         low, high = _bounds(difference.estimate.interval)
         values |= {"delta": difference.estimate.mean, "delta_low": low, "delta_high": high}
-        values |= {"differ": difference.differing, "p_exact": difference.p_exact, "least_drop": comparison.least_drop}
+        values |= {"differ": difference.differing, "least_drop": comparison.least_drop}
     values |= {
         "broke": [names.of(pair.new) for pair, _ in comparison.broken_pairs],
         "gone": list(map(names.of, pairing.gone)),

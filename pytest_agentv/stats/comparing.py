@@ -1,10 +1,9 @@
 """Compares a run with its baseline by the differences of the same cases, and plans how many cases show a drop."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
@@ -18,21 +17,14 @@ from pytest_agentv.stats.intervals import (
     needed_passes,
     spread,
     t_quantile,
-    t_upper_tail,
-    unit_sums,
     variance_of,
     wilson,
 )
 
 Change: TypeAlias = Literal["regressed", "improved", "not worse", "cannot tell"]
 
-MOST_STATES: Final = 1_000_000
-"""The most sums that the exact test computes: half a second and 100 MB. Beyond, Student's t test replaces it."""
 LEAST_DIFFERING: Final = 5
 """The least number of differing cases for a change of the mean."""
-
-_SCALE: Final = 1e9
-"""Sums are rounded to billionths, so that equal sums of floats become one state."""
 
 MOST_FALSE: Final = 0.10
 """The share of false alarms that is accepted among the cases called broken."""
@@ -63,8 +55,6 @@ class Difference(Record):
     """Cases whose score differs."""
     error: float
     """Standard deviation of the units' differences, for plans."""
-    p_exact: float | None
-    """One-sided sign-flip test of "not worse"; decides nothing. None with one unit."""
 
 
 def compare_pairs(
@@ -85,9 +75,8 @@ def compare_pairs(
             shrunk = Z * Z / (found.units + Z * Z)
             half = shrunk if found.error == 0 else t_quantile(0.5 + LEVEL / 2, found.units - 1) * found.error
             interval = Interval(max(-1.0, found.mean - half), min(1.0, found.mean + half))
-    p = None if found.units < 2 else sign_flip(unit_sums(differences, groups))
     differing = sum(abs(d) > 1e-9 for d in differences)
-    return Difference(Estimate(found.mean, interval, found.units), differing, found.error * math.sqrt(found.units), p)
+    return Difference(Estimate(found.mean, interval, found.units), differing, found.error * math.sqrt(found.units))
 
 
 def decide_change(difference: Difference, margin: float) -> Change:
@@ -131,39 +120,6 @@ def _tango_statistic(wins: int, losses: int, n: int, delta: float) -> float:
     if variance <= 0:
         return 0.0 if abs(gap) < 1e-12 else math.inf
     return gap / math.sqrt(variance)
-
-
-def sign_flip(sums: Sequence[float]) -> float:
-    """Return the one-sided p value of "the sum is not below 0" when each unit's sign is a coin's.
-
-    Exact (Fisher 1935), equal to McNemar's exact test for 0/1 outcomes; with more than `MOST_STATES` sums,
-    and at least two units, the t test of the units' sums.
-    """
-    steps = [abs(round(value * _SCALE)) for value in sums]
-    observed = sum(round(value * _SCALE) for value in sums)
-    states: dict[int, int] = {0: 1}
-    seen = 0
-    for step in filter(None, steps):
-        following: defaultdict[int, int] = defaultdict(int)
-        for total, ways in states.items():
-            following[total + step] += ways
-            following[total - step] += ways
-        seen += len(following)
-        if seen > MOST_STATES:
-            return t_test_below(sums)
-        states = following
-    flips = sum(1 for step in steps if step)
-    # Thirds do not add up in billionths: each step may be off by half of one, in either sum.
-    as_low = sum(ways for total, ways in states.items() if total <= observed + flips)
-    return float(Fraction(as_low, 2**flips))
-
-
-def t_test_below(values: Sequence[float]) -> float:
-    """Return the one-sided p value of Student's t test of "the mean is not below 0"."""
-    found = spread(values)
-    if found.error == 0:
-        return 0.0 if found.mean < 0 else 1.0
-    return 1.0 - t_upper_tail(found.mean / found.error, found.units - 1)
 
 
 def fisher_less(passes: int, judged: int, passes_before: int, judged_before: int) -> float:

@@ -175,7 +175,7 @@ def test_every_call_to_a_target_counts_and_a_refused_request_does_not():
     ]
     info = {"targetName": "judge", "maxCalls": 2, "callCount": 2, "availableTargets": list(StubTargets.names)}
     assert replies[6][1] == info
-    assert targets.asked[0] == ("main", ProxiedQuestion("q", "s", "case", 0, 7.5))
+    assert targets.asked[0] == ("main", ProxiedQuestion("q", "s", "case", 0, CONTEXT))
 
 
 def test_a_batch_is_answered_in_order_and_its_failures_one_by_one():

@@ -24,8 +24,6 @@ from pytest_agentv.stats.comparing import (
     least_drop,
     most_within,
     required_cases,
-    sign_flip,
-    t_test_below,
     variance_between,
     variance_of,
 )
@@ -59,33 +57,12 @@ def test_tails_of_t_at_their_ends(t, tail):
     assert t_upper_tail(t, 5) == tail
 
 
-@pytest.mark.parametrize(("value", "p"), [(-0.5, 0.0), (0.0, 1.0), (0.5, 1.0)])
-def test_equal_changes_of_all_units_leave_no_doubt(value, p):
-    assert t_test_below([value] * 3) == p
-
-
 @pytest.mark.parametrize(
     ("probability", "df", "value"),
     [(0.975, 1, 12.7062047362), (0.975, 9, 2.2621571628), (0.975, 499, 1.96472939099), (0.9, 3, 1.6377443537)],
 )
 def test_quantiles_of_t(probability, df, value):
     assert t_quantile(probability, df) == pytest.approx(value, rel=1e-10)
-
-
-def test_the_sign_flip_test_of_graded_scores():
-    assert sign_flip(GRADED) == 0.05078125
-    assert sign_flip([0.031, -0.212, -0.117, 0.054, -0.301, -0.022, 0.008, -0.149]) == 0.0546875
-    assert t_test_below(GRADED) == pytest.approx(0.0330225028424, rel=1e-10)
-
-
-@pytest.mark.parametrize("values", [[1 / 3, 1 / 3, -2 / 3], [-1 / 3, -1 / 3, 2 / 3]])
-def test_the_sign_flip_test_counts_equal_sums_of_thirds_as_equal(values):
-    assert sign_flip(values) == 5 / 8
-
-
-def test_the_sign_flip_test_gives_way_to_t_beyond_the_states_it_keeps(monkeypatch):
-    monkeypatch.setattr("pytest_agentv.stats.comparing.MOST_STATES", 10)
-    assert sign_flip(GRADED) == pytest.approx(0.0330225028424, rel=1e-10)
 
 
 @pytest.mark.parametrize(
