@@ -114,9 +114,8 @@ class ToolCalled(Evaluator):
         return {"value" if key == "name" else key: item for key, item in keys.items()}
 
     async def evaluate(self, context: Context) -> Score:
-        calls = reported_calls(context)
-        counts = call_counts(context, calls)
-        if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
+        calls, counts = calls_of(context)
+        if counts is None or (self.args is not ABSENT and calls is None):
             return no_trace(context)
         same = [call for call in calls or () if call.tool in (self.value, *NAMELESS)]
         fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
@@ -201,8 +200,7 @@ class ToolTrajectory(Evaluator):
         Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
         `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
         """
-        calls = reported_calls(context)
-        counts = call_counts(context, calls)
+        calls, counts = calls_of(context)
         if counts is None or (self.mode in _ORDERS and calls is None):
             return no_trace(context)
         limits = all_or_nothing(_limit_findings(self, counts))
@@ -333,17 +331,11 @@ def _argument_fits(wanted: Json, given: Json) -> bool:
 
 
 def holds(wanted: Json, given: Json) -> bool:
-    """Return whether a value contains the expected one, at every depth.
-
-    A mapping may have more keys than the expected ones. A list begins with the expected elements and may be longer.
-    """
-    if isinstance(wanted, Mapping):
-        return isinstance(given, Mapping) and all(
-            key in given and holds(value, given[key]) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list | tuple):
-        is_list = isinstance(given, list | tuple) and len(given) >= len(wanted)
-        return is_list and all(map(holds, wanted, given))
+    """Whether a value has all expected keys of mappings and, from the start, elements of lists, at every depth."""
+    if isinstance(wanted, Mapping) and isinstance(given, Mapping):
+        return all(key in given and holds(value, given[key]) for key, value in wanted.items())
+    if isinstance(wanted, list | tuple) and isinstance(given, list | tuple):
+        return len(given) >= len(wanted) and all(map(holds, wanted, given))
     return json_equal(wanted, given)
 
 
@@ -354,25 +346,20 @@ def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | Non
     """
     if not (call_fits(expected.args, call) and call_fits(expected.input, call)):
         return "args mismatch"
-    if expected.output is not ABSENT:
-        _require_reported(call.output is not ABSENT, "output", "output", call, target)
-        if not holds(expected.output, call.output):
-            return "output mismatch"
-    if expected.max_duration_ms is not None:
-        _require_reported(is_amount(call.duration_ms), "duration_ms", "max_duration_ms", call, target)
-        if call.duration_ms is not None and call.duration_ms > expected.max_duration_ms:
-            took, limit = format_number(call.duration_ms), format_number(expected.max_duration_ms)
-            return f"took {took} ms, at most {limit} ms were expected"
-    return None
-
-
-def _require_reported(is_reported: bool, field: str, key: str, call: ToolCall, target: str) -> None:
-    if not is_reported:
+    lacks = {"output": expected.output is not ABSENT and call.output is ABSENT}
+    lacks["max_duration_ms"] = expected.max_duration_ms is not None and not is_amount(call.duration_ms)
+    for key in filter(lacks.get, lacks):
         message = (
             f"`{key}` of the expected call {call.tool!r} cannot be checked: target {target!r} does not report the "
-            f"`{field}` of its tool calls. {DOCS} shows how a target reports it"
+            f"`{key.removeprefix('max_')}` of its tool calls. {DOCS} shows how a target reports it"
         )
         raise EvaluatorError(message, kind="config")
+    if expected.output is not ABSENT and not holds(expected.output, call.output):
+        return "output mismatch"
+    most, took = expected.max_duration_ms, call.duration_ms
+    if most is not None and took is not None and took > most:
+        return f"took {format_number(took)} ms, at most {format_number(most)} ms were expected"
+    return None
 
 
 NO_TRACE: Final = "No trace available for evaluation"
@@ -405,34 +392,22 @@ def silences(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[str]:
     return found
 
 
-def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return the calls in order: those of the output messages, or of the trace if that has more of them.
+def calls_of(context: Context) -> tuple[Sequence[ToolCall] | None, Mapping[str, int] | None]:
+    """Return the calls in order, and their number by tool; None: unknown. A trace summary tells the numbers alone.
 
-    None: the target reports neither. No call escapes a limit because the messages leave it out.
+    The calls are those of the output messages, or of the trace if that has more of them: none escapes a limit because
+    the messages leave it out.
     """
     told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
     traced = tuple(traced_calls(context.trace or ()))
-    if told or traced:
-        return traced if len(traced) > len(told) else told
+    calls = traced if len(traced) > len(told) else told
+    summary = context.trace_summary
+    if not calls and summary is not None and summary.event_count:  # without events it holds metrics only
+        return (None if any(summary.tool_calls_by_name.values()) else ()), summary.tool_calls_by_name
     is_reported = context.reports_calls and (context.trace is not None or context.output_messages is not None)
-    return () if context.trace or is_reported else None
-
-
-def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return the calls; None if they are unknown, or only their numbers are known."""
-    calls = reported_calls(context)
-    counts = call_counts(context, calls)
-    return None if counts is None or (not calls and any(counts.values())) else calls or ()
-
-
-def call_counts(context: Context, calls: Sequence[ToolCall] | None) -> Mapping[str, int] | None:
-    """Return the number of `calls` by tool; where no call is listed, the trace summary's numbers.
-
-    A summary without events holds metrics only, and says nothing of calls.
-    """
-    if not calls and context.trace_summary is not None and context.trace_summary.event_count:
-        return context.trace_summary.tool_calls_by_name
-    return None if calls is None else Counter(call.tool for call in calls)
+    if not calls and not context.trace and not is_reported:
+        return None, None
+    return calls, Counter(call.tool for call in calls)
 
 
 # `latency`, `cost` and `token_usage`: amounts that are compared with limits (agentv-formats 6.9).

@@ -343,9 +343,7 @@ class JsonCheck(Evaluator):
         return {} if value is None or value is True else {"value": value}
 
     async def evaluate(self, context: Context) -> Score:
-        """Judge an answer in a thread. Raises `EvaluatorError` for an unusable schema."""
-        if isinstance(self.value, str):
-            raise EvaluatorError(f"the schema {self.value!r} was not read: an eval file or `agentv` reads it", "config")
+        """Judge an answer. Raises `EvaluatorError` for an unusable schema."""
         return await off_loop(len(context.candidate_answer), self.check, context)
 
     def check(self, context: Context) -> Score:

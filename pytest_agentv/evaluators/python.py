@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationErro
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, parse_answer
 from pytest_agentv.evaluators.base import Evaluator, scope_of
-from pytest_agentv.evaluators.calls import listed_calls, why_unknown
+from pytest_agentv.evaluators.calls import calls_of, why_unknown
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import ROUNDING, require_judgements
 from pytest_agentv.files.places import NAMES as ELSEWHERE
@@ -269,7 +269,7 @@ def _values(context: Context, code: _Code) -> dict[str, Any]:
     if "vars" in code.names:
         values["vars"] = unshared(context.case.vars or {})
     if "tool_calls" in code.names:
-        calls = listed_calls(context)
+        calls = calls_of(context)[0]
         if calls is not None or context.dry_run:  # the mock of a dry run never reports any
             values["tool_calls"] = tuple(
                 call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ()

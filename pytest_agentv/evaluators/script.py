@@ -85,11 +85,6 @@ class TargetProxy:
         self._runner: web.AppRunner | None = None
         self._open: set[asyncio.Task[Any]] = set()
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables by which the script finds the proxy."""
-        return {sdk.URL_VARIABLE: self.url, sdk.TOKEN_VARIABLE: self.token}
-
     async def __aenter__(self) -> Self:
         """Open the proxy. Raises `EvaluatorError` (kind `network`) when the system has no port to give."""
         web = await asyncio.to_thread(import_module, "aiohttp.web")  # its import would hold up other cases
@@ -346,7 +341,8 @@ class CodeJudge(Evaluator):
         if self.target is None or context.services.targets is None:
             return (await self._judge(context, {}, Masker())).replace(request=request)
         async with TargetProxy(context.services.targets, self.target.max_calls, context) as proxy:
-            score = await self._judge(context, proxy.environment, Masker([proxy.token]))
+            found = {sdk.URL_VARIABLE: proxy.url, sdk.TOKEN_VARIABLE: proxy.token}
+            score = await self._judge(context, found, Masker([proxy.token]))
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
 

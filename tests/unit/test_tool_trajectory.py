@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import json_equal
-from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, call_fits, reported_calls
+from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, call_fits, calls_of
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import EvalCase
@@ -264,7 +264,7 @@ def test_a_trace_tells_outputs_and_durations_with_the_call_or_with_its_result():
         TraceEvent("tool_result", output="of nobody"),
     )
     given = context(output_messages=None).replace(trace=trace)
-    assert [(call.tool, call.output, call.duration_ms) for call in reported_calls(given) or ()] == [
+    assert [(call.tool, call.output, call.duration_ms) for call in calls_of(given)[0] or ()] == [
         ("search", "late", 7),
         ("read", "at once", 3),
     ]
