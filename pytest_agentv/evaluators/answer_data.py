@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.errors import EvaluatorError
@@ -167,14 +169,11 @@ def json_equal(left: Json, right: Json) -> bool:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-REPLY_CONTRACT: Final = """\
-Reply with exactly one JSON object and no text before or after it:
-{"score": 0.0, "hits": ["..."], "misses": ["..."], "reasoning": "..."}
 
-- score: a number from 0.0 (worthless) to 1.0 (fully achieved)
-- hits: at most four short strings, one for each thing that is right
-- misses: at most four short strings, one for each thing that is wrong or lacking
-- reasoning: one or two sentences that justify the score"""
+@cache
+def shipped(name: str) -> str:
+    """Return a text of the folder `prompts`."""
+    return (Path(__file__).parent / "prompts" / f"{name}.md").read_text("utf-8").rstrip("\n")
 
 
 def closed(**properties: JsonObject) -> JsonObject:
@@ -189,7 +188,7 @@ def listed(items: JsonObject) -> JsonObject:
 
 TEXT: Final = {"type": "string"}
 REPLY_SCHEMA: Final = closed(score={"type": "number"}, hits=listed(TEXT), misses=listed(TEXT), reasoning=TEXT)
-"""The schema of `REPLY_CONTRACT`."""
+"""The schema of the reply that `prompts/reply-score.md` asks for."""
 
 JUDGE_RETRIES: Final = 2
 """How often to ask a judge again after a reply without a judgement."""
