@@ -4,10 +4,10 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
 from xml.parsers import expat
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
@@ -189,7 +189,27 @@ DEEPEST: Final = 100
 """Levels of nesting that are read. The time for more grows with their square."""
 
 
-class IsYaml(Evaluator):
+class SyntaxCheck(Evaluator):
+    """The whole answer is of a format."""
+
+    short_key = None
+    is_graded = False
+
+    name_of_format: ClassVar[str]
+
+    async def evaluate(self, context: Context) -> Score:
+        text = context.candidate_answer
+        fault = await off_loop(10 * len(text), self.fault, text)  # YAML takes longer than JSON
+        if fault is None:
+            return Score(1.0, hits=(f"is {self.name_of_format}",))
+        return Score(0.0, misses=(no_data(self.name_of_format, text, fault),))
+
+    def fault(self, text: str) -> str | None:
+        """Return why a text is not of the format. Raises `EvaluatorError` for one that is not read to its end."""
+        raise NotImplementedError
+
+
+class IsYaml(SyntaxCheck):
     """The whole answer is YAML with a mapping or a list. A sentence alone would be YAML too, and is refused.
 
     All JSON is YAML, and so is a mapping with a key twice. YAML of more than 100 levels of nesting is an error: nobody
@@ -197,52 +217,36 @@ class IsYaml(Evaluator):
     """
 
     kind = "is-yaml"
-    short_key = None
-    is_graded = False
+    name_of_format = "YAML"
     examples = ({"answer": "order: 1001\nitems: [tent]", "assert": [{"is-yaml": True}]},)
 
-    async def evaluate(self, context: Context) -> Score:
-        text = context.candidate_answer
-        return await off_loop(10 * len(text), _score_of_syntax, "YAML", text, _yaml_fault)
+    def fault(self, text: str) -> str | None:
+        """Read only the syntax: create no object, and follow no alias."""
+        import yaml  # noqa: PLC0415 - only for this check
+
+        if isinstance(parse_json(text), dict | list):  # all JSON is YAML 1.2; the package reads YAML 1.1
+            return None
+        depth, anchors, has_data = 0, set(), False
+        try:
+            for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+                if isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
+                    return f"the alias *{event.anchor} has no anchor"
+                anchors.add(getattr(event, "anchor", None))
+                if isinstance(event, yaml.CollectionStartEvent):
+                    depth, has_data = depth + 1, True
+                elif isinstance(event, yaml.CollectionEndEvent):
+                    depth -= 1
+                if depth > DEEPEST:
+                    fault = f"the answer is nested more than {DEEPEST} levels deep, which is not read"
+                    raise EvaluatorError(fault, "config")
+        except (yaml.YAMLError, UnicodeEncodeError) as error:  # half a character cannot be encoded
+            mark = getattr(error, "problem_mark", None)
+            where = f" at line {mark.line + 1}" if mark is not None else ""
+            return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
+        return None if has_data else "it is a text, and no mapping or list"
 
 
-def _score_of_syntax(name: str, text: str, find_fault: Callable[[str], str | None]) -> Score:
-    fault = find_fault(text)
-    return Score(1.0, hits=(f"is {name}",)) if fault is None else Score(0.0, misses=(no_data(name, text, fault),))
-
-
-def _yaml_fault(text: str) -> str | None:
-    """Return why a text is not YAML. Raises `EvaluatorError` if it is nested too deeply.
-
-    Reads only its syntax: creates no object, and follows no alias. All JSON is YAML 1.2; the package reads YAML 1.1,
-    and refuses an emoji that is escaped as two halves, for example.
-    """
-    import yaml  # noqa: PLC0415 - only for this check
-
-    if isinstance(parse_json(text), dict | list):
-        return None
-    depth, anchors, has_data = 0, set(), False
-    try:
-        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            if isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
-                return f"the alias *{event.anchor} has no anchor"
-            anchors.add(getattr(event, "anchor", None))
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth, has_data = depth + 1, True
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            if depth > DEEPEST:
-                raise EvaluatorError(
-                    f"the answer is nested more than {DEEPEST} levels deep, which is not read", "config"
-                )
-    except (yaml.YAMLError, UnicodeEncodeError) as error:  # half a character cannot be encoded
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
-        return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
-    return None if has_data else "it is a text, and no mapping or list"
-
-
-class IsXml(Evaluator):
+class IsXml(SyntaxCheck):
     """The whole answer is well-formed XML, and declares its prefixes.
 
     A DOCTYPE may name a document, which is not loaded. One with declarations between brackets, which could define
@@ -250,31 +254,24 @@ class IsXml(Evaluator):
     """
 
     kind = "is-xml"
-    short_key = None
-    is_graded = False
+    name_of_format = "XML"
     examples = ({"answer": "<order><id>1001</id></order>", "assert": [{"is-xml": True}]},)
 
-    async def evaluate(self, context: Context) -> Score:
-        text = context.candidate_answer
-        return await off_loop(len(text), _score_of_syntax, "XML", trim(text), _xml_fault)
+    def fault(self, text: str) -> str | None:
+        # With a separator, expat checks prefixes: other readers refuse one that is not declared. No name has a line
+        # break. The answer is a text: the encoding that it declares does not matter.
+        parser = expat.ParserCreate("utf-8", "\n")
 
+        def refuse(name: str, system_id: str | None, public_id: str | None, has_declarations: int) -> None:  # noqa: ARG001
+            if has_declarations:  # without them, no entities can grow
+                raise EvaluatorError("the answer has a DOCTYPE with declarations, which are not read", "config")
 
-def _xml_fault(text: str) -> str | None:
-    """Return why a text is not XML. Raises `EvaluatorError` for declarations: without them, no entities can grow."""
-    # With a separator, expat checks prefixes: other readers refuse one that is not declared. No name has a line break.
-    # The answer is a text: the encoding that it declares does not matter.
-    parser = expat.ParserCreate("utf-8", "\n")
-
-    def refuse(name: str, system_id: str | None, public_id: str | None, has_declarations: int) -> None:  # noqa: ARG001
-        if has_declarations:
-            raise EvaluatorError("the answer has a DOCTYPE with declarations, which are not read", "config")
-
-    parser.StartDoctypeDeclHandler = refuse
-    try:
-        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
-    except (expat.ExpatError, ValueError) as error:
-        return str(error)
-    return None
+        parser.StartDoctypeDeclHandler = refuse
+        try:
+            parser.Parse(trim(text).encode("utf-8", "surrogatepass"), True)
+        except (expat.ExpatError, ValueError) as error:
+            return str(error)
+        return None
 
 
 # `is-json` and `contains-json`: JSON in the answer, and its schema.

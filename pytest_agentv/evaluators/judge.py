@@ -237,7 +237,7 @@ def default_judge() -> LlmJudge:
 def question_by(
     template: str, context: Context, seen: Mapping[str, str], *, system: str, reply: str, schema: JsonObject | None
 ) -> JudgeQuestion:
-    """Render a template, then what a judge sees besides. `system` and `reply` name prompts, `schema` is that of the reply."""
+    """Render a template, then what a judge sees besides. `system` and `reply` are names of prompts."""
     variables = build_variables(context)
     said = ("candidate_answer", "output_messages", "retrieved_context", "file_changes")
     quotes = Quotes((*(variables[name] for name in said), *seen.values()))

@@ -45,6 +45,16 @@ class Likeness(Evaluator):
             raise EvaluatorError(message, kind="config")
         return self
 
+    async def evaluate(self, context: Context) -> Score:
+        answer, text = trim(context.candidate_answer), trim(self.value)
+        if self.package is None:
+            return self.score(await off_loop(len(answer) + len(text), self.measure, text, answer))
+        return self.score(await run_in_thread(lambda: self.measure(text, answer), f"agentv-{self.kind}"))
+
+    def measure(self, reference: str, answer: str) -> float:
+        """Return the similarity of two texts, 0 to 1; blocks."""
+        raise NotImplementedError
+
     def score(self, similarity: float) -> Score:
         """Return the score of a similarity."""
         details = {"similarity": similarity}
@@ -123,15 +133,10 @@ class Levenshtein(Likeness):
         },
     )
 
-    async def evaluate(self, context: Context) -> Score:
-        answer = trim(context.candidate_answer)
-        return self.score(await off_loop(len(answer) + len(self.value), _similarity, answer, trim(self.value)))
+    def measure(self, reference: str, answer: str) -> float:
+        from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - only for this check
 
-
-def _similarity(left: str, right: str) -> float:
-    from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - only for this check
-
-    return float(Distance.normalized_similarity(left, right))
+        return float(Distance.normalized_similarity(reference, answer))
 
 
 class Rouge(Likeness):
@@ -165,15 +170,10 @@ class Rouge(Likeness):
             raise ValueError(f"{message} (write bleu, levenshtein or similar)")
         return self
 
-    async def evaluate(self, context: Context) -> Score:
-        answer = context.candidate_answer
-        return self.score(await run_in_thread(lambda: _f1(self.variant, self.value, answer), "agentv-rouge"))
+    def measure(self, reference: str, answer: str) -> float:
+        from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
 
-
-def _f1(variant: str, reference: str, answer: str) -> float:
-    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
-
-    return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)
+        return float(RougeScorer([self.variant]).score(reference, answer)[self.variant].fmeasure)
 
 
 class Bleu(Likeness):
@@ -188,12 +188,7 @@ class Bleu(Likeness):
         },
     )
 
-    async def evaluate(self, context: Context) -> Score:
-        answer = context.candidate_answer
-        return self.score(await run_in_thread(lambda: _bleu(trim(self.value), trim(answer)), "agentv-bleu"))
+    def measure(self, reference: str, answer: str) -> float:
+        from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
 
-
-def _bleu(reference: str, answer: str) -> float:
-    from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
-
-    return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)
+        return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)

@@ -1,4 +1,9 @@
-"""Compares a run with its baseline by the differences of the same cases, and plans how many cases show a drop."""
+"""Compares a run with its baseline by the differences of the same cases, and plans how many cases show a drop.
+
+The arguments of plans: `deviation` is the standard deviation of the differences of the units, which are groups of
+cases, or cases; `size` is the number of cases of a unit; `within` is the variance of the answers of one case, `between`
+that of the units' true differences; `repeats` is the number of answers per case in both runs; `drop` is that of the mean.
+"""
 
 import math
 from collections import Counter
@@ -163,12 +168,7 @@ def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
 
 
 def least_drop(deviation: float, units: int) -> float:
-    """Return the least drop of the mean that would be seen in 4 of 5 runs.
-
-    Args:
-        deviation: Standard deviation of the units' differences.
-        units: Independent units, at least 2.
-    """
+    """Return the least drop of the mean that would be seen in 4 of 5 runs."""
     return (t_quantile(0.5 + LEVEL / 2, units - 1) + Z_POWER) * deviation / math.sqrt(units)
 
 
@@ -178,12 +178,6 @@ def drop_seen(deviation: float, units: int, *, cases: int | None = None, answers
     Where no case differs there is no deviation to go by: the drop at which the score interval of no difference, which
     is z^2 / (C + z^2) wide on either side, would exclude 0. "No difference seen" in few cases shows little. In any case
     so many cases must differ as a change of the mean needs to be called one.
-
-    Args:
-        deviation: Standard deviation of the units' differences.
-        units: Independent units.
-        cases: Compared cases; None: as many as units.
-        answers: Answers per case.
     """
     if units < 2:
         return None
@@ -195,13 +189,6 @@ def cases_to_see(drop: float, within: float, between: float, repeats: int, size:
     """Return how many cases show a drop: the units of `required_cases`, and so many that enough cases differ.
 
     Where neither variance, or hardly any, shows anything, the units are the inverse of `drop_seen`.
-
-    Args:
-        drop: The drop of the mean to see, above `NO_DROP`.
-        within: Variance of the answers of one case.
-        between: Variance of the units' true differences.
-        repeats: Answers per case in both runs.
-        size: Cases per unit; above 1 if cases form groups.
     """
     if within > NO_DEVIATION or between > NO_DEVIATION:
         units = required_cases(drop, within / size, between, repeats)
@@ -248,14 +235,7 @@ def _shows(drop: float, cases: int, answers: int) -> bool:
 
 
 def variance_between(deviation: float, within: float, repeats: int, size: float = 1.0) -> float:
-    """Return the variance of the units' true differences, without the variance of random answers.
-
-    Args:
-        deviation: Standard deviation of the units' differences.
-        within: Variance of the answers of one case.
-        repeats: Answers per case in both runs.
-        size: Cases per unit.
-    """
+    """Return the variance of the units' true differences, without the variance of random answers."""
     return max(0.0, deviation**2 - 2 * within / (repeats * size))
 
 
@@ -264,26 +244,13 @@ def most_within(differences: Sequence[float], deviation: float, repeats: int, si
 
     It is half the variance of the differences. That of the groups' differences is a second bound, because differences
     may cancel out in a group.
-
-    Args:
-        differences: Of single cases.
-        deviation: Standard deviation of the units' differences.
-        repeats: Answers per case in both runs.
-        size: Cases per unit.
     """
     of_groups = deviation**2 * size
     return min([of_groups] if len(differences) < 2 else [of_groups, variance_of(differences)]) * repeats / 2
 
 
 def required_cases(drop: float, within: float, between: float, repeats: int) -> int:
-    """Return how many independent cases, or groups of cases, show a drop in 4 of 5 runs.
-
-    Args:
-        drop: The drop of the mean to see, above 0.
-        within: Variance of the answers of one case; in groups, divided by the cases of a group.
-        between: Variance of the units' true differences.
-        repeats: Answers per case in both runs.
-    """
+    """Return how many independent cases, or groups of cases, show a drop in 4 of 5 runs."""
     return math.ceil(((Z + Z_POWER) / drop) ** 2 * (between + 2 * within / repeats))
 
 
