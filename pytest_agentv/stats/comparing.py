@@ -2,7 +2,8 @@
 
 The arguments of plans: `deviation` is the standard deviation of the differences of the units, which are groups of
 cases, or cases; `size` is the number of cases of a unit; `within` is the variance of the answers of one case, `between`
-that of the units' true differences; `repeats` is the number of answers per case in both runs; `drop` is that of the mean.
+that of the units' true differences; `repeats` is the number of answers per case in both runs; `drop` is the drop of the
+mean to see.
 """
 
 import math
