@@ -133,8 +133,8 @@ class Context(Record):
     reruns: int = 0
     """How often the case was asked before in this run, as by `--reruns`: the cache keeps these replies apart."""
     twin: tuple[int, ...] = ()
-    """The number of the evaluator, 0-based, among the members of its composite that may ask models, after those of outer
-    composites; of a panel, how often its judge was asked before. The cache keeps the replies to their questions apart."""
+    """The number of the evaluator, 0-based, among the members of its composite that may ask models, after those of
+    outer composites; in a panel also how often its judge was asked before. The cache keeps these replies apart."""
     timeout_seconds: float | None = None
     """The longest that a judge may take, in seconds; None: no limit."""
     target: str = ""
