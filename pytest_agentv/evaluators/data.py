@@ -528,14 +528,13 @@ class FieldAccuracy(Evaluator):
 
         These fields count as met, as in AgentV.
         """
-        data = expected_data(case.expected_messages)
-        if data is ABSENT:
+        data, faults = expected_data(case.expected_messages), list(self._faults(case.expected_messages))
+        yield from faults
+        if data is ABSENT and not faults:
             yield (
                 "there is no expected data, so no answer can pass: write it into `expected`, as a mapping or as JSON"
             )
-            return
-        yield from self._unreadable(data)
-        for check in self.fields:
+        for check in self.fields if data is not ABSENT else ():
             if check.required and read_path(data, check.path) is ABSENT:
                 yield (
                     f"the expected data has no {check.path!r}: this field counts as met, whatever the answer has there"
@@ -543,12 +542,15 @@ class FieldAccuracy(Evaluator):
 
     def _expected(self, case: EvalCase) -> Json | Absent:
         """Return the expected data. Raises `EvaluatorError` if it cannot be compared with any answer."""
-        data = expected_data(case.expected_messages)
-        if faults := list(self._unreadable(data)):
+        if faults := list(self._faults(case.expected_messages)):
             raise EvaluatorError("; ".join(faults), "config")
-        return data
+        return expected_data(case.expected_messages)
 
-    def _unreadable(self, data: Json | Absent) -> Iterator[str]:
+    def _faults(self, messages: Sequence[JsonObject]) -> Iterator[str]:
+        """Yield why no answer can be compared with the expected data."""
+        data = expected_data(messages)
+        if data is ABSENT and any(_is_of_parts(message.get("content")) for message in messages):
+            yield "the text and file parts of the expected message hold no JSON to compare the answer with"
         for check in self.fields:
             wanted = read_path(data, check.path)
             is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
@@ -645,13 +647,17 @@ def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
     """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has."""
     for message in reversed(messages):
         content = message.get("content") if message["role"] == "assistant" else None
-        if isinstance(content, list | tuple) and any(map(_is_part, content)):
-            texts = [_text_of(item) for item in content]
+        if _is_of_parts(content):
+            texts = [_text_of(item) for item in content or ()]
             content = content if None in texts else "\n".join(filter(None, texts))
         data = parse_answer(content) if isinstance(content, str) else content
         if isinstance(data, Mapping | list | tuple):
             return data
     return ABSENT
+
+
+def _is_of_parts(content: Json) -> bool:
+    return isinstance(content, list | tuple) and any(map(_is_part, content))
 
 
 def _is_part(item: Json) -> bool:

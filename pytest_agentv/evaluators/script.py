@@ -24,7 +24,6 @@ from pydantic import (
     field_validator,
 )
 
-from pytest_agentv import sdk
 from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, Scope, find_cwd, script_command
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
@@ -50,6 +49,7 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.user_code import is_ours, leaves
 from pytest_agentv.runtime.workspaces import in_eval_dir
+from pytest_agentv.sdk import TOKEN_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -341,7 +341,7 @@ class CodeJudge(Evaluator):
         if self.target is None or context.services.targets is None:
             return (await self._judge(context, {}, Masker())).replace(request=request)
         async with TargetProxy(context.services.targets, self.target.max_calls, context) as proxy:
-            found = {sdk.URL_VARIABLE: proxy.url, sdk.TOKEN_VARIABLE: proxy.token}
+            found = {URL_VARIABLE: proxy.url, TOKEN_VARIABLE: proxy.token}
             score = await self._judge(context, found, Masker([proxy.token]))
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})

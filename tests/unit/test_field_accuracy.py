@@ -184,6 +184,12 @@ def test_the_expected_data_are_those_of_the_last_message_that_has_some(messages,
         assert expected_data(messages) == data
 
 
+@pytest.mark.parametrize("content", [[A_PICTURE], [{"type": "text", "value": "120 euros"}], [{**A_FILE, "text": "{"}]])
+def test_expected_parts_without_json_are_an_error(content):
+    with pytest.raises(EvaluatorError, match="the text and file parts of the expected message hold no JSON"):
+        score_of([exact("a")], {"a": 1}, content)
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
