@@ -1,5 +1,6 @@
 """Combined scores, thresholds, pass and fail."""
 
+import asyncio
 import math
 
 import pytest
@@ -10,7 +11,7 @@ from pytest_agentv.engine.results import (
     combine_scores,
     decide_status,
 )
-from pytest_agentv.evaluators.composite import weighted_average
+from pytest_agentv.evaluators.composite import WeightedAverage
 from pytest_agentv.evaluators.data import FieldAccuracy, FieldCheck, score_fields
 from pytest_agentv.evaluators.judge import Rubric, score_checks
 from pytest_agentv.model.base import JsonObject
@@ -37,7 +38,7 @@ def test_a_score_of_zero_by_weights_says_so() -> None:
     good = result(1, 0, reasoning="good")
     assert combine_scores([good, good]).reasoning == f"{NOTHING_COUNTS} | judge: good | judge: good"
     assert combine_scores([result(1, 0), result(1)]).reasoning is None
-    aggregate = weighted_average({"judge": 0}, [result(1)])
+    aggregate = asyncio.run(WeightedAverage(weights={"judge": 0}).combine([result(1)], None))
     assert (aggregate.value, aggregate.reasoning) == (0.0, NOTHING_COUNTS)
     rubric = Rubric(id="a", description="d", weight=0)
     scored = score_checks([rubric], {"a": {"id": "a", "satisfied": True, "reasoning": ""}})
@@ -53,7 +54,7 @@ def test_weights_at_the_ends_of_floats_weigh_what_they_say(pairs: list[tuple[flo
     assert combined(*pairs) == pytest.approx(mean)
     members = [result(score, name=str(index)) for index, (score, _) in enumerate(pairs)]
     weights = {str(index): weight for index, (_, weight) in enumerate(pairs)}
-    assert weighted_average(weights, members).value == pytest.approx(mean)
+    assert asyncio.run(WeightedAverage(weights=weights).combine(members, None)).value == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("weight", [1e308, 5e-324, 3.0])
