@@ -267,10 +267,10 @@ async def _ask(target: Target, provider: Adapter, questions: EqualQuestions, ask
         Prompt(question),
         eval_id=asked.eval_id,
         attempt=asked.attempt,
-        answer=asked.answer,
-        reruns=asked.reruns,
+        answer=asked.context.answer,
+        reruns=asked.context.reruns,
         system_prompt=system_prompt,
-        timeout_seconds=asked.timeout_seconds,
+        timeout_seconds=asked.context.timeout_seconds,
     )
-    request = questions.next(provider, request, asked.twin)
+    request = questions.next(provider, request, asked.context.twin)
     return await invoke_with_retries(provider, request, 0, f"target {target.name}")

@@ -208,7 +208,7 @@ def agree(
         kappa_high=interval.high,
         linear_kappa=kappa(scores, ratings, "linear") if is_scale else None,
         quadratic_kappa=kappa(scores, ratings, "quadratic") if is_scale else None,
-        alpha=krippendorff_alpha(table, "interval" if is_scale else "nominal") if len(raters) > 1 else None,
+        alpha=krippendorff_alpha(table, "quadratic" if is_scale else "none") if len(raters) > 1 else None,
         raters=len(raters),
         corrected=corrected_rate(ours, theirs, [float(each.passes) for each in unlabelled]),
         unlabelled=len(unlabelled),

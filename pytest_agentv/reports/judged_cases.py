@@ -18,9 +18,8 @@ from pytest_agentv.stats.comparing import (
     SUSPECT,
     benjamini_hochberg,
     fisher_less,
-    variance_of,
 )
-from pytest_agentv.stats.intervals import Verdict, answer_variance, pass_rate, within_ranges
+from pytest_agentv.stats.intervals import Verdict, answer_variance, pass_rate, variance_of, within_ranges
 
 _LONGEST_NAME: Final = 40
 _LONGEST_PLACE: Final = 60
@@ -112,7 +111,7 @@ class JudgedCase(Record):
     def variance(self) -> float | None:
         """The variance of one answer, of its verdict or its score as for `value`; None: unknown."""
         if self.threshold is None:
-            return variance_of(self.scores)
+            return variance_of(self.scores) if len(self.scores) > 1 else None
         return answer_variance(self.passes, self.judged, self.stopped) if self.scores else None
 
 

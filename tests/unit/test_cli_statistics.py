@@ -63,23 +63,20 @@ def test_the_golden_numbers_of_a_run(agentv, path, expected):
 
 
 @pytest.mark.parametrize(
-    ("wins", "losses", "n", "low", "high", "p_exact"),
+    ("wins", "losses", "n", "low", "high"),
     [
-        (1, 7, 21, -0.5172322764, -0.02600303248, 0.03515625),
-        (0, 5, 25, -0.3913095037, -0.04016929887, 0.03125),
-        (3, 15, 100, -0.208627584, -0.041243516, 0.00376892089844),
-        (0, 10, 10, -1, -0.4449344003, 2**-10),
-        (5, 5, 50, None, None, 0.623046875),
+        (1, 7, 21, -0.5172322764, -0.02600303248),
+        (0, 5, 25, -0.3913095037, -0.04016929887),
+        (3, 15, 100, -0.208627584, -0.041243516),
+        (0, 10, 10, -1, -0.4449344003),
     ],
 )
-def test_the_golden_numbers_of_a_difference(agentv, wins, losses, n, low, high, p_exact):
+def test_the_golden_numbers_of_a_difference(agentv, wins, losses, n, low, high):
     same = n - wins - losses
     old = judged_once("a.jsonl", [0] * wins + [1] * (losses + same))
     new = judged_once("b.jsonl", [1] * wins + [0] * losses + [1] * same)
     told = json.loads(agentv("compare", old, new, "--statistics", "--format=json").out)
-    assert told["p_exact"] == pytest.approx(p_exact, abs=1e-9)
-    if low is not None:
-        assert (told["delta_low"], told["delta_high"]) == pytest.approx((low, high), abs=1e-9)
+    assert (told["delta_low"], told["delta_high"]) == pytest.approx((low, high), abs=1e-9)
 
 
 def test_scores_without_a_threshold_are_no_passes_and_their_order_tells_nothing(agentv):
