@@ -110,7 +110,7 @@ from pytest_agentv.session.python.evals import Agentv as Agentv
 from pytest_agentv.session.python.evals import EvalInput as EvalInput
 from pytest_agentv.session.python.evals import PythonEvalResult as PythonEvalResult
 from pytest_agentv.session.running.items import TargetCaller as TargetCaller
-from pytest_agentv.model.run_options import RunOptions as RunOptions
+from pytest_agentv.model.options import RunOptions as RunOptions
 from pytest_agentv.model.options import BaselineUpdate as BaselineUpdate
 from pytest_agentv.model.options import Shard as Shard
 from pytest_agentv.model.options import Gate as Gate

@@ -76,6 +76,13 @@ def add_margin(parser: argparse.ArgumentParser, where: str = "") -> None:
     )
 
 
+def add_targets_file(parser: argparse.ArgumentParser, of: str) -> None:
+    """Add `--targets-file`, and its older word; `of` says where the file is searched by default."""
+    text = f"Targets file{of}"
+    parser.add_argument("--targets-file", type=Path, metavar="PATH", help=text)
+    parser.add_argument("--targets", dest="targets_file", type=Path, help=argparse.SUPPRESS)
+
+
 def parse_delta(text: str) -> float:
     """Parse a difference of scores."""
     try:
@@ -263,21 +270,23 @@ def _create_parser() -> ArgumentParser:
         epilog=_EPILOG,
     )
     for option in RUN_OPTIONS:
-        flags = [f"--{name}" for name in (option.name, *option.aliases)]
         default = "" if "efault: " in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
         text = f"{option.help}{default}".replace("--agentv-", "--").replace("%", "%%")
-        if option.is_flag:
-            parser.add_argument(*flags, dest="pytest", action="append_const", const=_PREFIX + option.name, help=text)
-            continue
-        parser.add_argument(
-            *flags,
-            dest="pytest",
-            action="append",
-            type=_flag_of_pytest(option),
-            nargs=None if option.optional_value is None else "?",
-            metavar=option.metavar,
-            help=text,
-        )
+        for name in (option.name, *option.aliases):
+            shown = text if name == option.name else argparse.SUPPRESS
+            flag = _PREFIX + option.name
+            if option.is_flag:
+                parser.add_argument(f"--{name}", dest="pytest", action="append_const", const=flag, help=shown)
+                continue
+            parser.add_argument(
+                f"--{name}",
+                dest="pytest",
+                action="append",
+                type=_flag_of_pytest(option),
+                nargs=None if option.optional_value is None else "?",
+                metavar=option.metavar,
+                help=shown,
+            )
     for flag in PYTEST_FLAGS_WITH_VALUE:
         joined = f"{flag}={{}}" if flag.startswith("--") else f"{flag}{{}}"
         parser.add_argument(flag, dest="pytest", action="append", type=joined.format, help=argparse.SUPPRESS)

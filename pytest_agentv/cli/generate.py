@@ -12,7 +12,7 @@ from typing import Final
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource, valid_id
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cli.eval import ArgumentParser, note, say
+from pytest_agentv.cli.eval import ArgumentParser, add_targets_file, note, say
 from pytest_agentv.engine.answers import invoke_with_retries
 from pytest_agentv.engine.jobs import choose_target
 from pytest_agentv.errors import AgentvError, FileError, TargetError, locate
@@ -20,8 +20,7 @@ from pytest_agentv.evaluators.answer_data import reply_objects, section
 from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
 from pytest_agentv.model.base import Json, JsonObject, Record, counted, is_number, trim
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
-from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS, RunOptions
 from pytest_agentv.model.secrets import Masker, beginning, masked, masking
 from pytest_agentv.providers.base import Adapter, ProviderRequest
 from pytest_agentv.providers.table import KINDS, create_provider
@@ -138,8 +137,7 @@ def run(arguments: Sequence[str]) -> int:
     rubrics.add_argument("file", type=Path, help="A .yaml or .yml eval file; it is not changed.")
     text = "Target that writes them (default: the file's target, else `default`)."
     rubrics.add_argument("-t", "--target", metavar="NAME", help=text)
-    text = "Targets file (default: searched as by `agentv eval`)."
-    rubrics.add_argument("--targets", type=Path, metavar="PATH", help=text)
+    add_targets_file(rubrics, " (default: searched as by `agentv eval`).")
     options = parser.parse_args(arguments)
     masker = Masker()
     try:
@@ -191,7 +189,7 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
 
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
-    file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)
+    file = load_targets_file(find_targets_file(options.targets_file, eval_dir, repo_root, cwd), KINDS)
     definition = _writing_definition(file, choose_target(RunOptions(target=options.target), suite.target))
     environment = load_environment(eval_dir, repo_root, cwd, os.environ)
     masker.add_environment(environment.variables)

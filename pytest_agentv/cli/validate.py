@@ -19,7 +19,15 @@ from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.cases.prompts import build_prompt
 from pytest_agentv.cases.suites import dataset_fault, read_suite
 from pytest_agentv.cases.written import LoadContext, read_header
-from pytest_agentv.cli.eval import ArgumentParser, find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, say
+from pytest_agentv.cli.eval import (
+    ArgumentParser,
+    add_targets_file,
+    find_left_out,
+    is_eval_by_itself,
+    is_eval_in_folder,
+    is_glob,
+    say,
+)
 from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
 from pytest_agentv.engine.judging import judging_fault, needs_of_case
@@ -208,7 +216,7 @@ def run(arguments: Sequence[str]) -> int:
     checker = Checker(
         CheckSettings(
             Path.cwd(),
-            options.targets,
+            options.targets_file,
             kinds.of("pytest_agentv_evaluators", EVALUATORS, options.plugin_kind),
             kinds.of("pytest_agentv_providers", KINDS.table, options.plugin_kind),
             options.unknown_keys,
@@ -247,12 +255,7 @@ def _create_parser() -> ArgumentParser:
         help="What is printed (default: text: path:line: message).",
     )
     parser.add_argument("--strict", action="store_true", help="Warnings count as errors (default: off).")
-    parser.add_argument(
-        "--targets",
-        type=Path,
-        metavar="PATH",
-        help="Targets file of the runs (default: searched from each eval file's folder upward).",
-    )
+    add_targets_file(parser, " of the runs (default: searched from each eval file's folder upward).")
     parser.add_argument(
         "--unknown-keys",
         choices=UNKNOWN_KEYS,
@@ -429,7 +432,7 @@ class Checker:
             return self._load_targets(find_targets_file(explicit, eval_dir, self._repo_root, cwd))
         except TargetsError as error:
             level: Literal["error", "warning"] = "warning" if explicit is None else "error"
-            # A run may still get one by --agentv-targets.
+            # A run may still get one by --agentv-targets-file.
             self._note(problem.replace(level=level) for problem in _problems_of(error, eval_dir))
             return None
 

@@ -23,7 +23,7 @@ from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import Target
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import STREAMS, CaseLog, CaseStream, current_log
 from pytest_agentv.runtime.loop import LoopThread

@@ -314,7 +314,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "query": "write `input`, or the variable under `vars`",
     "redteam": "nothing makes up attacks: write them as cases",
     "reference_contexts": _CONTEXTS,
-    "report_evaluators": "no check judges a whole run: options such as --agentv-min-rate and --agentv-baseline do",
+    "report_evaluators": "no check judges a whole run: options such as --agentv-fail-under and --agentv-baseline do",
     "retrieval_context": "the target reports what it looked up, as `retrieved_context`",
     "scenarios": "write `matrix`, or a table: `cases: {from: cases.csv}`",
     "scorer": _CHECKED,

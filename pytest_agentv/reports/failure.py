@@ -661,7 +661,7 @@ def alike(reference: str, answer: str) -> tuple[str, str]:
 
 # The command that runs a case again.
 
-_TARGETS_FILE: Final = "--agentv-targets="
+_TARGETS_FILE: Final = "--agentv-targets-file="
 
 
 @dataclass(frozen=True, slots=True)

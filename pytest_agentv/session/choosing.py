@@ -13,9 +13,8 @@ import pytest
 from pytest_agentv.cases.discovery import is_evals_folder
 from pytest_agentv.errors import name_below
 from pytest_agentv.model.base import counted
-from pytest_agentv.model.options import Shard
+from pytest_agentv.model.options import RunOptions, Shard
 from pytest_agentv.model.results import ShardFigures
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import TerminalReporter, named_arguments
 from pytest_agentv.session.outcomes import is_evaluation
 from pytest_agentv.targets.definitions import find_repo_root

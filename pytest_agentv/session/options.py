@@ -5,7 +5,7 @@ import itertools
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,14 +18,11 @@ from pytest_agentv.model.options import (
     MAX_WORKERS,
     RUN_OPTIONS,
     RunOption,
+    RunOptions,
     check_workers,
     parse_bool,
 )
 from pytest_agentv.session.compat import ini_value
-
-if TYPE_CHECKING:
-    from pytest_agentv.model.run_options import RunOptions
-
 
 # Reads values of the ini file, which are texts or types of native TOML.
 
@@ -78,8 +75,9 @@ def add_options(parser: pytest.Parser) -> None:
             is_hidden = option.is_hidden or flag != _flags(option)[0]
             text = argparse.SUPPRESS if is_hidden else option.help
             group.addoption(flag, dest=f"{PREFIX}_{option.dest}", help=text, **_flag_arguments(option))
-        if option.ini:
-            parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
+        for name in option.ini_keys:
+            is_older = name != option.ini_keys[0]
+            parser.addini(name, f"The same as {option.ini_keys[0]}." if is_older else option.help, default=None)
     parser.addini("agentv_files", "Globs of eval files, in any folder.", "args", list(DEFAULT_EVAL_GLOBS))
     parser.addini("agentv_exploration_tools", _TOOLS_HELP, "args", list(DEFAULT_EXPLORATION_TOOLS))
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
@@ -138,14 +136,12 @@ def eval_globs(config: pytest.Config) -> Sequence[str]:
     return ini_names(config, "agentv_files")
 
 
-def run_options(config: pytest.Config) -> "RunOptions":
+def run_options(config: pytest.Config) -> RunOptions:
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
-    from pytest_agentv.model.run_options import RunOptions  # noqa: PLC0415 - only for runs with evals
-
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     _check_workers(config, values["workers"], f"{ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
-    for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume", "rejudge"):
+    for name in ("targets_file", "out", "dump_prompts", "dump_traces", "html", "resume", "rejudge"):
         values[name] = None if values[name] is None else cwd / values[name]
     if values["rejudge"] is not None:  # it asks for no fresh answers, and takes those of its file alone
         values |= {"confirm": 0, "cache": False}
@@ -191,7 +187,7 @@ def _names(written: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, map(str.strip, (written or "").split(",")))))
 
 
-def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
+def has_executor(config: pytest.Config, options: RunOptions) -> bool:
     """Whether an option or a hook may run cases elsewhere. The workers of xdist run their own cases."""
     if hasattr(config, "workerinput") or options.executor == "local" or options.rejudge is not None:
         return False
@@ -258,12 +254,13 @@ def _value(config: pytest.Config, option: RunOption) -> Any:
     given = _given(config, option)
     if given is not None:
         return given
-    name = f"{PREFIX}_{option.dest}"
-    written = ini_value(config, name) if option.ini else None
-    if written is None or (isinstance(written, str) and not written.strip()):
+    written = {name: ini_value(config, name) for name in option.ini_keys}
+    filled = [(name, each) for name, each in written.items() if each is not None and str(each).strip()]
+    if not filled:
         return False if option.is_flag else option.default
+    name, value = filled[0]
     try:
-        value = _parse(option, written)
+        value = _parse(option, value)
     except ValueError as error:
         raise pytest.UsageError(f"{ini_name(config)}: {name}: {error}") from None
     if isinstance(value, Path) and config.inipath is not None:

@@ -198,7 +198,7 @@ def test_a_test_that_fails_after_its_evaluation_blames_no_hook(project, flags):
             "    for item in items: item.add_marker(pytest.mark.xfail(strict=True))\n",
             (),
         ),
-        ("", ("--agentv-gate=run", "--agentv-min-rate=1")),
+        ("", ("--agentv-gate=run", "--agentv-fail-under=1")),
         ("", ("--reruns=1",)),
     ],
     ids=["teardown", "fixture", "strict xfail", "gate", "reruns"],

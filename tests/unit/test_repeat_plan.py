@@ -11,8 +11,8 @@ from thorough import tries
 
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers, confirmed_by, stops_early
 from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import ErrorDetail, EvalResult
-from pytest_agentv.model.run_options import RunOptions
 
 RATES = (0.0, 0.2, 0.5, 0.8, 1.0)
 

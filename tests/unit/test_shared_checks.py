@@ -16,7 +16,7 @@ from pytest_agentv.engine.scheduler import Batch, BatchMember
 from pytest_agentv.errors import ProviderError, TargetError
 from pytest_agentv.model.cases import EvalCase, Target
 from pytest_agentv.model.messages import Message, candidate_answer
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.mock import Mock

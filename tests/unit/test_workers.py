@@ -11,8 +11,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.executors.worker import JobRefused, Reply, Setup, close_engine, pack, run_job
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import InputMessage, TextPart
-from pytest_agentv.model.options import check_workers, parse_executor
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions, check_workers, parse_executor
 
 SECRET = "s3cr3t-of-the-worker"
 HOME = Path("/nowhere/shop")

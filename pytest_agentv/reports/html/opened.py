@@ -35,7 +35,7 @@ class Commands:
         """Say where the commands run, and what they may lack."""
         if self._start is not None:
             return "Run it in the folder where pytest was started."
-        return "Run it in pytest's root folder. Add what else the run was given, such as --agentv-targets."
+        return "Run it in pytest's root folder. Add what else the run was given, such as --agentv-targets-file."
 
     def of(self, case: Case) -> str:
         """Return the command for a case; empty if there is none."""

@@ -11,8 +11,7 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, FileError, locate, name_below
 from pytest_agentv.model.base import JsonObject, counted
-from pytest_agentv.model.options import OutputFormat
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import OutputFormat, RunOptions
 from pytest_agentv.reports.baseline import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.judged_cases import JudgedCase
 from pytest_agentv.reports.verdict import RunStatistics

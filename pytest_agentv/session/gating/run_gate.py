@@ -7,9 +7,8 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, name_below
 from pytest_agentv.model.base import JsonObject, counted
-from pytest_agentv.model.options import DEFAULT_BASELINE
+from pytest_agentv.model.options import DEFAULT_BASELINE, RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports.baseline import Baseline, read_baseline
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.gates import (
@@ -112,14 +111,14 @@ class TagRates:
 
     @property
     def given(self) -> bool:
-        return bool(self._gates) or self._options.min_rate is not None
+        return bool(self._gates) or self._options.fail_under is not None
 
     def check(self, node_ids: Collection[str]) -> None:
         """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
         missing = self._uncollected(node_ids)
         tags = left_out_tags(self._config, [gate.tag for gate in self._gates]) if self._gates else {}
         partly = {f"gate::{tag}": file for tag, file in tags.items()}
-        if self._options.min_rate is not None and (files := left_out_of_rate(self._config)):
+        if self._options.fail_under is not None and (files := left_out_of_rate(self._config)):
             partly[RUN] = files[0]
         root = self._config.rootpath
         reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
@@ -127,7 +126,7 @@ class TagRates:
 
     def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
         """Yield how each rate turned out; those without a verdict come last."""
-        rate = self._options.min_rate
+        rate = self._options.fail_under
         checks = [] if rate is None else [rate_check(RUN, rate, cases)]
         checks += check_tags(self._gates, cases)
         yield from (rate_gate(check, self._options.gate) for check in checks if check.name not in self._set_aside)
@@ -154,11 +153,11 @@ class TagRates:
 def check_gates(options: RunOptions) -> None:
     """Raise `pytest.UsageError` for a gate without a case to judge."""
     if options.gate in ("run", "strict"):
-        if options.baseline is None and options.min_rate is None and not options.gates:
-            needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"
+        if options.baseline is None and options.fail_under is None and not options.gates:
+            needs = "--agentv-baseline, --agentv-fail-under or agentv_gates"
             raise pytest.UsageError(f"--agentv-gate={options.gate} has nothing to judge the run by: it needs {needs}")
-    elif options.min_rate is not None and options.gate == "cases":
-        raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")
+    elif options.fail_under is not None and options.gate == "cases":
+        raise pytest.UsageError("--agentv-fail-under judges the run as a whole: it needs --agentv-gate=run or strict")
 
 
 _BROKE_OFF: Final = "the run broke off before its end"

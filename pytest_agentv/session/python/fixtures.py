@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
-    from pytest_agentv.model.run_options import RunOptions
+    from pytest_agentv.model.options import RunOptions
     from pytest_agentv.session.python.evals import Agentv
     from pytest_agentv.session.running.items import TargetCaller
     from pytest_agentv.targets.definitions import TargetDefinition

@@ -11,7 +11,7 @@ from pytest_agentv.engine.jobs import OWN_PROVIDER, choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import MASK, is_secret_name
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.session.compat import allow_to_pass, overridden_fixtures, uses_own_fixture
@@ -44,7 +44,7 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
     cwd = config.invocation_params.dir
     try:
         options = options_of(config)
-        path = find_targets_file(options.targets, cwd, find_repo_root(cwd), cwd)
+        path = find_targets_file(options.targets_file, cwd, find_repo_root(cwd), cwd)
         kinds = KINDS.with_own(FolderKinds(config, "pytest_agentv_providers")(cwd))
         file = load_targets_file(path, kinds, options.unknown_keys)
     except AgentvError as error:

@@ -8,8 +8,8 @@ from queue import SimpleQueue
 from typing import TypeAlias
 
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink
 from pytest_agentv.session.recording.resume import FinishedCases

@@ -34,9 +34,8 @@ from pytest_agentv.executors.worker import (
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.kind_table import KindsOf
-from pytest_agentv.model.options import is_cluster
+from pytest_agentv.model.options import RunOptions, is_cluster
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.dumps import CaseLog

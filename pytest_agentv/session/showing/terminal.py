@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.junit import is_own, result_properties
 from pytest_agentv.runtime.files import InUse, remove_leftovers

@@ -54,7 +54,7 @@ def test_results_alone_give_a_command_that_finds_the_case(values: list[dict[str,
 
 
 def test_the_command_of_a_run_is_that_of_its_terminal() -> None:
-    start = Start(Path("/p"), Path("/p/evals"), ("--agentv-target=gpt,careful", "--agentv-targets=../other.yaml"))
-    expected = "pytest p.yaml::tent@gpt --agentv-target=gpt,careful --agentv-targets=../other.yaml"
+    start = Start(Path("/p"), Path("/p/evals"), ("--agentv-target=gpt,careful", "--agentv-targets-file=../other.yaml"))
+    expected = "pytest p.yaml::tent@gpt --agentv-target=gpt,careful --agentv-targets-file=../other.yaml"
     assert commands(GPT, start=start) == [expected]
     assert commands({"node_id": "evals/p[1].yaml::tent"}, {}, start=start) == ["", ""]
