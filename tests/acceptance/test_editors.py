@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.cli.init import schema_path
 from pytest_agentv.cli.main import main
-from pytest_agentv.cli.schema import schema_path
 
 _FOLDER = os.environ.get("AGENTV_TEST_PROGRAMS")
 SERVER = (

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from pytest_agentv.cli.convert import run as convert
+from pytest_agentv.cli.report import run_convert as convert
 
 from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
 
