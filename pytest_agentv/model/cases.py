@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # it is of a higher floor, and its import costs pydantic
 
     AnyEvaluator: TypeAlias = Evaluator
 else:
-    AnyEvaluator = Any
+    AnyEvaluator = Evaluator = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class EvalCase(Record):
     """Guidelines first, then the other input files; absolute, in order, duplicates kept."""
     guideline_patterns: tuple[str, ...] = ()
     """Globs of the files that count as guidelines."""
-    evaluators: tuple[AnyEvaluator, ...] | None = None
+    evaluators: "tuple[Evaluator, ...] | None" = None
     """None: the case has no list, and the default judge decides."""
     conversation_id: str | None = None
     """Groups cases that belong together."""

@@ -184,26 +184,6 @@ def check_workers(text: str, executor: str | None) -> int:
     return parse_count(text, "workers", 1, most, note=" (the minimum is 1)")
 
 
-def parse_retries(text: str) -> int:
-    return parse_count(text, "retries", 0)
-
-
-def parse_threshold(text: str) -> float:
-    return _share(text, "threshold")
-
-
-def parse_pass_rate(text: str) -> float:
-    return _share(text, "pass rate")
-
-
-def parse_seconds(text: str) -> float:
-    return _at_least_zero(text, "seconds (0 switches the timeout off)")
-
-
-def parse_milliseconds(text: str) -> float:
-    return _at_least_zero(text, "milliseconds")
-
-
 def parse_bool(text: str) -> bool:
     known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
     try:
@@ -247,6 +227,12 @@ def _number(text: str, expected: str) -> float:
         raise ValueError(f"{text} is not a finite number: expected {expected}")
     return value
 
+
+parse_retries: Final = partial(parse_count, what="retries", least=0)
+parse_threshold: Final = partial(_share, what="threshold")
+parse_pass_rate: Final = partial(_share, what="pass rate")
+parse_seconds: Final = partial(_at_least_zero, what="seconds (0 switches the timeout off)")
+parse_milliseconds: Final = partial(_at_least_zero, what="milliseconds")
 
 RUN_OPTIONS: Final = (
     RunOption("target", "NAME", joins=True, ini=True),
@@ -405,100 +391,64 @@ _HELP: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions(Record):
-    """The options of a run, merged from command line and ini file, with defaults filled in."""
+    """The options of a run, merged from command line and ini file, with defaults filled in.
+
+    A field has the name of its option. Paths are absolute. None: not given, so that cases, files or targets decide.
+    """
 
     target: str | None = None
-    """`--agentv-target`: the target to evaluate; None: the case's, else the file's, else `default`; or several."""
     several_targets: tuple[str, ...] = ()
     """`--agentv-target=a,b`: the targets that each run all cases; empty: one at most."""
     judge: str | None = None
-    """`--agentv-judge`: the target that judges; None: the case's, else the file's, else that of the target."""
     targets_file: Path | None = None
     """`--agentv-targets-file`: the targets file, or a folder that holds one, absolute."""
     eval_id: tuple[str, ...] = ()
-    """`--agentv-eval-id`: the ids of the cases to run; empty: all."""
     run: RunRule = "always"
-    """`--agentv-run`: which cases run if you do not ask for them."""
     sample: int | None = None
-    """`--agentv-sample`: how many of the selected cases run; None: all."""
     shard: Shard | None = None
-    """`--agentv-shard`: the part of the evaluations that this machine runs; None: all."""
     out: Path | None = None
-    """`--agentv-out`: the results file, absolute; None: a new one in `.agentv/results`."""
     output_format: OutputFormat = "jsonl"
-    """`--agentv-output-format`: the format of the results file."""
     dry_run: bool = False
-    """`--agentv-dry-run`: mocks replace targets and judges."""
     dry_run_delay: float = 0
-    """`--agentv-dry-run-delay`: how long a mocked answer takes, in milliseconds."""
     dry_run_delay_min: float = 0
-    """The least of a random delay, in milliseconds."""
     dry_run_delay_max: float = 0
-    """The most of a random delay, in milliseconds."""
     timeout: float = DEFAULT_TIMEOUT_SECONDS
-    """`--agentv-timeout`: the longest call of a target or judge script, in seconds; 0: no limit."""
     max_retries: int = DEFAULT_MAX_RETRIES
-    """`--agentv-max-retries`: how often a call that timed out is retried."""
     workers: int | None = None
-    """`--agentv-workers`: cases in flight; None: as each target says, else one, or as many as an executor runs."""
     executor: str | None = None
-    """`--agentv-executor`: `local`, or the address of a scheduler; None: that of a hook, else local."""
     threshold: float | None = None
-    """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None
     """`agentv_threshold` in the ini file, 0 to 1; cases and files override it."""
     repeat: int | None = None
-    """`--agentv-repeat` on the command line: answers per case, 1 to 100; it overrides those of cases and files."""
     ini_repeat: int | None = None
     """`agentv_repeat` in the ini file; cases and files override it."""
     min_pass_rate: float | None = None
-    """`--agentv-min-pass-rate` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_min_pass_rate: float | None = None
     """`agentv_min_pass_rate` in the ini file, 0 to 1; cases and files override it."""
     stop: Stop | None = None
-    """`--agentv-stop`: whether to stop asking a case when its verdict is certain; None: it depends on the run."""
     include_answers: bool = False
-    """`--agentv-include-answers`: results of repeated cases hold all answers."""
     cache: bool = False
-    """`--agentv-cache`: answers of earlier runs are used again."""
     keep_answers: int = DEFAULT_KEEP_ANSWERS
     """`agentv_keep_answers` in the ini file: how many days answers are kept for later runs; 0: none are."""
     resume: Path | None = None
-    """`--agentv-resume`: the results file to resume, absolute."""
     rejudge: Path | None = None
-    """`--agentv-rejudge`: the results file whose answers are judged anew, absolute."""
     retry_errors: bool = False
-    """`--agentv-retry-errors`: cases that could not be judged are run again."""
     dump_prompts: Path | None = None
-    """`--agentv-dump-prompts`: the folder for prompts, absolute."""
     dump_traces: Path | None = None
-    """`--agentv-dump-traces`: the folder for traces, absolute."""
     html: Path | None = None
-    """`--agentv-html`: the HTML report, absolute; None: none is written."""
     include_trace: bool = False
-    """`--agentv-include-trace`: results hold the whole trace."""
     baseline: Path | None = None
-    """`--agentv-baseline`: the baseline that the run is compared with, absolute; None: none."""
     update_baseline: BaselineUpdate | None = None
-    """`--agentv-update-baseline`: how the run becomes the baseline; None: it does not."""
     gate: Gate = "cases"
-    """`--agentv-gate`: what makes the run fail."""
     fail_under: float | None = None
-    """`--agentv-fail-under`: the pass rate that the run must reach, 0 to 1."""
     margin: float = DEFAULT_MARGIN
-    """`--agentv-margin`: the drop of the pass rate that "not worse" excludes, 0 to 1."""
     confirm: int = DEFAULT_CONFIRM
-    """`--agentv-confirm`: fresh answers for a case that looks broken; 0: none."""
     gates: tuple[str, ...] = ()
     """`agentv_gates` in the ini file: gates by tag, as written."""
     strict: bool = False
-    """`--agentv-strict`: warnings about eval and targets files are errors."""
     unknown_keys: UnknownKeys = "error"
-    """`--agentv-unknown-keys`: level of unknown keys that say what is asked or checked."""
     show_answers: bool = False
-    """`--agentv-show-answers`: show question, answer and evaluators of passing cases, too."""
     verbose: bool = False
-    """`--agentv-verbose`: show targets, provider calls, attempts and timings."""
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
     """Names of the tools that only look around, for `exploration_ratio`."""
 

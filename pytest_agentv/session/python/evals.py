@@ -22,7 +22,6 @@ from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
 from pytest_agentv.files.source import KeyPath, Source
 from pytest_agentv.model.base import Json, JsonObject
-from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.messages import Message, candidate_answer, is_null
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
@@ -364,7 +363,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: Sequence[Mapping[str, Any]] | None = None,
-        evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None,
+        evaluators: "Sequence[str | Mapping[str, Any] | Evaluator] | None" = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -412,7 +411,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: Sequence[Mapping[str, Any]] | None = None,
-        evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None,
+        evaluators: "Sequence[str | Mapping[str, Any] | Evaluator] | None" = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
