@@ -18,7 +18,7 @@ from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.files.source import KeyPath
 from pytest_agentv.model.base import Data, Json, JsonObject
 from pytest_agentv.model.cases import AnyEvaluator
-from pytest_agentv.model.kind import Kind, needs_value
+from pytest_agentv.model.kind import Kind, member_fault, needs_value
 from pytest_agentv.model.kind_table import NEGATION, KindTable
 
 _TYPE: Final = "type"
@@ -125,6 +125,14 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
 
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
     """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
+    found = _load(scope)
+    if found is not None and found.own_code is not None and (fault := member_fault(found)):
+        scope.place.error(fault)
+        return None
+    return found
+
+
+def _load(scope: Scope) -> AnyEvaluator | None:
     if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
         return adopt(scope)
     if not isinstance(scope.value, dict):

@@ -92,33 +92,28 @@ def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv agree", description="Measure how well a judge agrees with people's labels.", epilog=_EPILOG
     )
-    parser.add_argument("labels", type=Path, help="Labels: CSV, JSONL or YAML.")
-    parser.add_argument("results", type=Path, nargs="+", help="Results file of a run; several are rows of a table.")
-    parser.add_argument(
-        "--evaluator", metavar="NAME", help="Compare this evaluator (default: the verdict on the case)."
+    parser.add_path("labels", "Labels: CSV, JSONL or YAML.")
+    parser.add_path("results", "Results file of a run; several are rows of a table.", nargs="+")
+    parser.add("--evaluator", "Compare this evaluator (default: the verdict on the case).", metavar="NAME")
+    parser.add_flag(
+        "--choose-threshold",
+        f"Choose the threshold on half of the labels, of at least {LEAST_TO_CHOOSE}, compare the others.",
     )
-    text = (
-        f"Choose the threshold on half of the labels, of at least {LEAST_TO_CHOOSE}, compare the others (default: off)."
-    )
-    parser.add_argument("--choose-threshold", action="store_true", help=text)
-    parser.add_argument(
+    parser.add(
         "--min-kappa",
+        "Exit with 1 if the low end of kappa's interval is below this, 0 to 1 (default: not set).",
         type=parse_delta,
         metavar="KAPPA",
-        help="Exit with 1 if the low end of kappa's interval is below this, 0 to 1 (default: not set).",
     )
-    parser.add_argument(
+    parser.add(
         "--scale",
+        "The lowest and the highest number that a label can be (default: 0..1).",
         type=_scale,
         default=(0.0, 1.0),
         metavar="LOW..HIGH",
-        help="The lowest and the highest number that a label can be (default: 0..1).",
     )
-    parser.add_argument(
-        "-f", "--format", choices=("table", "json"), help="Output format (default: table on a terminal, else json)."
-    )
-    text = "List the cases on which judge and labels differ (default: off)."
-    parser.add_argument("-v", "--verbose", action="store_true", help=text)
+    parser.add("-f", "--format", "Output format (default: table on a terminal, else json).", choices=("table", "json"))
+    parser.add_flag("-v", "--verbose", "List the cases on which judge and labels differ.")
     return parser
 
 
@@ -295,9 +290,9 @@ def _label_parser() -> ArgumentParser:
         description="Show the answers of a run in random order, without scores, and ask for a label of each.",
         epilog=_LABEL_EPILOG,
     )
-    parser.add_argument("results", type=Path, help="Results file of a run.")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="PATH", help="File of labels (JSONL).")
-    parser.add_argument("--rater", metavar="NAME", help="Who labels, if several people do (default: not set).")
+    parser.add_path("results", "Results file of a run.")
+    parser.add_path("-o", "--out", "File of labels (JSONL).", required=True)
+    parser.add("--rater", "Who labels, if several people do (default: not set).", metavar="NAME")
     return parser
 
 

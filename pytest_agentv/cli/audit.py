@@ -116,13 +116,20 @@ def _create_parser() -> ArgumentParser:
         "evaluators of each case, and list the cases that such an answer passes.",
         epilog=_EPILOG,
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="Eval files, folders that hold some, or globs.")
-    parser.add_argument("--judges", action="store_true", help="Ask the models that judge, too (default: off).")
-    text = "Results file with answers of other cases (default: the newest in .agentv/results, else the references)."
-    parser.add_argument("--results", type=Path, metavar="FILE", help=text)
+    parser.add("paths", "Eval files, folders that hold some, or globs.", nargs="+", metavar="PATH")
+    parser.add_flag("--judges", "Ask the models that judge, too.")
+    parser.add_path(
+        "--results",
+        "Results file with answers of other cases (default: the newest in .agentv/results, else the references).",
+        metavar="FILE",
+    )
     add_targets_file(parser, " (default: searched as in a run).")
-    text = "Score from which cases pass that name none, as agentv_threshold (default: that of a run)."
-    parser.add_argument("--threshold", type=parse_delta, metavar="SCORE", help=text)
+    parser.add(
+        "--threshold",
+        "Score from which cases pass that name none, as agentv_threshold (default: that of a run).",
+        type=parse_delta,
+        metavar="SCORE",
+    )
     return parser
 
 

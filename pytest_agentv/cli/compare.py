@@ -80,48 +80,37 @@ def _create_parser() -> ArgumentParser:
         "Print three files or more as a table with a row for each run.",
         epilog=_EPILOG,
     )
-    parser.add_argument("baseline", type=Path, help="Results file of the run to compare with.")
-    parser.add_argument("candidate", type=Path, help="Results file of the run that may be better or worse.")
-    parser.add_argument(
+    parser.add_path("baseline", "Results file of the run to compare with.")
+    parser.add_path("candidate", "Results file of the run that may be better or worse.")
+    parser.add_path(
         "more",
-        type=Path,
+        "Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
         nargs="*",
         default=[],
-        help="Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
     )
-    parser.add_argument(
-        "--statistics",
-        action="store_true",
-        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
-    )
-    parser.add_argument(
+    parser.add_flag("--statistics", "Say what the difference may claim: intervals, broken cases, a verdict.")
+    parser.add_flag(
         "--gate",
-        action="store_true",
-        help="With --statistics: exit with 1 for a regression, 2 if the data cannot tell, 3 if nothing could be "
-        "compared (default: off).",
+        "With --statistics: exit with 1 for a regression, 2 if the data cannot tell, 3 if nothing could be compared.",
     )
     add_margin(parser)
-    parser.add_argument(
+    parser.add(
         "-t",
         "--threshold",
+        f"Smallest difference that is a win or a loss, 0 to 1 (default: {DEFAULT_THRESHOLD}).",
         type=parse_delta,
         default=DEFAULT_THRESHOLD,
         metavar="DELTA",
-        help=f"Smallest difference that is a win or a loss, 0 to 1 (default: {DEFAULT_THRESHOLD}).",
     )
-    parser.add_argument(
+    parser.add(
         "-f",
         "--format",
-        choices=("json", "table", "verbose"),
-        help="Output format: json, table, or verbose, a table that leaves nothing out "
+        "Output format: json, table, or verbose, a table that leaves nothing out "
         "(default: table on a terminal, else json; with --statistics or more than two files: table).",
+        choices=("json", "table", "verbose"),
     )
-    parser.add_argument(
-        "--allow-missing",
-        action="store_true",
-        help="Compare only the cases in all files, even if some lack cases (default: off).",
-    )
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="The same as --format json.")
+    parser.add_flag("--allow-missing", "Compare only the cases in all files, even if some lack cases.")
+    parser.add("--json", "The same as --format json.", dest="format", action="store_const", const="json")
     return parser
 
 
@@ -288,19 +277,18 @@ def _plan_parser() -> ArgumentParser:
         prog="agentv plan",
         description="Say how many cases and repeats you need to see a drop of the pass rate in 4 of 5 runs.",
     )
-    parser.add_argument("results", type=Path, help="Results file or baseline to learn from.")
-    parser.add_argument(
+    parser.add_path("results", "Results file or baseline to learn from.")
+    parser.add(
         "--see",
+        "The drop to see, in points of the pass rate (default: 5).",
         type=_points,
         default=5.0,
         metavar="POINTS",
-        help="The drop to see, in points of the pass rate (default: 5).",
     )
-    parser.add_argument(
+    parser.add_path(
         "--against",
-        type=Path,
+        "Results file or baseline of another run of these cases: it tells how far single cases change.",
         metavar="FILE",
-        help="Results file or baseline of another run of these cases: it tells how far single cases change.",
     )
     return parser
 

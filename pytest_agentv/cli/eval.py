@@ -34,9 +34,6 @@ from pytest_agentv.reports.summary import FULL_SUMMARY
 USAGE_ERROR: Final = 2
 """The usual code of programs with argparse. `agentv eval` has pytest's codes instead."""
 
-_MISSING: Final = "the following arguments are required: "
-"""The beginning of argparse's error about missing arguments."""
-
 
 class UsageError(AgentvError):
     """A command was called with wrong arguments. `main` prints it."""
@@ -48,37 +45,39 @@ class ArgumentParser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
+    def add(self, *words: str, **more: Any) -> None:
+        """Add an argument. The last word is its help."""
+        *names, text = words
+        self.add_argument(*names, help=text, **more)
+
+    def add_flag(self, *words: str) -> None:
+        """Add a flag without a value."""
+        *names, text = words
+        self.add(*names, f"{text.removesuffix('.')} (default: off).", action="store_true")
+
+    def add_path(self, *words: str, **more: Any) -> None:
+        """Add a path, as an argument or as the value of a flag."""
+        metavar = {"metavar": "PATH"} if words[0].startswith("-") else {}
+        self.add(*words, type=Path, **{**metavar, **more})
+
     def error(self, message: str) -> NoReturn:
-        if not message.startswith(_MISSING):
-            raise UsageError(message)
-        names = message.removeprefix(_MISSING).split(", ")
-        raise UsageError(f"missing: {', '.join(map(self._in_words, names))}")
-
-    def _in_words(self, name: str) -> str:
-        """Return an argument's name with the first sentence of its help."""
-        names = ((action, (action.dest, action.metavar, "/".join(action.option_strings))) for action in self._actions)
-        text = next((action.help for action, known in names if name in known and action.help), None)
-        if text is None:
-            return name
-        sentence = " ".join(text.split()).partition(". ")[0].rstrip(".")
-        return f"{name} ({sentence[0].lower()}{sentence[1:]})"
+        raise UsageError(message)
 
 
-def add_margin(parser: argparse.ArgumentParser, where: str = "") -> None:
+def add_margin(parser: ArgumentParser, where: str = "") -> None:
     """Add `--margin`; `where` says in which case it counts."""
-    parser.add_argument(
+    parser.add(
         "--margin",
+        f'Drop of the pass rate that "not worse" excludes, 0 to 1{where} (default: {DEFAULT_MARGIN}).',
         type=parse_delta,
         default=DEFAULT_MARGIN,
         metavar="DROP",
-        help=f'Drop of the pass rate that "not worse" excludes, 0 to 1{where} (default: {DEFAULT_MARGIN}).',
     )
 
 
-def add_targets_file(parser: argparse.ArgumentParser, of: str) -> None:
+def add_targets_file(parser: ArgumentParser, of: str) -> None:
     """Add `--targets-file`, and its older word; `of` says where the file is searched by default."""
-    text = f"Targets file{of}"
-    parser.add_argument("--targets-file", type=Path, metavar="PATH", help=text)
+    parser.add_path("--targets-file", f"Targets file{of}")
     parser.add_argument("--targets", dest="targets_file", type=Path, help=argparse.SUPPRESS)
 
 

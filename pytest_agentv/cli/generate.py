@@ -134,9 +134,10 @@ def run(arguments: Sequence[str]) -> int:
         description="Let a model write the rubrics of all cases of an eval file that have none.",
         epilog=_EPILOG,
     )
-    rubrics.add_argument("file", type=Path, help="A .yaml or .yml eval file; it is not changed.")
-    text = "Target that writes them (default: the file's target, else `default`)."
-    rubrics.add_argument("-t", "--target", metavar="NAME", help=text)
+    rubrics.add_path("file", "A .yaml or .yml eval file; it is not changed.")
+    rubrics.add(
+        "-t", "--target", "Target that writes them (default: the file's target, else `default`).", metavar="NAME"
+    )
     add_targets_file(rubrics, " (default: searched as by `agentv eval`).")
     options = parser.parse_args(arguments)
     masker = Masker()

@@ -114,19 +114,19 @@ def _create_parser() -> ArgumentParser:
         description="Write an evaluation that runs without any key, its target, a CI workflow and settings.\n"
         "Existing files are kept, unless you choose to overwrite them.",
     )
-    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="The project's folder (default: .).")
-    parser.add_argument("--path", type=Path, metavar="DIR", help="The same as DIR.")
-    parser.add_argument(
+    parser.add_path("folder", "The project's folder (default: .).", nargs="?", metavar="DIR")
+    parser.add_path("--path", "The same as DIR.", metavar="DIR")
+    parser.add(
         "--example",
+        "The evaluation that DIR/evals gets: the smallest one, RAG over files, an agent with tools in two "
+        "variants, a FastAPI service, or two prompts (default: first).",
         choices=tuple(EXAMPLES),
         default="first",
-        help="The evaluation that DIR/evals gets: the smallest one, RAG over files, an agent with tools in two "
-        "variants, a FastAPI service, or two prompts (default: first).",
     )
-    parser.add_argument(
-        "--ci", choices=tuple(WORKFLOWS), default="github", help="CI service to write a workflow for (default: github)."
+    parser.add(
+        "--ci", "CI service to write a workflow for (default: github).", choices=tuple(WORKFLOWS), default="github"
     )
-    parser.add_argument("--force", action="store_true", help="Overwrite files without asking (default: off).")
+    parser.add_flag("--force", "Overwrite files without asking.")
     return parser
 
 
@@ -166,8 +166,8 @@ def run_schema(arguments: Sequence[str]) -> int:
     """Print a schema, or the path of its file."""
     description = "Print the JSON Schema of a kind of file."
     parser = ArgumentParser(prog="agentv schema", description=description, epilog=_SCHEMA_EPILOG)
-    parser.add_argument("kind", choices=KINDS, help="The kind of file.")
-    parser.add_argument("--path", action="store_true", help="Print the path of the schema instead (default: off).")
+    parser.add("kind", "The kind of file.", choices=KINDS)
+    parser.add_flag("--path", "Print the path of the schema instead.")
     options = parser.parse_args(arguments)
     path = schema_path(options.kind)
     say(str(path) if options.path else path.read_text("utf-8").rstrip("\n"))

@@ -78,19 +78,11 @@ def _create_parser() -> ArgumentParser:
         description="Join the results files of a run's shards or attempts into one file with one result per case.",
         epilog=_EPILOG,
     )
-    parser.add_argument("files", type=Path, nargs="+", help="Results files, JSONL or YAML.")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="PATH", help="File to write, JSONL or YAML.")
-    parser.add_argument(
-        "--force", action="store_true", help="Merge files of different evals all the same (default: off)."
-    )
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="Overwrite PATH if it exists; not needed if it is one of the files (default: off).",
-    )
-    parser.add_argument(
-        "--allow-missing", action="store_true", help="Exit with 0 even if cases have no result (default: off)."
-    )
+    parser.add_path("files", "Results files, JSONL or YAML.", nargs="+")
+    parser.add_path("-o", "--out", "File to write, JSONL or YAML.", required=True)
+    parser.add_flag("--force", "Merge files of different evals all the same.")
+    parser.add_flag("--overwrite", "Overwrite PATH if it exists; not needed if it is one of the files.")
+    parser.add_flag("--allow-missing", "Exit with 0 even if cases have no result.")
     return parser
 
 

@@ -55,23 +55,20 @@ def _create_parser() -> ArgumentParser:
         "or a file for a CI service.",
         epilog=_EPILOG,
     )
-    parser.add_argument("run", type=Path, help="Results file of the run (JSONL or YAML).")
-    parser.add_argument(
+    parser.add_path("run", "Results file of the run (JSONL or YAML).")
+    parser.add_path(
         "base",
-        type=Path,
+        "Results file of the run to compare with, in HTML and Markdown; for HTML also a baseline, and older runs.",
         nargs="*",
         default=[],
-        help="Results file of the run to compare with, in HTML and Markdown; for HTML also a baseline, and older runs.",
     )
-    parser.add_argument(
+    parser.add(
         "--format",
-        choices=_FORMATS,
-        help="html, markdown (a comment for a pull request), gitlab-codequality or junit (default: html if the name "
+        "html, markdown (a comment for a pull request), gitlab-codequality or junit (default: html if the name "
         "of the output ends in .html, else markdown).",
+        choices=_FORMATS,
     )
-    parser.add_argument(
-        "-o", "--out", type=Path, metavar="PATH", help="File to write (default: standard output; for HTML report.html)."
-    )
+    parser.add_path("-o", "--out", "File to write (default: standard output; for HTML report.html).")
     add_margin(parser, ", in HTML")
     return parser
 
@@ -211,20 +208,14 @@ def _convert_parser() -> ArgumentParser:
         "blocks), or back: keys and values stay as they are. CSV and JUnit XML hold the last result of each case.",
         epilog=_CONVERT_EPILOG,
     )
-    parser.add_argument("source", type=Path, help="A .jsonl, .yaml or .yml file.")
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        metavar="PATH",
-        help="File to write (default: the source's path with the other suffix).",
-    )
-    parser.add_argument(
+    parser.add_path("source", "A .jsonl, .yaml or .yml file.")
+    parser.add_path("-o", "--out", "File to write (default: the source's path with the other suffix).")
+    parser.add(
         "--format",
+        "Format to write: jsonl, yaml, csv or junit (default: that of the suffix of the file to write).",
         choices=tuple(dict.fromkeys(_SUFFIXES.values())),
-        help="Format to write: jsonl, yaml, csv or junit (default: that of the suffix of the file to write).",
     )
-    parser.add_argument("--force", action="store_true", help="Overwrite an existing file (default: off).")
+    parser.add_flag("--force", "Overwrite an existing file.")
     return parser
 
 

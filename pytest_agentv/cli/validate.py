@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from typing import Any, Final, Literal, TypeAlias
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.discovery import SUFFIXES, find_files, is_sidecar, looks_like_suite, walk
 from pytest_agentv.cases.entries import SuiteSource
-from pytest_agentv.cases.prompts import build_prompt
 from pytest_agentv.cases.suites import dataset_fault, read_suite
 from pytest_agentv.cases.written import LoadContext, read_header
 from pytest_agentv.cli.eval import (
@@ -28,16 +28,15 @@ from pytest_agentv.cli.eval import (
     is_glob,
     say,
 )
-from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
 from pytest_agentv.engine.judging import judging_fault, needs_of_case
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
-from pytest_agentv.files.problems import Hint, Problem, UnusableTarget, did_you_mean, near_file
+from pytest_agentv.files.problems import Hint, Problem, UnusableTarget, near_file
 from pytest_agentv.files.source import Source
 from pytest_agentv.model.base import Json, Record, counted
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase
+from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind_table import KindsOf, merge_kinds, no_kinds
 from pytest_agentv.model.options import UNKNOWN_KEYS, UnknownKeys
 from pytest_agentv.model.secrets import Masker
@@ -46,11 +45,9 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.runtime.user_code import describe_error, user_traceback
 from pytest_agentv.targets.config import load_guideline_patterns, read_config_file
-from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, has_reference
+from pytest_agentv.targets.definitions import TargetsFile, find_repo_root, has_reference
 from pytest_agentv.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
 from pytest_agentv.targets.keys import read_target
-
-# Finds the kinds of evaluators and providers that a project adds in its conftest files and plugins.
 
 _Key: TypeAlias = tuple[str, Path | None]
 """A hook and a folder; None: wherever a conftest lies."""
@@ -245,30 +242,25 @@ def _create_parser() -> ArgumentParser:
         "find while it collects the cases and starts. Nothing is run, and no credentials are needed.",
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="A file, a glob, or a folder that is searched for all of them."
+    parser.add("paths", "A file, a glob, or a folder that is searched for all of them.", nargs="+", metavar="PATH")
+    parser.add(
+        "--format", "What is printed (default: text: path:line: message).", choices=("text", "json"), default="text"
     )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="What is printed (default: text: path:line: message).",
-    )
-    parser.add_argument("--strict", action="store_true", help="Warnings count as errors (default: off).")
+    parser.add_flag("--strict", "Warnings count as errors.")
     add_targets_file(parser, " of the runs (default: searched from each eval file's folder upward).")
-    parser.add_argument(
+    parser.add(
         "--unknown-keys",
+        "Level of unknown keys that say what is asked or checked, as agentv_unknown_keys (default: error).",
         choices=UNKNOWN_KEYS,
         default="error",
-        help="Level of unknown keys that say what is asked or checked, as agentv_unknown_keys (default: error).",
     )
-    parser.add_argument(
+    parser.add(
         "--plugin-kind",
+        "Accept this evaluator type or provider unseen; may be repeated (default: none). Those of\n"
+        "conftest files are known.",
         action="append",
         default=[],
         metavar="NAME",
-        help="Accept this evaluator type or provider unseen; may be repeated (default: none). Those of\n"
-        "conftest files are known.",
     )
     return parser
 
@@ -279,26 +271,22 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
     problems: list[Problem] = []
     for name in paths:
         path = Path(os.path.normpath(Path(name).absolute()))
-        found, fault = _find(path)
+        found, fault = [path] if path.exists() else [], "there is no such file or folder"
+        if path.is_dir():
+            below = [file for file in walk(path, hidden=frozenset({".agentv"})) if file.suffix in SUFFIXES]
+            found = [
+                file
+                for file in below
+                if kind_of(file) or (file.parent.name != ".agentv" and is_eval_in_folder(file, path))
+            ]
+            fault = "no eval, targets or config files in this folder"
+        elif not found and is_glob(str(path)):
+            found = [file for file in find_files(str(path), hidden=True) if file.suffix in SUFFIXES]
+            fault = "no file matches"
         files.update(dict.fromkeys(found))
         if not found:
             problems.append(Problem(path, None, "", fault))
     return list(files), problems
-
-
-def _find(path: Path) -> tuple[Sequence[Path], str]:
-    """Return the files of a path, and the error text if there are none."""
-    if path.is_dir():
-        found = [
-            file
-            for file in walk(path, hidden=frozenset({".agentv"}))
-            if file.suffix in SUFFIXES
-            and (kind_of(file) or (file.parent.name != ".agentv" and is_eval_in_folder(file, path)))
-        ]
-        return found, "no eval, targets or config files in this folder"
-    if path.exists() or not is_glob(str(path)):
-        return [path] if path.exists() else [], "there is no such file or folder"
-    return [file for file in find_files(str(path), hidden=True) if file.suffix in SUFFIXES], "no file matches"
 
 
 def _text_lines(files: Sequence[Path], problems: Sequence[Problem]) -> Iterator[str]:
@@ -306,25 +294,21 @@ def _text_lines(files: Sequence[Path], problems: Sequence[Problem]) -> Iterator[
         where = locate(problem.path, problem.line)
         text = str(problem).removeprefix(f"{where}: ")
         yield visible(f"{where}: {problem.level}: {text}")
-    errors, warnings = _count(problems)
+    errors = sum(problem.level == "error" for problem in problems)
+    warnings = len(problems) - errors
     found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else "nothing wrong"
     yield f"{counted(len(files), 'file')} checked: {found}"
 
 
 def _json(files: Sequence[Path], problems: Sequence[Problem]) -> str:
-    errors, warnings = _count(problems)
+    errors = sum(problem.level == "error" for problem in problems)
     report: Json = {
         "files": [locate(path, None) for path in files],
         "errors": errors,
-        "warnings": warnings,
+        "warnings": len(problems) - errors,
         "problems": [problem.to_plain() | {"path": locate(problem.path, None)} for problem in problems],
     }
     return json.dumps(report, indent=2)
-
-
-def _count(problems: Sequence[Problem]) -> tuple[int, int]:
-    errors = sum(problem.level == "error" for problem in problems)
-    return errors, len(problems) - errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +356,9 @@ class Checker:
                 self._check_suite(path.with_suffix(".jsonl") if belongs_to_dataset else path)
 
     def _note(self, problems: Iterable[Problem]) -> None:
-        self._found.update(dict.fromkeys(problems))
+        for problem in problems:  # a target that cannot be used is an error of the cases that use it
+            is_error = isinstance(problem, UnusableTarget)
+            self._found[problem.replace(level="error") if is_error else problem] = None
 
     def _check_suite(self, path: Path) -> None:
         try:
@@ -384,7 +370,6 @@ class Checker:
         targets = self._find_targets(path.parent)
         if targets is None:
             return
-        self._note((*missing_folders(cases, targets), *unsent_guidelines(cases, targets)))
         said: set[str] = set()
         for case in cases:  # each target that a case needs and that cannot be used is noted once
             for fault in _target_faults(case, targets):
@@ -442,15 +427,10 @@ class Checker:
             kinds = KINDS.with_own(self._settings.own_providers(path.parent))
             try:
                 file = self._targets_files[path] = load_targets_file(path, kinds, self._settings.unknown_keys)
-                self._note((*map(_raised, file.warnings), *missing_code(file)))
+                self._note((*file.warnings, *missing_code(file)))
             except FileError as error:
                 self._note(_problems_of(error, path))
         return self._targets_files[path]
-
-
-def _raised(problem: Problem) -> Problem:
-    """Return a problem of a target as the run tells it to the cases that use the target."""
-    return problem.replace(level="error") if isinstance(problem, UnusableTarget) else problem
 
 
 def kind_of(path: Path) -> FileKind | None:
@@ -458,26 +438,12 @@ def kind_of(path: Path) -> FileKind | None:
 
     Source: agentv-formats 9.3.
     """
-    declared = _declared_kind(path)
-    if declared is not None:
-        return declared
+    if path.suffix != ".jsonl" and path.is_file() and (declared := _SCHEMA.search(_read(path)[:65_536])):
+        return declared[1].decode()  # type: ignore[return-value] # the pattern has these words
     if path.name in _TARGETS_NAMES:
         return "targets"
-    if path.name == ".agentv.yaml" or (path.parent.name == ".agentv" and path.stem == "config"):
-        return "config"
-    return None
-
-
-def _declared_kind(path: Path) -> FileKind | None:
-    try:
-        if not path.is_file():  # reading a pipe would block
-            return None
-        with path.open("rb") as file:
-            found = _SCHEMA.search(file.read(65_536))
-    except OSError:
-        return None
-    kinds: dict[bytes, FileKind] = {b"eval": "eval", b"targets": "targets", b"config": "config"}
-    return kinds[found[1]] if found and path.suffix != ".jsonl" else None
+    is_config = path.name == ".agentv.yaml" or (path.parent.name == ".agentv" and path.stem == "config")
+    return "config" if is_config else None
 
 
 def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -501,20 +467,16 @@ def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tup
 
 def doubts_of(case: EvalCase) -> Iterator[Problem]:
     """Yield what evaluators check in another way than their author may think, as a run warns of it."""
-    for evaluator in case.evaluators or ():
-        for each in evaluator.walk():
-            for doubt in _doubts(each, case):
-                message = f"evaluator {each.label!r}: {doubt}"
-                yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
-
-
-def _doubts(evaluator: AnyEvaluator, case: EvalCase) -> list[str]:
-    try:
-        return [*evaluator.doubts(case)]
-    except Exception as error:
-        if evaluator.own_code is None:
-            raise
-        return [f"doubts() raised {user_traceback(error)}"]
+    for each in (inner for evaluator in case.evaluators or () for inner in evaluator.walk()):
+        try:
+            doubts = [*each.doubts(case)]
+        except Exception as error:
+            if each.own_code is None:
+                raise
+            doubts = [f"doubts() raised {user_traceback(error)}"]
+        for doubt in doubts:
+            message = f"evaluator {each.label!r}: {doubt}"
+            yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
 
 
 def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
@@ -547,63 +509,18 @@ def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int | None]
 
 def missing_code(file: TargetsFile) -> Iterator[Hint]:
     """Yield the Python files of targets that are not in the folder of their targets file, where a run looks."""
+    numbers: Counter[Path] = Counter()
     for definition in file.definitions:
-        settings = _settings(file, definition)
-        named = None if settings is None else settings.sources.callable
+        path = definition.path or file.path
+        number, numbers[path] = numbers[path], numbers[path] + 1
+        kind = file.kinds.find(definition.kind)
+        settings = kind and read_target(kind, definition.values, Place(Source(file.path, {}, "", {}), (), []))[1]
+        named = getattr(getattr(settings, "sources", None), "callable", None)
         if named is None or has_reference(named):
             continue
-        written, folder = named.rpartition(":")[0], (definition.path or file.path).parent
-        if written.endswith(".py") and not (folder / written).is_file():
+        code = path.parent / named.rpartition(":")[0]
+        if code.suffix == ".py" and not code.is_file():
             key = next((key for key, value in definition.values.items() if value == named), "")
-            message = f"there is no file {written!r} in {locate(folder, None)}"
-            yield _hint(file, definition, key, message, near_file(folder / written, (".py",)))
-
-
-def missing_folders(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
-    """Yield the missing `cwd` folders of command lines, as a run of these cases would look for them.
-
-    A run may create them: this is no error.
-    """
-    for case in cases:
-        definition = next((each for each in file.definitions if each.name == (case.target or DEFAULT_TARGET)), None)
-        if definition is None or definition.kind != "cli":
-            continue
-        settings, eval_dir = _settings(file, definition), Path(case.path).parent
-        cwd = None if settings is None else settings.cwd
-        if cwd is None or has_reference(cwd) or (path := eval_dir / cwd).is_dir():
-            continue
-        siblings = [each.name for each in path.parent.iterdir() if each.is_dir()] if path.parent.is_dir() else []
-        message = f"there is no folder {cwd!r} for cases in {locate(eval_dir, None)}"
-        yield _hint(file, definition, "cwd", message, did_you_mean(path.name, siblings))
-
-
-def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
-    """Yield a warning for each target that does not get the guidelines of cases, at the first of them.
-
-    A command may know the guidelines: this is no error.
-    """
-    told: set[str] = set()
-    for case in cases:
-        name = case.target or DEFAULT_TARGET
-        definition = next((each for each in file.definitions if each.name == name), None)
-        if not case.guideline_paths or definition is None or definition.provider_batching or name in told:
-            continue
-        question = build_prompt(case, "agent").question
-        warning = lost_guidelines(case, question, name, _settings(file, definition))
-        if warning is not None:
-            told.add(name)
-            yield warning
-
-
-def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:
-    """Return the keys of a target as written; None for an unknown kind."""
-    kind = file.kinds.find(definition.kind)
-    place = Place(Source(file.path, {}, "", {}), (), [])
-    found = None if kind is None else read_target(kind, definition.values, place)[1]
-    return found if hasattr(found, "sources") else None
-
-
-def _hint(file: TargetsFile, definition: TargetDefinition, key: str, message: str, near: str | None) -> Hint:
-    path = definition.path or file.path
-    siblings = [each for each in file.definitions if (each.path or file.path) == path]
-    return Hint(path, definition.line, f"targets[{siblings.index(definition)}].{key}", message, near, level="warning")
+            message = f"there is no file {named.rpartition(':')[0]!r} in {locate(path.parent, None)}"
+            place = f"targets[{number}].{key}"
+            yield Hint(path, definition.line, place, message, near_file(code, (".py",)), level="warning")

@@ -309,4 +309,8 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
             found.close()  # else Python warns that nobody awaits it
         what = f"prepare() of {evaluator.kind!r} returned {_type_of(found)}"
         raise EvaluatorError(f"{what}, expected an Evaluator or None", "config")
+    from pytest_agentv.model.kind import member_fault  # noqa: PLC0415 - for kinds of users only
+
+    if fault := member_fault(found):
+        raise EvaluatorError(fault, "config")
     return found  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.base import ABSENT, is_amount
 
 EXPECTED: Final = "expected"
 """The error type of `expected`."""
@@ -175,3 +175,33 @@ def _classes(annotation: Any) -> Iterator[type[Part]]:
         return
     for argument in get_args(annotation):
         yield from _classes(argument)
+
+
+_MEMBERS: Final = {
+    "label": str,
+    "weight": int | float,
+    "judged_by": tuple,
+    "asks_judge": object,
+    "calls_targets": object,
+    "embeds_with": str | None,
+    "scripts": tuple | list,
+}
+"""Members of evaluators that a user's kind may override, with the types that the rest of the code relies on."""
+
+
+def member_fault(evaluator: Any) -> str | None:
+    """Return which member of a user's evaluator has a wrong type, or raises an error; None: none does."""
+    name = type(evaluator).__name__
+    try:
+        for member, wanted in _MEMBERS.items():
+            if not isinstance(value := getattr(evaluator, member), wanted):
+                expected_type = getattr(wanted, "__name__", wanted)
+                return f"`{member}` of {name} is of type {type(value).__name__}, expected {expected_type}"
+        results = (evaluator.summary(), evaluator.required_score(0.5), [each.evaluate for each in evaluator.walk()])
+        if not isinstance(results[0], str) or not is_amount(results[1]) or not is_amount(evaluator.weight):
+            return f"{name}: expected a text of summary(), and amounts as `weight` and of required_score()"
+        for folder, words in evaluator.scripts:
+            [folder, *words]  # noqa: B018 - it raises for other values
+    except Exception as error:  # noqa: BLE001 - it is the user's code
+        return f"a member of {name} raised {type(error).__name__}: {error}".removesuffix(": ")
+    return None

@@ -67,17 +67,21 @@ class Wordless(Good):
 """
 
 
+WANTED = (
+    "expected a list of classes of Evaluator or Provider, each with its word as `kind`, "
+    "or a mapping from words to classes or factories, got "
+)
 ALMOST_RIGHT = {
-    "[Nameless]": 'the class Nameless has no `kind`, the word that files name it by: write kind = "nameless"',
+    "[Nameless]": f"{WANTED}[<class ",
     "[Silent]": "the class Silent has no `evaluate`: expected a method of that name",
     "[Closed]": "the class Closed has no `open`: expected a method of that name",
-    "Good": "expected a list of classes, got one: return [Good]",
-    "{'good': Good()}": "expected a class, got an object of Good: write the class, Good",
-    "{'good': 5}": "'good' stands for 5: expected a class, or a factory",
-    "{3: Good}": "a key of the mapping is 3: expected the word that files name the kind by",
-    "[Wordless]": "the `kind` of the class Wordless is None: expected the word that files name the kind by",
-    "[Bare]": "the class Bare has another base: expected Evaluator or Provider of pytest_agentv",
-    "5": "expected a list of classes, or a mapping from words to factories, got 5",
+    "Good": f"{WANTED}<class ",
+    "{'good': Good()}": f"{WANTED}Good(",
+    "{'good': 5}": f"{WANTED}5 for the word 'good'",
+    "{3: Good}": WANTED,
+    "[Wordless]": WANTED,
+    "[Bare]": f"{WANTED}[<class ",
+    "5": f"{WANTED}5",
 }
 
 
@@ -439,17 +443,17 @@ MEMBERS = """
     def pytest_agentv_evaluators():
         return list(KINDS.values())
     """
+AMOUNTS = "Odd: expected a text of summary(), and amounts as `weight` and of required_score()"
 MEMBER_FAULTS = {
-    "label": "`label` of Odd is of type int, expected a text",
-    "method": "`label` of Odd is of type method, expected a text",
-    "summary": "`summary()` of Odd is of type NoneType, expected a text",
-    "weight": "`weight` of Odd is of type property, expected a number of 0 or more",
-    "asks_judge": "`asks_judge` of Odd raised RuntimeError: mine, expected True or False",
-    "embeds_with": "`embeds_with` of Odd is of type int, expected the name of a target, or None",
-    "scripts": "`scripts` of Odd raised ValueError: too many values to unpack (expected 2), "
-    "expected pairs of a folder and a command",
-    "required_score": "`required_score()` of Odd is of type str, expected a number from 0 to 1",
-    "walk": "`walk()` of Odd raised TypeError: 'NoneType' object is not iterable, expected itself and its members",
+    "label": "`label` of Odd is of type int, expected str",
+    "method": "`label` of Odd is of type method, expected str",
+    "summary": AMOUNTS,
+    "weight": "`weight` of Odd is of type property, expected int | float",
+    "asks_judge": "a member of Odd raised RuntimeError: mine",
+    "embeds_with": "`embeds_with` of Odd is of type int, expected str | None",
+    "scripts": "a member of Odd raised ValueError: too many values to unpack (expected 2)",
+    "required_score": AMOUNTS,
+    "walk": "a member of Odd raised TypeError: 'NoneType' object is not iterable",
 }
 
 
