@@ -11,6 +11,7 @@ from typing import Final
 from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, add_margin, note, parse_delta, say
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.model.base import counted
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.baseline import read_baseline
 from pytest_agentv.reports.compare import (
     DEFAULT_THRESHOLD,
@@ -116,42 +117,54 @@ def _create_parser() -> ArgumentParser:
 
 def _read_scores(path: Path) -> RunView:
     """Read the results of a run without their texts, and note what is odd about them. Raises `FileError`."""
-    view = read_view(path, without=TEXTS | FINDINGS)
-    if view.baseline is not None:
-        raise FileError(path, "is a baseline, not a results file: --statistics compares results with a baseline")
-    note_problems(view, path)
-    if view.dropped:
-        note(f"{locate(path, None)}: {counted(view.dropped, 'earlier result')} of the same cases left out")
+    view = read_run(path)
     if errors := sum(case.is_error or "dry_run" in case.flags for case in view.cases):
         has = "has" if errors == 1 else "have"
         note(f"{locate(path, None)}: {counted(errors, 'case')} could not be judged and {has} no score")
     return view
 
 
-def note_problems(view: RunView, path: Path) -> None:
-    """Note the first parts of a file that cannot be read."""
+def read_run(
+    path: Path, without: Collection[str] = TEXTS | FINDINGS, masker: Masker | None = None, *, or_baseline: bool = False
+) -> RunView:
+    """Read the results of a run, and note what cannot be read or is left out. Raises `FileError`."""
+    view = read_view(path, masker, without=without)
+    if view.baseline is not None and not or_baseline:
+        text = "is a baseline, not a results file: `agentv compare --statistics BASELINE RESULTS` and HTML reports compare with one"
+        raise FileError(path, text)
     for problem in view.problems[:_SHOWN]:
         note(visible(problem))
     if len(view.problems) > _SHOWN:
         note(f"{locate(path, None)}: {counted(len(view.problems) - _SHOWN, 'more problem')}")
+    if view.dropped:
+        note(f"{locate(path, None)}: {counted(view.dropped, 'earlier result')} of the same cases left out")
+    return view
+
+
+def read(path: Path, without: Collection[str] = TEXTS | FINDINGS) -> RunView:
+    """Read the results of a run. Raises `FileError` if it has none, or of a dry run."""
+    view = read_run(path, without)
+    if any("dry_run" in case.flags for case in view.cases):
+        raise FileError(path, "holds results of a dry run: its scores mean nothing")
+    return view
 
 
 def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
     """Return the reason why the runs cannot be compared; None if they can."""
+
+    def names(keys: Sequence[CaseKey]) -> str:
+        return listed([key.label for key in keys])
+
     if not comparison.matched:
         if comparison.errors:
             return "no case has a score in both files, so there is nothing to compare"
-        examples = f"the baseline has {_names(comparison.unmatched1[:1])}, "
-        examples += f"the candidate {_names(comparison.unmatched2[:1])}"
+        examples = f"the baseline has {names(comparison.unmatched1[:1])}, "
+        examples += f"the candidate {names(comparison.unmatched2[:1])}"
         return f"no case is in both files, so there is nothing to compare: {examples}"
     if comparison.unmatched1 and not allow_missing:
         cases = counted(len(comparison.unmatched1), "case")
-        return f"the candidate lacks {cases} of the baseline: {_names(comparison.unmatched1)} (or use --allow-missing)"
+        return f"the candidate lacks {cases} of the baseline: {names(comparison.unmatched1)} (or use --allow-missing)"
     return None
-
-
-def _names(keys: Sequence[CaseKey]) -> str:
-    return listed([key.label for key in keys])
 
 
 def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) -> int:
@@ -226,18 +239,6 @@ def _read_runs(paths: Sequence[Path]) -> RunView:
                 cases[key] = case
         skipped |= ending_of(read_contract(path, view.cases)).skipped
     return view_of("", cases.values()).replace(ending=AS_JUDGED.replace(skipped=frozenset(skipped)))
-
-
-def read(path: Path, without: Collection[str] = TEXTS | FINDINGS) -> RunView:
-    """Read the results of a run, and note what cannot be read. Raises `FileError` if it has none, or of a dry run."""
-    view = read_view(path, without=without)
-    if view.baseline is not None:
-        text = "is a baseline, not a results file: name the baseline first, and the results behind it"
-        raise FileError(path, text)
-    note_problems(view, path)
-    if any("dry_run" in case.flags for case in view.cases):
-        raise FileError(path, "holds results of a dry run: its scores mean nothing")
-    return view
 
 
 def exit_code(statistics: RunStatistics) -> int:

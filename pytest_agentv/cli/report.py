@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.compare import note_problems
+from pytest_agentv.cli.compare import read_run
 from pytest_agentv.cli.eval import ArgumentParser, UsageError, add_margin, note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.files.problems import Problem
@@ -15,7 +15,7 @@ from pytest_agentv.reports.ci import code_quality, junit_xml, results_csv
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.gates import read_contract
 from pytest_agentv.reports.markdown import comment_lines
-from pytest_agentv.reports.reading import compared, read_view
+from pytest_agentv.reports.reading import compared
 from pytest_agentv.reports.view import RunView, ending_of, expected_failures, mocked_part, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.readers import REPORT, foreign_fault, input_fault, iter_results
@@ -77,7 +77,8 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - jinja2, for this format
 
     path = out or DEFAULT_REPORT
-    view, *others = [read_masked(each) for each in (run, *bases)]
+    masker = Masker.of_environment()
+    view, *others = [read_run(each, (), masker, or_baseline=True) for each in (run, *bases)]
     if view.baseline is not None:
         raise UsageError(f"{run} is a baseline: give the results file of a run first, the baseline second")
     base, earlier = (others[0], others[1:]) if others else (None, [])
@@ -117,22 +118,9 @@ def exported(run: Path, stored: RunView, kind: str) -> str:
     return json.dumps(code_quality(stored, masker), indent=2) + "\n"
 
 
-def read_masked(path: Path) -> RunView:
-    """Read a run or a baseline, masked once more, and note what cannot be read. Raises `FileError` if it has none."""
-    view = read_view(path, Masker.of_environment())
-    note_problems(view, path)
-    if view.dropped:
-        were = "was" if view.dropped == 1 else "were"
-        note(f"{locate(path, None)}: {counted(view.dropped, 'earlier result')} of the same cases {were} left out")
-    return view
-
-
 def read_results(path: Path) -> RunView:
-    """Read a run as `read_masked`. Raises `FileError` for a baseline, too."""
-    view = read_masked(path)
-    if view.baseline is not None:
-        text = "is a baseline, not a results file: `agentv compare --statistics` and HTML reports compare with one"
-        raise FileError(path, text)
+    """Read a run, masked once more. Raises `FileError` for a baseline, and for results of other programs."""
+    view = read_run(path, (), Masker.of_environment())
     if not any(result.timestamp for result in view.results):
         raise FileError(path, "holds no results of a run, only scores of another program: -o report.html shows these")
     return view
