@@ -130,8 +130,8 @@ def read_run(
     """Read the results of a run, and note what cannot be read or is left out. Raises `FileError`."""
     view = read_view(path, masker, without=without)
     if view.baseline is not None and not or_baseline:
-        text = "is a baseline, not a results file: `agentv compare --statistics BASELINE RESULTS` and HTML reports compare with one"
-        raise FileError(path, text)
+        how = "`agentv compare --statistics BASELINE RESULTS` and HTML reports compare with one"
+        raise FileError(path, f"is a baseline, not a results file: {how}")
     for problem in view.problems[:_SHOWN]:
         note(visible(problem))
     if len(view.problems) > _SHOWN:

@@ -136,25 +136,6 @@ def flocked(path: Path, *, is_shared: bool = False) -> int | None:
     return descriptor
 
 
-class FolderLock:
-    """A folder that one holder at a time locks, within this process and across processes."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._descriptor: int | None = None
-
-    def acquire(self) -> bool:
-        """Lock the folder unless another holder has it. Return whether it is locked now. Raises `OSError`."""
-        self._descriptor = flocked(self._folder)
-        return self._descriptor is not None
-
-    def release(self) -> None:
-        """Release the lock if this object holds it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
 class InUse:
     """Keeps other processes from locking a file that this one uses. Several processes may use one."""
 
@@ -173,18 +154,17 @@ class InUse:
 
 
 @asynccontextmanager
-async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
+async def hold_folder(folder: Path) -> AsyncIterator[None]:
     """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
     import asyncio  # noqa: PLC0415 - already imported by code that waits; the controller of an xdist run without evals never waits
 
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short system call, like all others here
-    lock = FolderLock(folder)
-    while not lock.acquire():  # noqa: ASYNC110 - another process cannot notify this one
+    while (descriptor := flocked(folder)) is None:  # noqa: ASYNC110 - another process cannot notify this one
         await asyncio.sleep(_FOLDER_POLL_SECONDS)
     try:
-        yield lock
+        yield
     finally:
-        lock.release()
+        os.close(descriptor)
 
 
 # Writing. There is no fsync: written data survives a crash of the process, but not of the machine.

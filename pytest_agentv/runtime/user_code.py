@@ -67,10 +67,7 @@ async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
     """
     caller = asyncio.current_task()
     before = caller.cancelling() if caller else 0
-    try:
-        outcome = Outcome(await start())
-    except BaseException as error:  # noqa: BLE001 - it becomes a value
-        outcome = Outcome(error=error)
+    outcome = await capture(start)
     if caller is not None and caller.cancelling() > before:
         raise asyncio.CancelledError
     return outcome
@@ -107,10 +104,14 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
     ended: Future[Outcome[T]] = loop.create_future()
     context = contextvars.copy_context()
 
+    def deliver(outcome: Outcome[T]) -> None:
+        if not ended.done():
+            ended.set_result(outcome)
+
     def work() -> None:
         outcome = attempt(lambda: context.run(function))
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            loop.call_soon_threadsafe(_deliver, ended, outcome)
+            loop.call_soon_threadsafe(deliver, outcome)
 
     thread = threading.Thread(target=work, name=name, daemon=True)
     try:
@@ -127,11 +128,6 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
             identity = ctypes.c_ulong(thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(SystemExit))
         raise
-
-
-def _deliver(ended: "Future[Outcome[T]]", outcome: Outcome[T]) -> None:
-    if not ended.done():
-        ended.set_result(outcome)
 
 
 def abandon(thread: threading.Thread) -> None:
@@ -294,7 +290,7 @@ class _Call(Generic[T]):
         ended = asyncio.wrap_future(self._outcome)
         until = time.monotonic() + _BEGIN_SECONDS
         try:
-            self.loop.call_soon_threadsafe(self._create_task, context=contextvars.copy_context())
+            self.loop.call_soon_threadsafe(self._begin, context=contextvars.copy_context())
             while not ended.done():
                 rest: float | None = None
                 if self._started is None:
@@ -327,8 +323,7 @@ class _Call(Generic[T]):
             await asyncio.wait([ended], timeout=_CLEANUP_SECONDS)
         ended.cancel()
 
-    def _create_task(self) -> None:
-        """Create the task. Runs on the user loop, like the methods below."""
+    def _begin(self) -> None:  # on the user loop, like the methods below
         self._task = asyncio.ensure_future(self._work())
 
     async def _work(self) -> None:
@@ -396,17 +391,12 @@ def leaves(error: BaseException) -> list[BaseException]:
     return [leaf for member in error.exceptions for leaf in leaves(member)][:_SHOWN_LEAVES]
 
 
-def without_prefixes(text: str) -> str:
-    """Return a text with module names as their authors wrote them."""
-    return _FOLDER_PREFIX.sub("", text)
-
-
 def _head(error: BaseException) -> str:
     try:
         text = str(error)
     except (Exception, SystemExit) as fault:  # noqa: BLE001 - an exception here would hide the original error
         text = f"(its text cannot be shown: {type(fault).__name__})"
-    text = without_prefixes(text)
+    text = _FOLDER_PREFIX.sub("", text)  # module names as their authors wrote them
     head = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{head} ({_NO_LOOP_ADVICE})" if text.startswith(_NO_LOOP) else head
 

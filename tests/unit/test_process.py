@@ -15,7 +15,7 @@ from thorough import varied
 
 from pytest_agentv.runtime import processes
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reaper import kill_marked, read_processes, start_watcher, temporary_folder
+from pytest_agentv.runtime.reaper import kill_marked, read_processes, temporary_folder, watched
 from pytest_agentv.runtime.user_code import run_in_thread
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -176,7 +176,7 @@ KILLED_RUN = textwrap.dedent(
     import asyncio, os, sys
     from pytest_agentv.runtime import reaper
     from pytest_agentv.runtime.processes import run_process
-    from pytest_agentv.runtime.reaper import temporary_folder
+    from pytest_agentv.runtime.reaper import temporary_folder, watched
 
     folder, command = sys.argv[1:]
     tell = reaper._WATCHER.tell
@@ -301,8 +301,8 @@ def test_a_temporary_folder_with_folders_that_cannot_be_written_to_is_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)  # where users other than root may write as well
-    start_watcher()
-    outside = tmp_path / "outside"
+    with watched(f"DIR {tmp_path / 'none'}"):  # starts the watcher
+        outside = tmp_path / "outside"
     outside.mkdir(mode=0o500)
     is_root = os.geteuid() == 0
     if is_root:
