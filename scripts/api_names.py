@@ -230,7 +230,8 @@ def _default(node: ast.expr | None, module: ModuleType) -> str:
     if "default_factory" in options:
         factory = ast.unparse(options["default_factory"])
         return {"dict": "{}", "list": "[]"}.get(factory, f"{factory}()")
-    return _shown_value(options.get("default"))
+    is_known = isinstance(node.func, ast.Name) and node.func.id == "known"  # of a result
+    return _shown_value(options.get("default", ast.Constant(None) if is_known else None))
 
 
 def _shown_value(node: ast.expr | None) -> str:
