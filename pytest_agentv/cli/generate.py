@@ -207,18 +207,14 @@ def _prompt(case: JsonObject) -> str:
 
     Source: agentv-formats 9.3.
     """
-    question, reference = case.get("question"), case.get("reference_answer")
+    messages = case.get(first_key(case, INPUT_KEYS) or "")
+    messages = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages or ()
+    said = [each.get("content") for each in messages if isinstance(each, dict) and each.get("role") == "user"]
+    asked = [text for text in (case.get("question"), *said) if isinstance(text, str) and text.strip()]
+    reference = case.get("reference_answer")
     texts = {
-        "question": question if isinstance(question, str) and question.strip() else _first_user_text(case),
+        "question": asked[0] if asked else "",
         "expected_outcome": _outcome(case) or "",
         "reference_answer": reference if isinstance(reference, str) else "",
     }
     return "\n\n".join(section(name, text) for name, text in texts.items() if trim(text))
-
-
-def _first_user_text(case: JsonObject) -> str:
-    messages = case.get(first_key(case, INPUT_KEYS) or "")
-    if isinstance(messages, str):
-        return messages
-    users = (message for message in messages or () if isinstance(message, dict) and message.get("role") == "user")
-    return next((message["content"] for message in users if isinstance(message.get("content"), str)), "")

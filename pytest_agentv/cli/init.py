@@ -92,20 +92,18 @@ def example_files(example: str, folder: Path) -> dict[str, str]:
     places = package / "examples", package.parent / "examples"  # of the wheel, of a checkout
     source = next(place for place in places if place.is_dir()) / EXAMPLES[example]
     files = {}
+    home = folder.resolve()
     for path in sorted(source.rglob("*")):
         if path.is_file() and path.name != "README.md" and path.suffix != ".pyc":
             kind = "targets" if path.name == "targets.yaml" else "eval" if path.name.endswith(".eval.yaml") else None
-            line = f"# yaml-language-server: $schema={_address(schema_path(kind), folder)}\n" if kind else ""
+            line = ""
+            if kind:
+                schema = schema_path(kind).resolve()
+                is_near = schema.is_relative_to(home.parent)  # as in `.venv`
+                address = Path(os.path.relpath(schema, home)).as_posix() if is_near else schema.as_uri()
+                line = f"# yaml-language-server: $schema={address}\n"
             files[f"evals/{path.relative_to(source).as_posix()}"] = line + path.read_text("utf-8")
     return files
-
-
-def _address(path: Path, folder: Path) -> str:
-    """Return how the files of a folder name a file: relative to it where both lie in the project, as in `.venv`."""
-    path, folder = path.resolve(), folder.resolve()
-    if path.is_relative_to(folder.parent):
-        return Path(os.path.relpath(path, folder)).as_posix()
-    return path.as_uri()
 
 
 def _create_parser() -> ArgumentParser:

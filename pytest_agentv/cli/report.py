@@ -172,8 +172,13 @@ def run_convert(arguments: Sequence[str]) -> int:
         raise UsageError(f"{target} exists; --force overwrites it, --out names another file")
     if source.exists() and not source.is_file():
         raise FileError(source, "cannot be converted: expected a regular file, not a folder, a pipe or a device")
-    if kind in _ONE_WAY:
-        return _export(source, target, kind)
+    if kind in _ONE_WAY:  # with the last result of each case
+        stored = read_results(source)
+        # Excel reads a CSV file without a mark in the encoding of the system. A pipe or standard output gets none.
+        mark = "\ufeff" if kind == "csv" and (target.is_file() or not target.exists()) else ""
+        write_atomically(target, mark + exported(source, stored, kind))
+        say(f"Converted {counted(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
+        return int(bool(stored.problems))
     texts: list[str] = []
     is_whole = True
     for entry in iter_results(source):
@@ -205,13 +210,3 @@ def _convert_parser() -> ArgumentParser:
     )
     parser.add_flag("--force", "Overwrite an existing file.")
     return parser
-
-
-def _export(source: Path, target: Path, kind: str) -> int:
-    """Write the last result of each case in a format that cannot be converted back."""
-    stored = read_results(source)
-    # Excel reads a CSV file without a mark in the encoding of the system. A pipe or standard output gets none.
-    mark = "\ufeff" if kind == "csv" and (target.is_file() or not target.exists()) else ""
-    write_atomically(target, mark + exported(source, stored, kind))
-    say(f"Converted {counted(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
-    return int(bool(stored.problems))

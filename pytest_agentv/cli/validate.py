@@ -35,7 +35,7 @@ from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Hint, Problem, UnusableTarget, near_file
 from pytest_agentv.files.source import Source
-from pytest_agentv.model.base import Json, Record, counted
+from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind_table import KindsOf, merge_kinds, no_kinds
 from pytest_agentv.model.options import UNKNOWN_KEYS, UnknownKeys
@@ -230,9 +230,20 @@ def run(arguments: Sequence[str]) -> int:
         problem.replace(message=masker.mask(problem.message), hint=problem.hint and masker.mask(problem.hint))
         for problem in (*problems, *checker.problems, *kinds.problems)
     ]
-    say("\n".join(_text_lines(files, problems)) if options.format == "text" else _json(files, problems))
-    strict = [problem for problem in problems if options.strict and not isinstance(problem, Hint)]
-    return int(bool(strict) or any(problem.level == "error" for problem in problems))
+    errors = sum(problem.level == "error" for problem in problems)
+    warnings = len(problems) - errors
+    if options.format == "json":
+        shown = [problem.to_plain() | {"path": locate(problem.path, None)} for problem in problems]
+        names = [locate(path, None) for path in files]
+        say(json.dumps({"files": names, "errors": errors, "warnings": warnings, "problems": shown}, indent=2))
+    else:
+        for problem in problems:
+            where = locate(problem.path, problem.line)
+            say(visible(f"{where}: {problem.level}: {str(problem).removeprefix(f'{where}: ')}"))
+        found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else "nothing wrong"
+        say(f"{counted(len(files), 'file')} checked: {found}")
+    is_strict = options.strict and not all(isinstance(problem, Hint) for problem in problems)
+    return int(is_strict or errors > 0)
 
 
 def _create_parser() -> ArgumentParser:
@@ -287,28 +298,6 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
         if not found:
             problems.append(Problem(path, None, "", fault))
     return list(files), problems
-
-
-def _text_lines(files: Sequence[Path], problems: Sequence[Problem]) -> Iterator[str]:
-    for problem in problems:
-        where = locate(problem.path, problem.line)
-        text = str(problem).removeprefix(f"{where}: ")
-        yield visible(f"{where}: {problem.level}: {text}")
-    errors = sum(problem.level == "error" for problem in problems)
-    warnings = len(problems) - errors
-    found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else "nothing wrong"
-    yield f"{counted(len(files), 'file')} checked: {found}"
-
-
-def _json(files: Sequence[Path], problems: Sequence[Problem]) -> str:
-    errors = sum(problem.level == "error" for problem in problems)
-    report: Json = {
-        "files": [locate(path, None) for path in files],
-        "errors": errors,
-        "warnings": len(problems) - errors,
-        "problems": [problem.to_plain() | {"path": locate(problem.path, None)} for problem in problems],
-    }
-    return json.dumps(report, indent=2)
 
 
 @dataclass(frozen=True, slots=True)

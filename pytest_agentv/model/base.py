@@ -273,17 +273,11 @@ def json_fault(value: object, deepest: int = 100, *, with_texts: bool = False) -
         elif not isinstance(item, str | float | PurePath | None):
             if not with_texts:
                 return f"hold a value of type {type(item).__name__}, which is no JSON"
-            if not _has_text(item):
+            try:
+                str(item)
+            except Exception:  # noqa: BLE001 - it is the user's code
                 return f"hold a value of type {type(item).__name__}, which has no text"
     return None
-
-
-def _has_text(value: object) -> bool:
-    """Whether an object of a user's class can be written as its text."""
-    try:
-        return isinstance(str(value), str)
-    except Exception:  # noqa: BLE001 - it is the user's code
-        return False
 
 
 def pretty_json(value: Json) -> str:

@@ -157,11 +157,6 @@ def parse_executor(text: str) -> str:
     return f"{protocol}://{found[1]}:{int(found[2] or _DASK_PORT)}"
 
 
-def is_cluster(executor: str | None) -> bool:
-    """Whether an executor is a cluster, whose workers are other machines."""
-    return executor is not None and "://" in executor
-
-
 def is_encrypted(cluster: str) -> bool:
     """Whether the connection to a cluster is encrypted."""
     return not cluster.startswith("dask://")

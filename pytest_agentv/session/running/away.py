@@ -34,7 +34,7 @@ from pytest_agentv.executors.worker import (
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.kind_table import KindsOf
-from pytest_agentv.model.options import RunOptions, is_cluster
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
@@ -246,7 +246,7 @@ def _told(error: BaseException) -> str:
 
 def _open(config: pytest.Config, options: RunOptions, setup: Setup) -> Workers | None:
     """Open the executor of `--agentv-executor`, else that of a hook. Raises `pytest.UsageError`."""
-    if options.executor is not None and is_cluster(options.executor):
+    if options.executor is not None and "://" in options.executor:
         return _open_cluster(options.executor, setup)
     executor = _ask_hook(config)
     if executor is None:
