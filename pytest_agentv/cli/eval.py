@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -102,19 +102,30 @@ def note(text: str) -> None:
     sys.stderr.write(f"{visible(text)}\n")
 
 
-def _find(pattern: str) -> tuple[Sequence[Path], str]:
-    """Return the eval files of a pattern, and the error text if there are none."""
-    path = Path(pattern)
+def expand(
+    name: str, accepts: Callable[[Path, Path], bool], what: str, hidden: Collection[str] = ()
+) -> tuple[Sequence[Path], str]:
+    """Return the files of a path or glob, and the error text if there are none.
+
+    Of a folder, these are the files that `accepts` says yes to, given the file and the folder. `what` names them.
+    """
+    path = Path(name)
     if path.is_dir():
-        found = [file for file in walk(path) if is_eval_in_folder(file, path)]
-        left_out_files = [] if found else map(str, find_left_out([pattern]))
-        return found, "\n    ".join(["no eval files in this folder", *left_out_files])
-    if path.is_file():
-        fault = _fault(path)
-        return [] if fault else [path], fault
-    if not is_glob(pattern):
+        found = [file for file in walk(path, hidden=frozenset(hidden)) if file.suffix in SUFFIXES]
+        return [file for file in found if accepts(file, path)], f"no {what} files in this folder"
+    if path.exists():
+        return [path], ""
+    if not is_glob(name):
         return [], "there is no such file or folder"
-    return [file for file in find_files(pattern, hidden=True) if not _fault(file)], "no eval file matches"
+    return [file for file in find_files(name, hidden=True) if file.suffix in SUFFIXES], f"no {what} file matches"
+
+
+def _find(pattern: str) -> tuple[Sequence[Path], str]:
+    path = Path(pattern)
+    found, fault = expand(pattern, is_eval_in_folder, "eval")
+    if path.is_dir():
+        return found, "" if found else "\n    ".join([fault, *map(str, find_left_out([pattern]))])
+    return [file for file in found if not _fault(file)], _fault(path) if path.exists() else fault
 
 
 def _fault(path: Path) -> str:

@@ -18,7 +18,7 @@ from pytest_agentv.reports.markdown import comment_lines
 from pytest_agentv.reports.reading import compared
 from pytest_agentv.reports.view import RunView, ending_of, expected_failures, mocked_part, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
-from pytest_agentv.store.readers import REPORT, foreign_fault, input_fault, iter_results
+from pytest_agentv.store.readers import REPORT, foreign_fault, input_fault, iter_entries
 from pytest_agentv.store.writers import result_text, verdict_path
 
 DEFAULT_REPORT: Final = Path("report.html")
@@ -181,12 +181,12 @@ def run_convert(arguments: Sequence[str]) -> int:
         return int(bool(stored.problems))
     texts: list[str] = []
     is_whole = True
-    for entry in iter_results(source):
+    for entry in iter_entries(source):
         if isinstance(entry, Problem):
             is_whole = False
             note(visible(str(entry)))
         else:
-            texts.append(result_text(entry, "jsonl" if kind == "jsonl" else "yaml"))
+            texts.append(result_text(entry.value, "jsonl" if kind == "jsonl" else "yaml"))
     if not texts:
         raise FileError(source, "holds no records: expected lines of JSON objects, or YAML documents that are mappings")
     write_atomically(target, "".join(texts))

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from pytest_agentv.cases.cases import load_case
-from pytest_agentv.cases.discovery import SUFFIXES, find_files, is_sidecar, looks_like_suite, walk
+from pytest_agentv.cases.discovery import is_sidecar, looks_like_suite
 from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.cases.suites import dataset_fault, read_suite
 from pytest_agentv.cases.written import LoadContext, read_header
 from pytest_agentv.cli.eval import (
     ArgumentParser,
     add_targets_file,
+    expand,
     find_left_out,
     is_eval_by_itself,
     is_eval_in_folder,
-    is_glob,
     say,
 )
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
@@ -282,22 +282,15 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
     problems: list[Problem] = []
     for name in paths:
         path = Path(os.path.normpath(Path(name).absolute()))
-        found, fault = [path] if path.exists() else [], "there is no such file or folder"
-        if path.is_dir():
-            below = [file for file in walk(path, hidden=frozenset({".agentv"})) if file.suffix in SUFFIXES]
-            found = [
-                file
-                for file in below
-                if kind_of(file) or (file.parent.name != ".agentv" and is_eval_in_folder(file, path))
-            ]
-            fault = "no eval, targets or config files in this folder"
-        elif not found and is_glob(str(path)):
-            found = [file for file in find_files(str(path), hidden=True) if file.suffix in SUFFIXES]
-            fault = "no file matches"
+        found, fault = expand(str(path), _is_checked, "eval, targets or config", {".agentv"})
         files.update(dict.fromkeys(found))
         if not found:
             problems.append(Problem(path, None, "", fault))
     return list(files), problems
+
+
+def _is_checked(file: Path, folder: Path) -> bool:
+    return kind_of(file) is not None or (file.parent.name != ".agentv" and is_eval_in_folder(file, folder))
 
 
 @dataclass(frozen=True, slots=True)

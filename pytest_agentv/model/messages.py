@@ -411,15 +411,7 @@ def _joined(parts: Sequence[TraceEvent]) -> ToolCall:
 
 def added_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
     """Add up the tokens that are known; None if none are."""
-    known = [usage for usage in usages if usage is not None and is_known(usage)]
-    if not known:
-        return None
-    return TokenUsage(
-        input=math.fsum(usage.input for usage in known),
-        output=math.fsum(usage.output for usage in known),
-        cached=_sum(usage.cached for usage in known),
-        reasoning=_sum(usage.reasoning for usage in known),
-    )
+    return Costs.added(Costs.of_call(usage, None) for usage in usages).usage
 
 
 def is_known(usage: TokenUsage | None) -> TypeGuard[TokenUsage]:

@@ -101,7 +101,6 @@ async def run_process(
     env: Mapping[str, str],
     stdin: bytes | None = None,
     timeout_seconds: float | None,
-    output_limit: int = OUTPUT_LIMIT,
     listener: OutputListener | None = None,
     leaves_nothing: bool = False,
 ) -> ProcessResult:
@@ -122,7 +121,7 @@ async def run_process(
         argv = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *argv]
     started = time.perf_counter()
     with watched(f"MARK {mark}"):
-        child = Child(argv, cwd, {**env, PROGRAM_MARK: value}, output_limit, listener, has_stdin=stdin is not None)
+        child = Child(argv, cwd, {**env, PROGRAM_MARK: value}, listener, has_stdin=stdin is not None)
         with watched(f"GROUP {child.pid}"):
             try:
                 await child.connect(stdin)
@@ -172,11 +171,10 @@ def _decoded(data: bytes | bytearray) -> str:
 class Output(asyncio.Protocol):
     """Collects one stream of a program up to a limit, or passes it to a listener."""
 
-    def __init__(self, limit: int, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
+    def __init__(self, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
         self.overflowed = False
         self.ended: Future[None] = asyncio.get_running_loop().create_future()
         self.data = bytearray()
-        self._limit = limit
         self._settled = settled
         self._listener = listener
 
@@ -190,8 +188,8 @@ class Output(asyncio.Protocol):
             self._listener(data)
             return
         self.data += data
-        if len(self.data) > self._limit:
-            del self.data[self._limit :]
+        if len(self.data) > OUTPUT_LIMIT:
+            del self.data[OUTPUT_LIMIT:]
             self.overflowed = True
             _settle(self._settled)
 
@@ -211,7 +209,6 @@ class Child:
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
-        output_limit: int,
         listener: OutputListener | None,
         *,
         has_stdin: bool,
@@ -235,8 +232,8 @@ class Child:
         self.settled: Future[None] = self._loop.create_future()
         """Done when the program exits or exceeds the output limit."""
         self.exited: Future[None] = self._loop.create_future()
-        self.stdout = Output(output_limit, self.settled, listener and partial(listener, "stdout"))
-        self.stderr = Output(output_limit, self.settled, listener and partial(listener, "stderr"))
+        self.stdout = Output(self.settled, listener and partial(listener, "stdout"))
+        self.stderr = Output(self.settled, listener and partial(listener, "stderr"))
         self._readers: dict[Output, asyncio.ReadTransport] = {}
         self._writer: asyncio.WriteTransport | None = None
         try:

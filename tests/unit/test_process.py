@@ -29,14 +29,11 @@ def run_shell(
     command: str,
     timeout: float | None = 30,
     stdin: bytes | None = None,
-    output_limit: int = processes.OUTPUT_LIMIT,
     cwd: str = "/",
     env: dict[str, str] = ENVIRONMENT,
 ) -> ProcessResult:
     argv = ["/bin/sh", "-c", command]
-    return asyncio.run(
-        run_process(argv, cwd=cwd, env=env, stdin=stdin, timeout_seconds=timeout, output_limit=output_limit)
-    )
+    return asyncio.run(run_process(argv, cwd=cwd, env=env, stdin=stdin, timeout_seconds=timeout))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
@@ -60,10 +57,10 @@ def test_output_is_decoded_with_replacement_characters_and_plain_line_ends() -> 
 
 
 def test_a_flood_of_output_is_cut_and_its_program_killed() -> None:
-    result = run_shell("yes & exec yes", output_limit=100_000)
+    result = run_shell("yes & exec yes")
 
     assert result.overflowed
-    assert len(result.stdout) == 100_000
+    assert len(result.stdout) == processes.OUTPUT_LIMIT
     assert result.exit_code != 0
 
 
