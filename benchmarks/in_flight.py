@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from measure import Contender, Run, create_parser, difference, exit_code, take_turns
-from peers import Load, install_peers
+from measure import PYTEST, Contender, Run, create_parser, difference, exit_code, take_turns
+from peers import Load, Program, install_ours, install_peers
 from suites import write_jsonl
 
 CASES = 500
@@ -26,13 +26,14 @@ def main() -> int:
     parser.add_argument(
         "--peers",
         action="store_true",
-        help="compare with pydantic-evals, inspect_ai, deepeval and promptfoo too; they are installed into a "
-        "temporary folder, which takes minutes",
+        help="compare with pydantic-evals, inspect_ai, deepeval and promptfoo too; each tool, ours too, is installed "
+        "into an environment of its own in a temporary folder, which takes minutes",
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        pairs = [_ours(folder), _ours(folder, "-n", "2")]
+        program = install_ours(folder / "ours") if options.peers else PYTEST
+        pairs = [_ours(folder, program), _ours(folder, program, "-n", "2")]
         if options.peers:
             pairs += install_peers(folder / "peers", Load(CASES, WORKERS, DELAY_MS))
         runs = take_turns([contender for pair in pairs for contender in pair], options.rounds)
@@ -45,11 +46,11 @@ def main() -> int:
     return exit_code(options.check, _exceeded(seconds, min(shares)))
 
 
-def _ours(folder: Path, *processes: str) -> tuple[Contender, Contender]:
+def _ours(folder: Path, program: Program, *processes: str) -> tuple[Contender, Contender]:
     """The whole run, and one that does the same for a single case."""
     name, arguments = " ".join(["pytest-agentv", *processes]), ("-q", f"--agentv-workers={WORKERS}", *processes)
     whole = write_jsonl(folder / f"{name}, whole", CASES, DELAY_MS)
-    contender = Contender(name, whole, arguments, rf"\b{CASES} passed")
+    contender = Contender(name, whole, arguments, rf"\b{CASES} passed", program)
     one = write_jsonl(folder / f"{name}, one", 1, DELAY_MS)
     return contender, replace(contender, name=f"{name}, one", folder=one, expected=r"\b1 passed")
 

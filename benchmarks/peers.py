@@ -14,6 +14,8 @@ from pathlib import Path
 
 from measure import Contender
 
+Program = tuple[str, ...]
+
 Pair = tuple[Contender, Contender]
 """The whole run, and one of a single case."""
 
@@ -170,10 +172,22 @@ def install_peers(folder: Path, load: Load) -> list[Pair]:
     return pairs
 
 
-def _python_peer(package: str, script: str, folder: Path, load: Load) -> Pair:
+def install_ours(folder: Path) -> Program:
+    """Install this project with xdist and nothing else, as the peers are, and return the program that runs pytest."""
+    python = _python_with(folder, str(Path(__file__).parent.parent), "pytest-xdist")
+    return (python, "-m", "pytest", "-p", "no:cacheprovider")
+
+
+def _python_with(folder: Path, *packages: str) -> str:
+    """Install packages into a new environment and return its Python."""
     venv.create(folder / "venv", with_pip=True)
     python = str(folder / "venv/bin/python")
-    _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", package)
+    _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages)
+    return python
+
+
+def _python_peer(package: str, script: str, folder: Path, load: Load) -> Pair:
+    python = _python_with(folder, package)
     (folder / "run.py").write_text(script)
 
     def contender(name: str, load: Load) -> Contender:

@@ -337,6 +337,9 @@ class User(Part):
     max_turns: Annotated[int, Field(ge=1)] = Field(
         default=10, description="after how many turns the conversation ends at the latest", examples=[8]
     )
+    max_cost_usd: Annotated[float, Field(gt=0)] | None = _field(
+        "what target and user may cost, in US dollars, before the conversation ends", 0.5
+    )
     check: bool = Field(
         default=False, description="whether the judge checks that the user kept to goal and persona", examples=[True]
     )

@@ -35,7 +35,7 @@ from pytest_agentv.files.places import (
     with_includes,
 )
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value, did_you_mean, with_problems
-from pytest_agentv.files.source import Source, read_jsonl, read_yaml
+from pytest_agentv.files.source import LayeredSource, Source, read_jsonl, read_yaml
 from pytest_agentv.model.base import Json, JsonObject, mapping
 
 # The keys of an eval file that apply to all its cases.
@@ -160,7 +160,8 @@ def _create_suite(
     for of_file, value in evaluator_lists(header)[:1]:
         suite = replace(suite, problems=(*problems, *_replaced(suite, place.at(*of_file))) if value else suite.problems)
     rows_are_cases = tables is not None and not has_template  # their templates are in the tables
-    if header_source is source and not rows_are_cases and not any(tag in source.text for tag in _TAGS):
+    has_more = rows_are_cases or isinstance(header_source, LayeredSource)  # texts of other files
+    if not has_more and not any(tag in text for text in (source.text, header_source.text) for tag in _TAGS):
         return suite
     from pytest_agentv.cases.matrix import with_braces  # noqa: PLC0415 - few files have braces
 

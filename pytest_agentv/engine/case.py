@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_agentv.cases.prompts import Prompt, attached, build_prompt, guideline_files
 from pytest_agentv.engine.answers import (
@@ -19,6 +19,7 @@ from pytest_agentv.engine.answers import (
     read_answer,
     salvage_answer,
 )
+from pytest_agentv.engine.conversations import ConversationAdapter
 from pytest_agentv.engine.jobs import NO_HOOKS, NO_OVERRIDES, CaseHooks, CaseJob, Overrides, choose_judge
 from pytest_agentv.engine.judging import asks_for_threshold, evaluators_of, look_at_files, take_long
 from pytest_agentv.engine.pool import ReadyTarget, TargetPool
@@ -30,6 +31,7 @@ from pytest_agentv.engine.results import (
     judged_result,
     unjudged_result,
 )
+from pytest_agentv.engine.scheduler import BatchMember
 from pytest_agentv.engine.stored import StoredAnswer, key_of
 from pytest_agentv.engine.workspaces import Workbench
 from pytest_agentv.errors import (
@@ -50,12 +52,9 @@ from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import masked, masking
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
+from pytest_agentv.reports.dumps import dump_prompt, dump_trace
 from pytest_agentv.runtime.user_code import attempt_here, run_in_thread, user_traceback
 from pytest_agentv.store.answers import Question, current_case
-
-if TYPE_CHECKING:
-    from pytest_agentv.engine.scheduler import BatchMember  # only for batches
-
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -63,7 +62,7 @@ logger = logging.getLogger("pytest_agentv.engine")
 async def run_case(
     job: CaseJob,
     pool: TargetPool,
-    member: "BatchMember | None" = None,
+    member: BatchMember | None = None,
     *,
     hooks: CaseHooks = NO_HOOKS,
     own: Overrides = NO_OVERRIDES,
@@ -136,7 +135,7 @@ def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
 
 
 async def _run(
-    job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks
+    job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks
 ) -> tuple[EvalResult, Spent]:
     bench = prepared.bench
     if bench is None:
@@ -149,7 +148,7 @@ async def _run(
 
 
 async def _ask_and_judge(
-    job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks
+    job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks
 ) -> tuple[EvalResult, Spent]:
     """Return the result of a case, and what was paid for it now."""
     if job.identity.target != prepared.target.name:
@@ -193,7 +192,7 @@ async def _ask(
     job: CaseJob,
     prepared: _Prepared,
     request: ProviderRequest,
-    member: "BatchMember | None",
+    member: BatchMember | None,
     row: StoredAnswer | None,
 ) -> Attempts:
     provider, called = prepared.target.provider, f"target {prepared.target.name}"
@@ -206,8 +205,6 @@ async def _ask(
         raise TargetError(
             f"{called} answers all cases in one call (provider_batching): it cannot be asked turn by turn"
         )
-    from pytest_agentv.engine.conversations import ConversationAdapter  # noqa: PLC0415 - few cases have turns
-
     if row is not None:
         target = [job.identity.target, job.identity.target_hash]
         provider = row.of_turns(provider, target, prepared.pool.masker, has_sessions=prepared.target.has_sessions)
@@ -446,8 +443,6 @@ def dump_job_prompt(job: CaseJob, pool: TargetPool, prompt: Prompt) -> None:
     folder = job.options.dump_prompts
     if folder is None or job.answer:  # all answers have the same prompt
         return
-    from pytest_agentv.reports.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
-
     dump_prompt(
         folder,
         job.case.eval_id,
@@ -466,8 +461,6 @@ def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Ans
     folder = job.options.dump_traces
     if folder is None:
         return
-    from pytest_agentv.reports.dumps import dump_trace  # noqa: PLC0415 - for runs that ask for it
-
     try:
         for attempt in range(1, attempts + 1):
             last = answered if attempt == attempts else None

@@ -41,9 +41,11 @@ class _Talk:
     prompts: list[Prompt] = field(default_factory=list)
     costs: list[Costs] = field(default_factory=list)
     user_costs: list[Costs] = field(default_factory=list)
+    prices: list[float | None] = field(default_factory=list)
+    """What each reply of target and user costs, in US dollars, also one from the store; None: unknown."""
     user_said: list[str] = field(default_factory=list)
     """The messages of the simulated user."""
-    stopped: Literal["turns", "user", "max_turns", "failure", "error"] = "turns"
+    stopped: Literal["turns", "user", "max_turns", "max_cost_usd", "failure", "error"] = "turns"
     error: ProviderError | None = None
 
 
@@ -132,6 +134,7 @@ class ConversationAdapter:
             reply = await run_in_thread(lambda: with_trace(attempts.response or reply), "agentv-trace")
         if reply.error is not None:
             raise ProviderError(reply.error, reply.error_kind)
+        talk.prices.append(reply.cost_usd)
         if reply.duration_ms is None and not reply.cached:
             reply = reply.replace(duration_ms=attempts.duration_ms)
         return reply.replace(raw={}, trace_ref=None)
@@ -158,6 +161,13 @@ class ConversationAdapter:
         if number >= plan.max_turns:
             talk.stopped = "max_turns"
             return None
+        if plan.max_cost_usd is not None and talk.replies:
+            known = [each for each in talk.prices if each is not None]
+            if len(known) < len(talk.prices):
+                raise ProviderError("`max_cost_usd` cannot be kept: a reply does not tell what it costs", "config")
+            if sum(known) >= plan.max_cost_usd:
+                talk.stopped = "max_cost_usd"
+                return None
         if self.user[0].kind == "mock" and talk.replies:  # as in a dry run: it never stops
             talk.stopped = "user"
             return None
@@ -190,6 +200,7 @@ class ConversationAdapter:
         if reply is None or fault:
             fault = fault or ProviderError("the provider gave no response")
             raise ProviderError(f"the user {target.name!r} could not be asked: {fault}", fault.kind)
+        talk.prices.append(reply.cost_usd)
         return candidate_answer(reply.output_messages)
 
     def _whole(self, talk: _Talk) -> ProviderResponse:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import Attempts, invoke_with_retries
@@ -21,10 +21,7 @@ from pytest_agentv.providers.api.base import Embeddings, vectors_of
 from pytest_agentv.providers.api.client import ContentError
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.user_code import Outcome, attempt_async
-from pytest_agentv.store.answers import Question, current_case
-
-if TYPE_CHECKING:
-    from pytest_agentv.store.answers import AnswerStore
+from pytest_agentv.store.answers import AnswerStore, Question, current_case
 
 # Embeddings of a target: each text is asked for once, in requests for several cases, and cached on disk.
 
@@ -42,7 +39,7 @@ def embedder_of(
     target: Target,
     provider: Adapter,
     identity: Json,
-    store: "AnswerStore | None",
+    store: AnswerStore | None,
     timeout_seconds: float | None,
 ) -> "TargetEmbedder":
     """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
@@ -62,7 +59,7 @@ class TargetEmbedder:
     """The embeddings of one target. Used on the event loop."""
 
     def __init__(
-        self, target: Target, ask: Ask, identity: Json, store: "AnswerStore | None", timeout_seconds: float | None
+        self, target: Target, ask: Ask, identity: Json, store: AnswerStore | None, timeout_seconds: float | None
     ) -> None:
         """Take a target.
 

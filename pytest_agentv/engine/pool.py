@@ -37,13 +37,13 @@ from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
+from pytest_agentv.store.answers import AnswerStore
 from pytest_agentv.store.fingerprints import Fingerprints
 from pytest_agentv.targets.definitions import Environment, TargetDefinition, TargetKinds, TargetsFile, load_environment
 from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
     from pytest_agentv.engine.embedding import CallableTargets  # only for scripts that call targets
-    from pytest_agentv.store.answers import AnswerStore
 
 
 # Shows the variables of a folder's `.env` to code that runs in this process and reads `os.environ`.

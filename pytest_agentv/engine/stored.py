@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.engine.answers import Attempts, costs_of, timed
@@ -20,11 +20,8 @@ from pytest_agentv.model.messages import Costs, ExecutionMetrics, Message, candi
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker, masked
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, read_trace
-from pytest_agentv.store.answers import Question, Stored, current_case
+from pytest_agentv.store.answers import AnswerStore, Question, Stored, current_case
 from pytest_agentv.store.readers import iter_recorded
-
-if TYPE_CHECKING:
-    from pytest_agentv.store.answers import AnswerStore
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.engine")
 
@@ -91,7 +88,7 @@ def response_text(response: ProviderResponse, masker: Masker, more: JsonObject |
 class StoredAnswer:
     """The row of a case's answer in the store."""
 
-    store: "AnswerStore"
+    store: AnswerStore
     question: Question
     grading: str
     """By what it is judged; empty: nobody knows whether a judgement by it is still valid."""
@@ -165,7 +162,7 @@ class StoredProvider:
         self,
         provider: Adapter,
         target: Json,
-        store: "AnswerStore",
+        store: AnswerStore,
         masker: Masker,
         *,
         costs_count: bool = True,

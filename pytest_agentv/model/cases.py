@@ -28,6 +28,8 @@ class SimulatedUser(Record):
     """Who the user is; None: nobody in particular."""
     max_turns: int = 10
     """After how many turns the conversation ends at the latest."""
+    max_cost_usd: float | None = None
+    """What target and user may cost before the conversation ends, in US dollars; None: any amount."""
     check: bool = False
     """Whether the judge checks that the user kept to goal and persona."""
 

@@ -241,9 +241,9 @@ class ConversationFigures(Record):
 
     turns: int
     """How often the target was asked."""
-    stopped: Literal["turns", "user", "max_turns", "failure", "error"]
-    """Why it ended: no written turn was left, the simulated user said so, its `max_turns` were reached, the checks of a
-    turn failed (`on_turn_failure: stop`), or a turn had no answer."""
+    stopped: Literal["turns", "user", "max_turns", "max_cost_usd", "failure", "error"]
+    """Why it ended: no written turn was left, the simulated user said so, its `max_turns` or `max_cost_usd` were
+    reached, the checks of a turn failed (`on_turn_failure: stop`), or a turn had no answer."""
     user_target: str | None = None
     """The target that played the user; None: all turns are written."""
     user_metrics: Costs | None = None

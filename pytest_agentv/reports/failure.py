@@ -367,7 +367,8 @@ def _conversation(result: EvalResult, look: Look) -> str:
     end = starts[turn] if turn < len(starts) else len(messages)
     said = [(each.role.capitalize(), candidate_answer([each.replace(role="assistant")])) for each in messages[:end]]
     lines = [look.line(f"{role}: {text}", _LINE) for role, text in said if text][-_MOST_MESSAGES:]
-    ended = {"max_turns": "; max_turns is reached", "failure": "; on_turn_failure is stop"}.get(figures.stopped, "")
+    reached = f"; {figures.stopped} is reached" if figures.stopped in ("max_turns", "max_cost_usd") else ""
+    ended = "; on_turn_failure is stop" if figures.stopped == "failure" else reached
     return "\n  ".join([f"Conversation up to turn {turn} of {last}{ended}:", *lines])
 
 

@@ -455,21 +455,31 @@ def break_off(world: World, number: signal.Signals) -> None:
 
 
 @each_agent
-def test_a_conversation_goes_on_by_the_id_that_the_agent_gave(agent: Agent, tmp_path: Path) -> None:
+def test_a_conversation_in_a_workspace_goes_on_by_the_id_that_the_agent_gave(agent: Agent, tmp_path: Path) -> None:
     with new_world(tmp_path) as world:
-        world.script(lambda _: [Reply("Hello Ann"), Reply("You are Ann")])
+        note = agent.shell("echo Ann > name.txt")
+        world.script(lambda _: [Reply("Hello Ann", calls=(note,)), Reply("You are Ann")])
         args = [word for word in agent.target.get("args", ()) if word != "--ephemeral"]
-        world.write_targets({"agent": agent.name, "name": agent.name, "cwd": "desk", "args": args})
-        (world.folder / "desk").mkdir()
+        args += agent.free_shell.get("args", ())
+        world.write_targets({"agent": agent.name, "name": agent.name, "args": args})
+        world.write("desk/notes.txt", "nothing yet\n")
         turns = [{"input": "My name is Ann", "assert": [{"contains": "Hello"}]}, {"input": "Who am I?"}]
-        case = {"id": "talk", "target": agent.name, "turns": turns, "assert": [{"contains": "You are Ann"}]}
+        checks = [
+            {"contains": "You are Ann"},
+            {"command": "grep -q Ann name.txt && grep -q yet notes.txt"},
+            {"contains": "+Ann", "file": "diff"},
+            {"equals": ["name.txt"], "file": "changed"},
+        ]
+        case = {"id": "talk", "target": agent.name, "workspace": "desk", "turns": turns, "assert": checks}
         world.write("a.eval.yaml", {"cases": [case]})
         text = world.run("a.eval.yaml")
         result = world.results()["talk"]
         assert result["status"] == "pass", f"{result.get('error')}\n{text}"
-        first, last = world.asked(agent, "My name is Ann")  # it goes on with what was said
+        first, *_, last = world.asked(agent, "My name is Ann")  # it goes on with what was said
         assert "Who am I?" not in first
         assert last.index("My name is Ann") < last.index("Hello Ann") < last.index("Who am I?")
         assert "@[User]" not in last
         usage = result["execution_metrics"]["token_usage"]
-        assert (usage["input"], usage["output"]) == (60, 10), usage  # those of both turns, each once
+        assert (usage["input"], usage["output"]) == (90, 15), usage  # those of both turns, each once
+        assert [path.name for path in (world.folder / "desk").iterdir()] == ["notes.txt"]
+        assert world.leftovers() == []

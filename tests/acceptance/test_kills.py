@@ -141,6 +141,7 @@ PLANS = [
 PARTS = tries(3, 5)
 
 
+@pytest.mark.kills
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes to kill in /proc")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_run_killed_at_any_moment_is_completed_by_the_next(tmp_path: Path, part: int) -> None:

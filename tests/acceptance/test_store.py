@@ -114,6 +114,7 @@ def kill_and_resume(folder: Path, mode: tuple[str, ...], delay: float) -> tuple[
     return (f"{lost} answers were lost" if lost > in_flight else None), lost
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["alone", "n2"])
 def test_no_answer_in_the_store_is_asked_again_after_a_kill_and_each_is_counted_once(tmp_path, mode):
     moments = random.Random(SEED)

@@ -10,7 +10,7 @@ from pytest_agentv.engine.repeats import RepeatPlan
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.model.results import ErrorDetail, EvalResult
 from pytest_agentv.runtime.loop import LoopThread, wait_for
-from pytest_agentv.session.running.repeats import Answers, Asked, Lane
+from pytest_agentv.session.running.repeats import RepeatedCase
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ class Agent:
 
 def ask(
     loop: LoopThread, agent: Agent, scheduler: Scheduler[EvalResult], limit: int, **plan: object
-) -> tuple[Answers, "Future[Asked]"]:
+) -> tuple[RepeatedCase, "Future[tuple[tuple[EvalResult, ...], bool]]"]:
     wanted = RepeatPlan(5, 0.8, "file", stops_early=True).replace(**plan)
-    answers = Answers(Lane(scheduler, "", limit), wanted, agent.ask, range(wanted.answers))
-    return answers, loop.submit(answers.ask())
+    case = RepeatedCase(scheduler, wanted, agent.ask, group="", limit=limit)
+    return case, loop.submit(case.answers())
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_idle_workers_ask_all_answers_at_once_and_others_only_what_is_needed(
 ) -> None:
     agent = Agent("fffff")
     _, future = ask(loop, agent, Scheduler(loop), limit)
-    done = wait_for(future)
+    results, together = wait_for(future)
     assert sorted(agent.asked) == asked
-    assert (len(done.results), agent.most, done.together) == (len(asked), most, len(asked) == 5)
+    assert (len(results), agent.most, together) == (len(asked), most, len(asked) == 5)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
 def test_without_a_stop_all_answers_run_side_by_side_up_to_the_limit(loop: LoopThread, limit: int) -> None:
     agent = Agent("fffff")
     _, future = ask(loop, agent, Scheduler(loop), limit, stops_early=False)
-    assert len(wait_for(future).results) == 5
+    assert len(wait_for(future)[0]) == 5
     assert agent.most == min(limit, 5)
 
 
@@ -84,7 +84,7 @@ def test_answers_of_a_case_whose_turn_has_come_start_whatever_keeps_others_from_
     loop.run(asyncio.sleep(0.01))
     assert agent.asked == []
     answers.hurry()
-    assert len(wait_for(future).results) == 4
+    assert len(wait_for(future)[0]) == 4
 
 
 def test_answers_that_are_due_come_before_those_of_other_cases(loop: LoopThread) -> None:
@@ -92,7 +92,7 @@ def test_answers_that_are_due_come_before_those_of_other_cases(loop: LoopThread)
     _, waiting = ask(loop, first, scheduler, 1)
     answers, due = ask(loop, last, scheduler, 1)
     answers.hurry()
-    assert len(wait_for(due).results) == 4
+    assert len(wait_for(due)[0]) == 4
     assert first.asked == []
     waiting.cancel()
 
@@ -114,9 +114,8 @@ def test_a_cancelled_case_ends_its_answers_and_takes_back_what_waits(loop: LoopT
 def test_stored_answers_come_first_so_that_an_early_stop_asks_for_no_others(loop: LoopThread) -> None:
     agent = Agent()
     plan = RepeatPlan(5, 0.8, "file", stops_early=True)
-    answers = Answers(Lane(Scheduler(loop), "", 1), plan, agent.ask, range(5))
-    answers.prefer({2, 4})
-    assert len(loop.run(answers.ask()).results) == 4
+    case = RepeatedCase(Scheduler(loop), plan, agent.ask, group="", limit=1, stored=lambda: frozenset({2, 4}))
+    assert len(loop.run(case.answers())[0]) == 4
     assert agent.asked == [2, 4, 0, 1]
 
 
@@ -128,5 +127,5 @@ def test_after_a_set_up_that_fails_nothing_more_is_asked(loop: LoopThread) -> No
         return result("error", "setup")
 
     plan = RepeatPlan(5, 0.2, "file", stops_early=True)
-    answers = Answers(Lane(Scheduler(loop), "", 1), plan, fail, range(5))
-    assert len(loop.run(answers.ask()).results) == len(asked) == 1
+    case = RepeatedCase(Scheduler(loop), plan, fail, group="", limit=1)
+    assert len(loop.run(case.answers())[0]) == len(asked) == 1

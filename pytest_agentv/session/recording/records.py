@@ -1,4 +1,4 @@
-"""The files of a run, and how each result is written as soon as its case is done."""
+"""Writes each result as soon as its case is done."""
 
 import asyncio
 import threading
@@ -8,15 +8,9 @@ from queue import SimpleQueue
 from typing import TypeAlias
 
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.secrets import Masker
-from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink
-from pytest_agentv.session.recording.resume import FinishedCases
-from pytest_agentv.session.recording.run_results import KnownLines
+from pytest_agentv.session.recording.identity import TravellingSink
 from pytest_agentv.store.writers import ResultSink
-
-# Writes each result as soon as its case is done.
 
 RECORDER_THREAD = "agentv-results"
 
@@ -124,22 +118,3 @@ class Recorder:
 def _end_waiting(entries: Sequence[_Entry]) -> None:
     for result, written in entries:
         written.set_result(result)
-
-
-# The files of a run: its results, the results of the resumed run, and single answers.
-
-
-class RunRecords:
-    """Opens the files of a run when they are needed, and closes them in the end."""
-
-    def __init__(self, identity: RunIdentity, options: RunOptions, masker: Masker, *, is_worker: bool) -> None:
-        self.known = KnownLines()
-        tell = None if is_worker else self.known.note  # a worker's controller reads the file
-        sink = ResultSink(identity.results_path, options.output_format, masker, tell)
-        self.travelling = None if identity.is_home else TravellingSink(sink)
-        """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
-        self.recorder = Recorder(self.travelling or sink)
-        self.finished = FinishedCases(identity, with_errors=not options.retry_errors, is_worker=is_worker)
-
-    def close(self) -> None:
-        self.recorder.close()

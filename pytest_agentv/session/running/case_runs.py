@@ -13,6 +13,7 @@ from pytest_agentv.engine.case import run_case, tell
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.pool import TargetPool
 from pytest_agentv.engine.results import error_result
+from pytest_agentv.engine.scheduler import BatchMember
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.results import EvalResult, Spent
@@ -27,12 +28,11 @@ from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.showing.item_outcomes import Asked
 from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.workers import Parent
+from pytest_agentv.store.answers import AnswerStore
 from pytest_agentv.store.writers import stored_name
 
 if TYPE_CHECKING:
-    from pytest_agentv.engine.scheduler import BatchMember  # only for batches and executors
     from pytest_agentv.session.running.away import Away
-    from pytest_agentv.store.answers import AnswerStore
 
 
 # Cases that were handed to the engine.
@@ -205,7 +205,7 @@ def _max_failures(config: pytest.Config) -> int:
 class CaseCosts:
     """What is paid for each case of each target: in this process, and before. Used on the event loop."""
 
-    def __init__(self, store: "AnswerStore | None", finished: FinishedCases, *, has_others: bool) -> None:
+    def __init__(self, store: AnswerStore | None, finished: FinishedCases, *, has_others: bool) -> None:
         """`has_others`: whether other processes or runs may have paid for cases of this one."""
         self._store = store
         self._finished = finished
@@ -262,7 +262,7 @@ class CaseRuns:
         log: CaseLog,
         ending: Ending,
         *,
-        members: "Sequence[BatchMember]" = (),
+        members: Sequence[BatchMember] = (),
         answers: Callable[[], Awaitable[EvalResult]] | None = None,
         leave: Callable[[], None] | None = None,
     ) -> EvalResult:
@@ -295,7 +295,7 @@ class CaseRuns:
         return await self._record(broken.replace(spent=self._costs.total(broken)), prepared)
 
     async def answer(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
     ) -> EvalResult:
         """Ask for one answer of a repeated case. Raises only for a cancellation."""
         if self._recorder.error is not None:  # its result would be lost
@@ -318,7 +318,7 @@ class CaseRuns:
         answers: Callable[[], Awaitable[EvalResult]],
         log: CaseLog,
         ending: Ending,
-        members: "Sequence[BatchMember]",
+        members: Sequence[BatchMember],
     ) -> EvalResult:
         """Get fresh answers of a case that has a result, and write the new result."""
         current_log.set(log)
@@ -331,7 +331,7 @@ class CaseRuns:
                 member.leave()  # else the other cases of its batch would wait for it
 
     async def carry_over(
-        self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: "Sequence[BatchMember]"
+        self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: Sequence[BatchMember]
     ) -> EvalResult:
         """Take over a result. Writes its line again only if it has changed."""
         current_log.set(log)
@@ -365,16 +365,14 @@ class CaseRuns:
         ended.set_result(self._recorder.record_here(result))
         return Begun.of(ended, 1, prepared, prepared.log)
 
-    async def _ask(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
-    ) -> EvalResult:
+    async def _ask(self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None) -> EvalResult:
         """Ask for one answer and judge it: in the run's executor if possible, else in this process."""
         result = await self._ask_there_or_here(job, prepared, log, member)
         self._costs.add(result)
         return result
 
     async def _ask_there_or_here(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
     ) -> EvalResult:
         hooks, own = prepared.hooks, prepared.own
         if self._away is not None:

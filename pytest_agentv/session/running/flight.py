@@ -28,12 +28,13 @@ import unittest
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 import pytest
 
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.scheduler import Batch, BatchMember, Leave, Scheduler
 from pytest_agentv.errors import ErrorKind, LoopStartError, locate
 from pytest_agentv.files.problems import Problem
@@ -51,7 +52,7 @@ from pytest_agentv.session.user_hooks import bound_by, fixtures_per_case
 from pytest_agentv.session.workers import AHEAD
 
 if TYPE_CHECKING:
-    from pytest_agentv.session.running.repeats import Repeats
+    from pytest_agentv.session.running.repeats import RepeatedCase
 
 LOG_SECTION: Final = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
@@ -98,6 +99,7 @@ class Flight:
         """The limits of the targets in matrices."""
         self._matrices: dict[Path, frozenset[_Target]] = {}
         """The targets of eval files with a matrix."""
+        self._told_of_reruns = False
 
     def __contains__(self, key: object) -> bool:
         """Whether a case was begun in this run at least once."""
@@ -341,14 +343,7 @@ class Flight:
         """
         runs, log, ending, limit = self._runs, planned.log, Ending(), self._planner.limit(planned)
         assert not isinstance(planned.job, EvalResult), "a case that cannot be loaded has no answers"
-        again = self._repeats.open_again(
-            planned.job,
-            lambda once, member: runs.answer(once, planned, log, member),
-            answers,
-            members,
-            group=_BATCHES if members else self._group(planned),
-            limit=sys.maxsize if members else limit,
-        )
+        again = self._repeated(planned, planned.job, members, more=answers)
         running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending, members))
         begun = Begun.of(running, limit, planned, log, ending, hurry=again.hurry)
         if members:
@@ -427,22 +422,14 @@ class Flight:
             known = carried
             return self._submit_plain(lambda _: runs.carry_over(known, planned, log, members), planned)
         limit = self._planner.limit(planned)
-        group, group_limit = (_BATCHES, sys.maxsize) if members else (self._group(planned), limit)
         if planned.repeat > 1:
-            repeated = self._repeats.open(
-                job,
-                lambda once, member: runs.answer(once, planned, log, member),
-                members,
-                reruns=reruns,
-                group=group,
-                limit=group_limit,
-            )
-            running = self._loop.submit(runs.run(job, planned, log, ending, members=members, answers=repeated.result))
+            repeated = self._repeated(planned, job, members)
+            answers = partial(repeated.result, with_answers=job.options.include_answers)
+            running = self._loop.submit(runs.run(job, planned, log, ending, members=members, answers=answers))
             return Begun.of(running, limit, planned, log, ending, hurry=repeated.hurry)
         future = self._scheduler.submit(
             lambda leave: runs.run(job, planned, log, ending, members=members, leave=leave),
-            group=group,
-            limit=group_limit,
+            **self._place(planned, members),
         )
         return Begun.of(future, limit, planned, log, ending)
 
@@ -451,18 +438,54 @@ class Flight:
         future = self._scheduler.submit(start, group=_NO_CALLS, limit=MAX_WORKERS)
         return Begun.of(future, 1, planned, planned.log)
 
-    @cached_property
-    def _repeats(self) -> "Repeats":
-        """The parts that only repeated cases need."""
-        from pytest_agentv.session.running.repeats import Repeats  # noqa: PLC0415 - only for repeated cases
+    def _repeated(
+        self, planned: PreparedCase, job: CaseJob, members: Sequence[BatchMember], *, more: int = 0
+    ) -> "RepeatedCase":
+        """Return the answers that judge a case, or `more` answers of it. `members` are their places in batches."""
+        from pytest_agentv.engine.repeats import RepeatPlan  # noqa: PLC0415 - only for repeated cases
+        from pytest_agentv.session.running.repeats import RepeatedCase  # noqa: PLC0415 - only for repeated cases
 
-        return Repeats(self._scheduler, self._session.store, self._session.warn)
+        if job.reruns and not self._told_of_reruns:
+            self._told_of_reruns = True
+            message = f"all {job.repeat} answers are asked anew, as often as a plugin reruns the case until it passes"
+            hint = "`min_pass_rate` says how many may fail"
+            problem = Problem(Path(job.case.path), job.case.line, job.case.eval_id, message, hint, level="warning")
+            self._session.warn(problem)
+        runs, log, store, identity = self._runs, planned.log, self._session.store, job.identity
+        plan = RepeatPlan.of(job, more or job.repeat)
+        if more:
+            plan = plan.replace(stops_early=False)  # all are asked, even if the verdict is certain
+        first = job.repeat if more else 0
 
-    @staticmethod
-    def _group(planned: PreparedCase) -> str:
+        def ask(number: int) -> Coroutine[Any, Any, EvalResult]:
+            place = number - first
+            member = members[place] if place < len(members) else None
+            return runs.answer(job.replace(answer=number), planned, log, member)
+
+        def stored() -> frozenset[int]:
+            if store is None or job.reruns:
+                return frozenset()
+            return store.numbers(identity.node_id, identity.eval_id)
+
+        where = self._place(planned, members)
+        return RepeatedCase(self._scheduler, plan, ask, first=first, is_batched=bool(members), stored=stored, **where)
+
+    def _place(self, planned: PreparedCase, members: Sequence[BatchMember]) -> "_Place":
+        """Return where a case queues: with those of its target, unless its calls wait for the members of batches."""
+        if members:
+            return {"group": _BATCHES, "limit": sys.maxsize}
         job = planned.job
         assert not isinstance(job, EvalResult)
-        return _ALL_TARGETS if job.options.workers else job.identity.target
+        group = _ALL_TARGETS if job.options.workers else job.identity.target
+        return {"group": group, "limit": self._planner.limit(planned)}
+
+
+class _Place(TypedDict):
+    """Where a case queues in the scheduler."""
+
+    group: str
+    limit: int
+    """How many cases of the group may be in flight."""
 
 
 def _result_soon(begun: Begun) -> EvalResult | None:

@@ -1,4 +1,4 @@
-"""Builds the parts of a run when the first eval file is collected, with its engine."""
+"""The parts of a run: its engine, its records, and what pytest's hooks ask them."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +22,7 @@ from pytest_agentv.session.choosing import Asking
 from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink, run_identity
-from pytest_agentv.session.recording.records import Recorder, RunRecords
+from pytest_agentv.session.recording.records import Recorder
 from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
 from pytest_agentv.session.running.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Stopping
@@ -33,6 +33,7 @@ from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import Parent, process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
+from pytest_agentv.store.writers import ResultSink
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
@@ -42,76 +43,6 @@ if TYPE_CHECKING:
     )
     from pytest_agentv.session.running.away import Away
     from pytest_agentv.session.running.flight import Flight
-
-
-# The engine of a run: the event loop, its targets, and its executor.
-
-
-class RunEngine:
-    """Owns the thread of the event loop and the targets, and closes them in the end."""
-
-    def __init__(self, config: pytest.Config, options: RunOptions, identity: RunIdentity, masker: Masker) -> None:
-        cwd, run_id = config.invocation_params.dir, identity.run_id
-        self._config = config
-        self._options = options
-        self._share = process_share(config)
-        self._has_executor = has_executor(config, options)
-        is_shared = self._share.count > 1 or self._has_executor
-        self._providers = FolderKinds(config, "pytest_agentv_providers")
-        shared = shared_folder(run_id) if is_shared else None
-        root = _project_root(config)
-        self.places = Places(find_repo_root(cwd), cwd, shared, root=root)
-        self.loop = LoopThread()
-        self.pool = TargetPool(options, self.places, masker, self._providers)
-        self.pool.store = self.store = _store(config, options, identity, self.pool.warn_once)
-        if identity.rejudged is not None:
-            self.pool.rejudged = RejudgedFile(identity.rejudged.path)
-        self.planner = Planner(self.pool, self.loop, options, self._share, self._processes)
-        self.away = self._open_away(identity) if self._has_executor else None
-        """Runs cases in other processes; None: all run in this one."""
-
-    @property
-    def is_own_thread(self) -> bool:
-        """Whether the caller runs on an event loop, so that it must not wait for anything."""
-        return self.loop.is_current or USER_LOOP.is_current
-
-    def targets_of(self, folder: Path) -> TargetsFile:
-        """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
-        path = find_targets_file(self._options.targets_file, folder, self.places.repo_root, self.places.cwd)
-        return load_targets_file(path, KINDS.with_own(self._providers(folder)), self._options.unknown_keys)
-
-    def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
-        """Ask a target something outside of any case. Raises `AgentvError`."""
-        return self.loop.run(ask_target(self.pool, self._options, eval_dir, target, prompt))
-
-    def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
-        """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
-        return self.loop.run(ask_for_call(self.pool, call, prompt))
-
-    @property
-    def is_open(self) -> bool:
-        return self.loop.is_running or (self.away is not None and self.away.is_open)
-
-    def close(self) -> None:
-        """Cancel what still runs, close the targets and end the loop."""
-        self.loop.cancel_all()
-        if self.away is not None:
-            self.loop.run(self.away.close())
-        self.loop.run(self.pool.close())
-        self.loop.stop()
-        if self.store is not None:
-            self.store.close()
-
-    def _open_away(self, identity: RunIdentity) -> "Away":
-        from pytest_agentv.session.running.away import Away  # noqa: PLC0415 - only for runs with an executor
-
-        places, pool, own = self.places, self.pool, self._providers
-        return Away(self._config, self._options, places, identity.run_id, pool=pool, own_providers=own)
-
-    def _processes(self) -> int:
-        """Return how many cases the executor runs at a time, unless the run or a target sets a limit."""
-        workers = None if self.away is None else self.away.workers
-        return 1 if workers is None else workers.slots
 
 
 def _project_root(config: pytest.Config) -> Path:
@@ -147,95 +78,97 @@ def _store(
     return AnswerStore(runs, tell)
 
 
-# Builds the parts of a run when the first eval file is collected.
-
 _KEY = pytest.StashKey["EvalSession"]()
 
 
 class EvalSession:
-    """Builds the parts of a run, which others use directly, and closes them at the end."""
+    """The parts of a run, built when the first eval file is collected, and closed in the end."""
+
+    flight: "Flight"
+    """What is in flight. Set when the run begins to take part."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.options = run_options(config)
-        self.identity: RunIdentity = run_identity(config, self.options)
+        self.options = options = run_options(config)
+        self.identity: RunIdentity = run_identity(config, options)
         self.masker = config.stash[MASKER] = Masker.of_environment()  # fixtures may see secrets before a target is read
-        self._engine = RunEngine(config, self.options, self.identity, self.masker)
-        self._records = RunRecords(self.identity, self.options, self.masker, is_worker=hasattr(config, "workerinput"))
+        self._open_engine(config)
+        self._open_records(config)
         own = FolderKinds(config, "pytest_agentv_evaluators")
-        self.preparer = CasePreparer(config, self.options, self._engine.places, self.identity.run_id, own)
-        self.asking = Asking(config, self.options)
-        self.spending = Spending(self._engine.targets_of)
+        self.preparer = CasePreparer(config, options, self.places, self.identity.run_id, own)
+        self.asking = Asking(config, options)
+        self.spending = Spending(self._targets_of)
         self.user_hooks = UserHooks(config)
         self.failures = FailureLimit(config)
         self.progress = Progress(config)
         self.stopping = Stopping(
-            pool=self._engine.pool,
+            pool=self.pool,
             recorder=self.recorder,
             failures=self.failures,
             parent=Parent(config, self.identity.run_id),
             masker=self.masker,
         )
-        self.runs = self._open_runs(config)
-        self._shown: set[Problem] = set()
-        self._known_folders: set[Path] = set()
-        self._log_handler = CaseLogHandler(config, self.masker)
-        self._log_handler.install(verbose=self.options.verbose)
-        self.stop_routing = route_prints(config, self.masker)
-        """Called last, because threads that a run has abandoned may print to its end."""
-
-    flight: "Flight"
-    """What is in flight. Set when the run begins to take part."""
-
-    def _open_runs(self, config: pytest.Config) -> CaseRuns:
-        engine = self._engine
         is_alone = self.identity.home is None and config.getoption("dist", "no") == "no"
         has_others = self.identity.resumed is not None or not is_alone
-        return CaseRuns(
-            pool=engine.pool,
+        self.runs = CaseRuns(
+            pool=self.pool,
             recorder=self.recorder,
             progress=self.progress,
             failures=self.failures,
             stopping=self.stopping,
             identity=self.identity,
-            away=engine.away,
-            costs=CaseCosts(engine.store, self.finished, has_others=has_others),
+            away=self.away,
+            costs=CaseCosts(self.store, self.finished, has_others=has_others),
         )
+        self._shown: set[Problem] = set()
+        self._known_folders: set[Path] = set()
+        self._log_handler = CaseLogHandler(config, self.masker)
+        self._log_handler.install(verbose=options.verbose)
+        self.stop_routing = route_prints(config, self.masker)
+        """Called last, because threads that a run has abandoned may print to its end."""
 
-    @property
-    def loop(self) -> LoopThread:
-        return self._engine.loop
-
-    @property
-    def planner(self) -> Planner:
-        return self._engine.planner
-
-    @property
-    def store(self) -> AnswerStore | None:
+    def _open_engine(self, config: pytest.Config) -> None:
+        """Make the event loop, the targets, the store of answers and the executor."""
+        options, identity, cwd = self.options, self.identity, config.invocation_params.dir
+        share, uses_executor = process_share(config), has_executor(config, options)
+        shared = shared_folder(identity.run_id) if share.count > 1 or uses_executor else None
+        self.places = Places(find_repo_root(cwd), cwd, shared, root=_project_root(config))
+        self.loop = LoopThread()
+        self._providers = FolderKinds(config, "pytest_agentv_providers")
+        self.pool = TargetPool(options, self.places, self.masker, self._providers)
+        self.pool.store = self.store = _store(config, options, identity, self.pool.warn_once)
         """The store of answers; None: none are kept."""
-        return self._engine.store
-
-    @property
-    def finished(self) -> FinishedCases:
-        """The results of the runs that this one goes on with."""
-        return self._records.finished
-
-    @property
-    def away(self) -> "Away | None":
+        if identity.rejudged is not None:
+            self.pool.rejudged = RejudgedFile(identity.rejudged.path)
+        self.away: Away | None = None
         """Runs cases in other processes; None: all run in this one."""
-        return self._engine.away
+        if uses_executor:
+            from pytest_agentv.session.running import away  # noqa: PLC0415 - only for runs with an executor
 
-    @property
-    def recorder(self) -> Recorder:
-        return self._records.recorder
+            run_id, pool, own = identity.run_id, self.pool, self._providers
+            self.away = away.Away(config, options, self.places, run_id, pool=pool, own_providers=own)
+        self.planner = Planner(self.pool, self.loop, options, share, self._processes)
 
-    @property
-    def known_lines(self) -> KnownLines:
-        return self._records.known
-
-    @property
-    def travelling(self) -> TravellingSink | None:
+    def _open_records(self, config: pytest.Config) -> None:
+        """Make what writes the results of this run, and what knows those of the runs before it."""
+        identity, options, is_worker = self.identity, self.options, hasattr(config, "workerinput")
+        self.known_lines = KnownLines()
+        tell = None if is_worker else self.known_lines.note  # a worker's controller reads the file
+        sink = ResultSink(identity.results_path, options.output_format, self.masker, tell)
+        self.travelling = None if identity.is_home else TravellingSink(sink)
         """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
-        return self._records.travelling
+        self.recorder = Recorder(self.travelling or sink)
+        self.finished = FinishedCases(identity, with_errors=not options.retry_errors, is_worker=is_worker)
+        """The results of the runs that this one goes on with."""
+
+    def _targets_of(self, folder: Path) -> TargetsFile:
+        """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
+        path = find_targets_file(self.options.targets_file, folder, self.places.repo_root, self.places.cwd)
+        return load_targets_file(path, KINDS.with_own(self._providers(folder)), self.options.unknown_keys)
+
+    def _processes(self) -> int:
+        """Return how many cases the executor runs at a time, unless the run or a target sets a limit."""
+        workers = None if self.away is None else self.away.workers
+        return 1 if workers is None else workers.slots
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
@@ -247,7 +180,7 @@ class EvalSession:
 
     def show_warnings(self, begun: Begun) -> None:
         """Show the warnings about a case's files. Raises `AgentvWarning` if the project turns warnings into errors."""
-        warnings = [*self._engine.pool.take_warnings(), *self.user_hooks.warnings]
+        warnings = [*self.pool.take_warnings(), *self.user_hooks.warnings]
         self.user_hooks.warnings = []
         # Each case brings the warnings about its file; they are shown once.
         new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
@@ -257,19 +190,19 @@ class EvalSession:
     @property
     def is_own_thread(self) -> bool:
         """Whether the caller runs on an event loop, so that it must not wait for anything."""
-        return self._engine.is_own_thread
+        return self.loop.is_current or USER_LOOP.is_current
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something outside of any case. Raises `AgentvError`."""
-        return self._engine.ask(eval_dir, target, prompt)
+        return self.loop.run(ask_target(self.pool, self.options, eval_dir, target, prompt))
 
     def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
         """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
-        return self._engine.ask_for_call(call, prompt)
+        return self.loop.run(ask_for_call(self.pool, call, prompt))
 
     def warn(self, problem: Problem) -> None:
         """Show a warning with the next item that has a result, in only one process of the run."""
-        if is_first_to_warn(self._engine.places.shared_folder, "reruns"):
+        if is_first_to_warn(self.places.shared_folder, "reruns"):
             self.user_hooks.warnings.append(problem)
 
     def learn_secrets(self, folder: Path) -> None:
@@ -277,7 +210,7 @@ class EvalSession:
         if folder not in self._known_folders:
             self._known_folders.add(folder)
             with suppress(AgentvError, OSError):  # the evaluations report a file that cannot be read
-                self.masker.add_environment(self._engine.places.environment(folder, {}).dotenv)
+                self.masker.add_environment(self.places.environment(folder, {}).dotenv)
 
     def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
         """Skip a test with evaluations if the project runs evals only on request, and nobody requested this one.
@@ -303,8 +236,14 @@ class EvalSession:
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""
-        if self._engine.is_open:
+        if self.loop.is_running or (self.away is not None and self.away.is_open):
             self.stopping.is_ending = True
-            self._engine.close()
-        self._records.close()
+            self.loop.cancel_all()
+            if self.away is not None:
+                self.loop.run(self.away.close())
+            self.loop.run(self.pool.close())
+            self.loop.stop()
+            if self.store is not None:
+                self.store.close()
+        self.recorder.close()
         self._log_handler.remove()
