@@ -36,7 +36,6 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.figures import on_one_line, visible
-from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
 from pytest_agentv.targets.definitions import find_repo_root
 
@@ -82,11 +81,9 @@ def run(arguments: Sequence[str]) -> int:
     pool = TargetPool(settings, Places(find_repo_root(cwd), cwd), masker, kinds.of(providers, KINDS.table))
     store = cwd / STORE_FILE
     pool.store = AnswerStore(Runs(store, _RUN, store, any_run=True), lambda reason: note(f"agentv audit: {reason}"))
-    loop = LoopThread()
     try:
-        judged = loop.run(_judge_all(probes, pool, settings, judges=options.judges))
+        judged = asyncio.run(_judge_all(probes, pool, settings, judges=options.judges))
     finally:
-        loop.stop()
         pool.store.close()
     passed: dict[str, list[str]] = {}
     faults = {str(each): None for each in (*checker.problems, *kinds.problems) if each.level == "error"}

@@ -66,7 +66,7 @@ def job_of(target: str = "default", name: str = "a.eval.yaml") -> bytes:
 
 def record_of(setup: Setup, *job: str):
     data = run_job(setup.to_bytes(), job_of(*job), lambda: True)
-    record = Reply.from_bytes(data).record
+    record = Reply.from_plain(json.loads(data)).record
     assert record is not None
     return record, data
 
@@ -89,7 +89,7 @@ def test_a_worker_that_does_not_see_the_project_says_so(setup: Setup) -> None:
 def test_a_job_that_is_not_wanted_ends_its_program(setup: Setup, folder: Path) -> None:
     started = folder / "started"
     data = run_job(setup.to_bytes(), job_of("slow"), lambda: not started.exists())
-    assert Reply.from_bytes(data) == Reply()
+    assert Reply.from_plain(json.loads(data)) == Reply()
     assert not Path(f"/proc/{started.read_text().strip()}").exists()
     assert record_of(setup)[0]["candidate_answer"], "the next job opens the targets again"
 
@@ -97,7 +97,7 @@ def test_a_job_that_is_not_wanted_ends_its_program(setup: Setup, folder: Path) -
 def test_a_worker_takes_no_job_of_a_run_that_is_over(setup: Setup) -> None:
     setup.shared_folder.mkdir()
     setup.mark.touch()
-    assert Reply.from_bytes(run_job(setup.to_bytes(), job_of())) == Reply()
+    assert Reply.from_plain(json.loads(run_job(setup.to_bytes(), job_of()))) == Reply()
 
 
 def test_jobs_and_setups_hold_no_variable(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

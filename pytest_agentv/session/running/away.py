@@ -1,6 +1,7 @@
 """Chooses the executor of a run, sends cases to its workers, and takes their results."""
 
 import asyncio
+import json
 import logging
 import os
 import sys
@@ -187,7 +188,8 @@ class Away:
         except RuntimeError as error:  # it is broken or was shut down
             return self._lose(job, f"the executor takes no more cases: {error}", ends=True)
         try:
-            reply = Reply.from_bytes(await asyncio.wrap_future(future))
+            data: bytes = await asyncio.wrap_future(future)
+            reply = Reply.from_plain(json.loads(data))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
