@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote
@@ -294,17 +294,14 @@ class Masker:
 _CURRENT: Final[ContextVar[Masker | None]] = ContextVar("agentv_masker", default=None)
 
 
-class masking:  # noqa: N801 - used like a function, as `contextlib.suppress` is
-    """Makes `masked` use a masker in the current task and in tasks that it starts."""
-
-    def __init__(self, masker: Masker) -> None:
-        self._masker = masker
-
-    def __enter__(self) -> None:
-        self._token = _CURRENT.set(self._masker)
-
-    def __exit__(self, *_: object) -> None:
-        _CURRENT.reset(self._token)
+@contextmanager
+def masking(masker: Masker) -> Iterator[None]:
+    """Make `masked` use a masker in the current task and in tasks that it starts."""
+    token = _CURRENT.set(masker)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 def masked(text: str) -> str:

@@ -188,8 +188,8 @@ class Away:
         except RuntimeError as error:  # it is broken or was shut down
             return self._lose(job, f"the executor takes no more cases: {error}", ends=True)
         try:
-            data: bytes = await asyncio.wrap_future(future)
-            reply = Reply.from_plain(json.loads(data))
+            returned: bytes = await asyncio.wrap_future(future)
+            reply = Reply.from_plain(json.loads(returned))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
