@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.discovery import is_sidecar, looks_like_suite
 from pytest_agentv.cases.entries import SuiteSource
+from pytest_agentv.cases.prompts import build_prompt
 from pytest_agentv.cases.suites import dataset_fault, read_suite
 from pytest_agentv.cases.written import LoadContext, read_header
 from pytest_agentv.cli.eval import (
@@ -28,6 +29,7 @@ from pytest_agentv.cli.eval import (
     is_eval_in_folder,
     say,
 )
+from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
 from pytest_agentv.engine.judging import judging_fault, needs_of_case
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
@@ -45,7 +47,7 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.runtime.user_code import describe_error, user_traceback
 from pytest_agentv.targets.config import load_guideline_patterns, read_config_file
-from pytest_agentv.targets.definitions import TargetsFile, find_repo_root, has_reference
+from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, has_reference
 from pytest_agentv.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
 from pytest_agentv.targets.keys import read_target
 
@@ -333,6 +335,7 @@ class Checker:
         targets = self._find_targets(path.parent)
         if targets is None:
             return
+        self._note(unsent_guidelines(cases, targets))
         said: set[str] = set()
         for case in cases:  # each target that a case needs and that cannot be used is noted once
             for fault in _target_faults(case, targets):
@@ -476,9 +479,7 @@ def missing_code(file: TargetsFile) -> Iterator[Hint]:
     for definition in file.definitions:
         path = definition.path or file.path
         number, numbers[path] = numbers[path], numbers[path] + 1
-        kind = file.kinds.find(definition.kind)
-        settings = kind and read_target(kind, definition.values, Place(Source(file.path, {}, "", {}), (), []))[1]
-        named = getattr(getattr(settings, "sources", None), "callable", None)
+        named = getattr(getattr(_settings(file, definition), "sources", None), "callable", None)
         if named is None or has_reference(named):
             continue
         code = path.parent / named.rpartition(":")[0]
@@ -487,3 +488,22 @@ def missing_code(file: TargetsFile) -> Iterator[Hint]:
             message = f"there is no file {named.rpartition(':')[0]!r} in {locate(path.parent, None)}"
             place = f"targets[{number}].{key}"
             yield Hint(path, definition.line, place, message, near_file(code, (".py",)), level="warning")
+
+
+def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
+    """Yield a warning for each target that does not get the guidelines of cases, at the first of them, as a run does."""
+    definitions = {each.name: each for each in file.definitions if not each.provider_batching}
+    for case in cases:
+        definition = definitions.get(case.target or DEFAULT_TARGET) if case.guideline_paths else None
+        if definition is not None:
+            question = build_prompt(case, "agent").question
+            warning = lost_guidelines(case, question, definition.name, _settings(file, definition))
+            if warning is not None:
+                del definitions[definition.name]
+                yield warning
+
+
+def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:
+    """Return the keys of a target as written; None for an unknown kind."""
+    kind = file.kinds.find(definition.kind)
+    return kind and read_target(kind, definition.values, Place(Source(file.path, {}, "", {}), (), []))[1]

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -153,15 +153,15 @@ def watch(lines: Iterable[bytes]) -> None:
         change(line[1:].rstrip(b"\n"))
     found = [os.fsdecode(entry).partition(" ")[::2] for entry in entries]
     end_trees([int(group) for kind, group in found if kind == "GROUP"], _GRACE_SECONDS)
-    for kind, mark in found:
-        if kind == "MARK":
-            kill_marked(mark)
-    for kind, folder in found:
-        if kind == "DIR":
-            _remove(Path(folder))
-    for kind, folder in found:
-        if kind == "SHARED":
-            remove_unused(Path(folder), _GRACE_SECONDS)
+    actions: dict[str, Callable[[str], None]] = {
+        "MARK": kill_marked,
+        "DIR": lambda folder: _remove(Path(folder)),
+        "SHARED": lambda folder: remove_unused(Path(folder), _GRACE_SECONDS),
+    }
+    for kind, action in actions.items():
+        for each, value in found:
+            if each == kind:
+                action(value)
 
 
 def remove_unused(folder: Path, seconds: float = 0) -> None:

@@ -222,13 +222,7 @@ class UserLoop:
         with self._lock:
             if self._loop is None:
                 loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_run, args=(loop,), name="agentv-async", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError:  # the system gives no more threads
-                    loop.close()
-                    raise
-                self._loop, self._thread = loop, thread
+                self._loop, self._thread = loop, run_in_background(loop, "agentv-async")
             return self._loop
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -242,10 +236,25 @@ USER_LOOP: Final = UserLoop()
 """The loop of this process."""
 
 
+def run_in_background(loop: asyncio.AbstractEventLoop, name: str) -> threading.Thread:
+    """Run a loop in a thread until it is stopped. Raises `RuntimeError` if the system gives no more threads."""
+    thread = threading.Thread(target=_run, args=(loop,), name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        loop.close()
+        raise
+    return thread
+
+
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
+    is_stopped = False
     try:
-        run_until_stopped(loop)
+        while not is_stopped:
+            with suppress(KeyboardInterrupt, SystemExit):  # of a user's task; Ctrl-C interrupts only the main thread
+                loop.run_forever()
+                is_stopped = True
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
@@ -256,16 +265,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
-
-
-def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped. A user's task that raises `KeyboardInterrupt` or `SystemExit` does not end it."""
-    while True:
-        try:
-            loop.run_forever()
-        except (KeyboardInterrupt, SystemExit):  # Ctrl-C interrupts only the main thread
-            continue
-        return
 
 
 class _Call(Generic[T]):
