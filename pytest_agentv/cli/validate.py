@@ -491,7 +491,7 @@ def missing_code(file: TargetsFile) -> Iterator[Hint]:
 
 
 def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
-    """Yield a warning for each target that does not get the guidelines of cases, at the first of them, as a run does."""
+    """Yield a warning for each target that does not get the guidelines of cases, as a run does."""
     definitions = {each.name: each for each in file.definitions if not each.provider_batching}
     for case in cases:
         definition = definitions.get(case.target or DEFAULT_TARGET) if case.guideline_paths else None
