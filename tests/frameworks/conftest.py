@@ -1,44 +1,98 @@
-"""Agents of real packages, with models that are no models: what they return is read, and nothing is downloaded.
+"""Agents of real packages, with models that are no models: a run asks them, and nothing is downloaded.
 
 Each file needs its package and is skipped without it. `.ci/run` has environments with the newest and with older ones.
 """
 
-import asyncio
 import base64
 import gc
-import hashlib
-from collections.abc import Callable, Iterator
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fake_llm import FakeLlm
 
-from pytest_agentv.cases.prompts import ChatMessage, Prompt
-from pytest_agentv.model.messages import FilePart, Media
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python import adapt_provider
-
-QUESTION = ProviderRequest(Prompt("Where is order 7?"), "case")
-CONVERSATION = ProviderRequest(
-    Prompt(
-        "@[User]:\nHello\n\n@[Assistant]:\nHi!\n\n@[User]:\nWhere is order 7?",
-        chat_prompt=(
-            ChatMessage("system", "Be brief."),
-            ChatMessage("user", "Hello"),
-            ChatMessage("assistant", "Hi!"),
-            ChatMessage("user", "Where is order 7?"),
-        ),
-    ),
-    "case",
-)
-
+QUESTION = "Where is order 7?"
+CONVERSATION = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Hello"},
+    {"role": "assistant", "content": "Hi!"},
+    {"role": "user", "content": QUESTION},
+]
+FILES = [
+    {"type": "text", "value": QUESTION},
+    {"type": "image", "value": "chart.png"},
+    {"type": "file", "value": "report.pdf"},
+]
+SHOWN = {
+    "question": [{"role": "user", "content": FILES}],
+    "conversation": [
+        {"role": "user", "content": [{"type": "text", "value": "Hello"}, FILES[1]]},
+        {"role": "assistant", "content": "Hi!"},
+        {"role": "user", "content": FILES},
+    ],
+}
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
 
-Ask = Callable[..., ProviderResponse]
+CONFTEST = """
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def agentv_provider():
+    return sys.modules["given_to_the_run"].agent
+"""
+OPTIONS = ("-q", "--import-mode=importlib", "--capture=no", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+
+
+@dataclass
+class Answer:
+    """What a run recorded of an answer."""
+
+    record: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        return self.record["candidate_answer"]
+
+    @property
+    def error(self) -> str | None:
+        return self.record.get("error")
+
+    @property
+    def is_text_only(self) -> bool:
+        """Whether the answer does not tell what was called before it: then it has no trace."""
+        return self.record.get("trace_summary") is None
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return self.record.get("output_messages") or []
+
+    @property
+    def calls(self) -> list[tuple[str, Any, Any]]:
+        """Tool, input and output of each call."""
+        calls = [call for message in self.messages for call in message.get("tool_calls") or ()]
+        return [(call["tool"], call.get("input"), call.get("output")) for call in calls]
+
+    @property
+    def tokens(self) -> dict[str, int] | None:
+        return (self.record.get("execution_metrics") or {}).get("token_usage")
+
+    @property
+    def cost_usd(self) -> float | None:
+        return (self.record.get("execution_metrics") or {}).get("cost_usd")
+
+
+Ask = Callable[..., Answer]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,13 +106,41 @@ def _free() -> Iterator[None]:
 
 
 @pytest.fixture
-def ask() -> Ask:
-    """Ask an agent or a function, as a run asks it: once, or at once as often as is said."""
+def run_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Answer]]:
+    """Run a case for each input, all at once, with the targets of the folder or an agent of this process."""
 
-    def ask_one(value: Any, *, conversation: bool = False) -> ProviderResponse:
-        return asyncio.run(adapt_provider(value, "mine").invoke(CONVERSATION if conversation else QUESTION))
+    def run(inputs: Sequence[object], agent: object = None) -> list[Answer]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setitem(sys.modules, "given_to_the_run", SimpleNamespace(agent=agent))
+        if agent is not None:
+            (tmp_path / "conftest.py").write_text(CONFTEST)
+        cases = [{"id": f"c{at}", "input": each, "assert": [{"python": "True"}]} for at, each in enumerate(inputs)]
+        (tmp_path / "a.eval.yaml").write_text(json.dumps({"cases": cases}))
+        (tmp_path / "pytest.ini").write_text("[pytest]\n")
+        out = tmp_path / "out.jsonl"
+        out.unlink(missing_ok=True)
+        pytest.main([*OPTIONS, f"--agentv-out={out}", "--agentv-workers=50", "a.eval.yaml"])
+        records = {each["eval_id"]: each for each in map(json.loads, out.read_text("utf-8").splitlines())}
+        return [Answer(records[f"c{at}"]) for at in range(len(inputs))]
+
+    return run
+
+
+@pytest.fixture
+def ask(run_inputs: Callable[..., list[Answer]]) -> Ask:
+    """Ask an agent or a function one question, or at the end of a conversation."""
+
+    def ask_one(agent: Any, *, conversation: bool = False) -> Answer:
+        (answer,) = run_inputs([CONVERSATION if conversation else QUESTION], agent)
+        return answer
 
     return ask_one
+
+
+@pytest.fixture
+def ask_many(run_inputs: Callable[..., list[Answer]]) -> Callable[[Any, list[str]], list[Answer]]:
+    """Ask an agent many questions at once."""
+    return lambda agent, questions: run_inputs(questions, agent)
 
 
 @pytest.fixture
@@ -73,40 +155,12 @@ def pdf() -> bytes:
     return PDF
 
 
-@pytest.fixture(params=["question", "conversation"])
-def show(request: pytest.FixtureRequest, tmp_path: Path) -> Ask:
+@pytest.fixture(params=SHOWN)
+def show(request: pytest.FixtureRequest, tmp_path: Path, run_inputs: Callable[..., list[Answer]]) -> Ask:
     """Ask an agent with a picture and a PDF: in one question, and at the end of a conversation with another picture."""
-
-    def show_to(value: Any) -> ProviderResponse:
-        chart = _part(tmp_path / "chart.png", PNG, "image/png")
-        report = _part(tmp_path / "report.pdf", PDF, "application/pdf")
-        parts = ("Where is order 7?", chart, report)
-        words = 'Where is order 7?\n\n<file: path="chart.png">'
-        prompt = Prompt(words, parts=parts)
-        if request.param == "conversation":
-            before = (ChatMessage("user", "Hello", ("Hello", chart)), ChatMessage("assistant", "Hi!"))
-            prompt = Prompt(words, chat_prompt=(*before, ChatMessage("user", words, parts)))
-        return asyncio.run(adapt_provider(value, "mine").invoke(ProviderRequest(prompt, "case")))
-
-    return show_to
-
-
-def _part(path: Path, content: bytes, kind: str) -> FilePart:
-    path.write_bytes(content)
-    media = Media(kind, hashlib.sha256(content).hexdigest(), len(content))
-    return FilePart(path.name, path.name, str(path), "", media=media)
-
-
-@pytest.fixture
-def ask_many() -> Callable[[Any, list[str]], list[ProviderResponse]]:
-    """Ask an agent many questions at once."""
-
-    async def ask_all(value: Any, questions: list[str]) -> list[ProviderResponse]:
-        provider = adapt_provider(value, "mine")
-        requests = [ProviderRequest(Prompt(question), f"case-{index}") for index, question in enumerate(questions)]
-        return await asyncio.gather(*map(provider.invoke, requests))
-
-    return lambda value, questions: asyncio.run(ask_all(value, questions))
+    (tmp_path / "chart.png").write_bytes(PNG)
+    (tmp_path / "report.pdf").write_bytes(PDF)
+    return lambda agent: run_inputs([SHOWN[request.param]], agent)[0]
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@ from fake_llm import FakeLlm, Reply, ToolCall
 
 anthropic = pytest.importorskip("anthropic")
 
-from pytest_agentv.model.messages import candidate_answer
-
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
 TOOL = {"name": "lookup", "input_schema": {"type": "object", "properties": {"order": {"type": "integer"}}}}
@@ -31,10 +29,10 @@ def test_a_reply_is_read(ask, client):
 
     response = ask(reply)
 
-    assert candidate_answer(response.output_messages) == "It is sent."
-    assert (response.token_usage.input, response.token_usage.cached, response.token_usage.output) == (26, 4, 5)
+    assert response.text == "It is sent."
+    assert response.tokens == {"input": 26, "output": 5, "cached": 4}
     assert response.cost_usd == pytest.approx(COST)
-    assert response.finish_reason == "end_turn"
+    assert response.record["finish_reason"] == "end_turn"
     assert response.is_text_only, "one reply does not tell what was called before it"
 
 
@@ -43,10 +41,9 @@ def test_the_calls_of_a_reply_are_read(ask, calling):
         messages = [{"role": "user", "content": prompt}]
         return calling.messages.create(messages=messages, tools=[TOOL], **SETTINGS)
 
-    (said,) = ask(reply).output_messages
-
-    assert said.content == "Let me see."
-    assert [(call.tool, call.input) for call in said.tool_calls] == [("lookup", {"order": 7})]
+    response = ask(reply)
+    assert response.text == "Let me see."
+    assert response.calls == [("lookup", {"order": 7}, None)]
 
 
 def test_the_messages_of_a_loop_are_read(ask, calling):
@@ -63,7 +60,5 @@ def test_the_messages_of_a_loop_are_read(ask, calling):
 
     response = ask(loop)
 
-    assert candidate_answer(response.output_messages) == "It is sent."
-    assert [(call.tool, call.input, call.output) for said in response.output_messages for call in said.tool_calls] == [
-        ("lookup", {"order": 7}, "sent")
-    ]
+    assert response.text == "It is sent."
+    assert response.calls == [("lookup", {"order": 7}, "sent")]

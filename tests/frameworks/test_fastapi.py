@@ -1,18 +1,13 @@
 """A FastAPI service, as an application in the process and behind a real server."""
 
-import asyncio
+import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.model.cases import Target
-from pytest_agentv.model.messages import TokenUsage, candidate_answer
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.table import KINDS, create_provider
 
 pytest.importorskip("fastapi")
 uvicorn = pytest.importorskip("uvicorn")
@@ -103,56 +98,37 @@ def url(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(params=["http", "asgi"])
-def ask(request: pytest.FixtureRequest, folder: Path) -> Any:
-    def ask_all(path: str, *questions: str, **keys: Any) -> list[ProviderResponse]:
-        place = {"app": "shop_service.py:app", "path": path}
+def ask(request: pytest.FixtureRequest, folder: Path, tmp_path: Path, run_inputs: Any) -> Any:
+    def ask_all(path: str, *questions: str, **keys: Any) -> Any:
+        place = {"app": f"{folder}/shop_service.py:app", "path": path}
         if request.param == "http":
             place = {"url": request.getfixturevalue("url") + path}
-        settings = KINDS.table[request.param](**{"body": BODY, "answer": "$.answer", "max_retries": 0, **place, **keys})
-        target = Target("shop", request.param, settings, path=str(folder / "targets.yaml"))
-
-        async def run() -> list[ProviderResponse]:
-            provider = create_provider(target, {})
-            try:
-                await provider.check()
-                asked = [ProviderRequest(Prompt(text), f"c{number}") for number, text in enumerate(questions)]
-                return list(await asyncio.gather(*map(provider.invoke, asked)))
-            finally:
-                await provider.close()
-
-        return asyncio.run(run())
+        settings = {"body": BODY, "answer": "$.answer", "max_retries": 0, **place, **keys}
+        targets = {"targets": [{"name": "default", "provider": request.param, **settings}]}
+        (tmp_path / "targets.yaml").write_text(json.dumps(targets))
+        return run_inputs(questions)
 
     return ask_all
 
 
 def test_fifty_in_flight_do_not_mix(ask: Any) -> None:
     questions = [f"question {number}" for number in range(50)]
-
     found = ask("/ask/", *questions, tokens="$.usage", tool_calls="$.steps")
-
-    assert [candidate_answer(each.output_messages) for each in found] == [f"Answer to {text}" for text in questions]
-    assert [each.output_messages[0].tool_calls[0].input for each in found] == [{"question": text} for text in questions]
-    assert {each.token_usage for each in found} == {TokenUsage(10, 5)}
-
-
-@pytest.mark.parametrize("path", ["/ask/", "/sync"])
-def test_async_and_sync_functions(ask: Any, path: str) -> None:
-    (found,) = ask(path, 'it\'s "quoted"')
-
-    assert candidate_answer(found.output_messages) == 'Answer to it\'s "quoted"'
+    assert [each.text for each in found] == [f"Answer to {text}" for text in questions]
+    assert [each.calls for each in found] == [[("look_up", {"question": text}, None)] for text in questions]
+    assert all(each.tokens == {"input": 10, "output": 5} for each in found)
 
 
-def test_streams(ask: Any) -> None:
-    (found,) = ask("/stream", "me", stream="sse", answer="$.delta")
-
-    assert candidate_answer(found.output_messages) == "Answer to me"
-
-
-def test_a_body_that_does_not_fit_is_told(ask: Any) -> None:
-    with pytest.raises(Exception, match=r"HTTP 422: .*question.*\(check the body of target 'shop'"):
-        ask("/ask/", "me", body={"query": "{{ prompt }}"})
+@pytest.mark.parametrize(
+    ("path", "keys"), [("/ask/", {}), ("/sync", {}), ("/stream", {"stream": "sse", "answer": "$.delta"})]
+)
+def test_async_and_sync_functions_and_streams(ask: Any, path: str, keys: dict[str, str]) -> None:
+    (found,) = ask(path, 'it\'s "quoted"', **keys)
+    assert found.text == 'Answer to it\'s "quoted"'
 
 
-def test_what_the_service_raises_is_an_error(ask: Any) -> None:
-    with pytest.raises(Exception, match=r"RuntimeError: no stock|HTTP 500"):
-        ask("/fail", "me")
+def test_a_body_that_does_not_fit_and_what_the_service_raises_are_told(ask: Any) -> None:
+    (found,) = ask("/ask/", "me", body={"query": "{{ prompt }}"})
+    assert re.search(r"HTTP 422: .*question.*\(check the body of target 'default'", found.error)
+    (found,) = ask("/fail", "me")
+    assert re.search(r"RuntimeError: no stock|HTTP 500", found.error)

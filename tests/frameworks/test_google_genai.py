@@ -5,8 +5,6 @@ genai = pytest.importorskip("google.genai", reason="google-genai is not installe
 
 from google.genai import types
 
-from pytest_agentv.model.messages import candidate_answer
-
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
 COST = 26 * 0.3e-6 + 4 * 0.03e-6 + 5 * 2.5e-6
@@ -26,10 +24,10 @@ def test_a_reply_is_read(ask, fake_llm: FakeLlm):
 
     response = ask(lambda prompt: own.models.generate_content(model="gemini-2.5-flash", contents=prompt))
 
-    assert candidate_answer(response.output_messages) == "It is sent."
-    assert (response.token_usage.input, response.token_usage.cached, response.token_usage.output) == (26, 4, 5)
+    assert response.text == "It is sent."
+    assert response.tokens == {"input": 26, "output": 5, "cached": 4}
     assert response.cost_usd == pytest.approx(COST)
-    assert response.finish_reason == "STOP"
+    assert response.record["finish_reason"] == "STOP"
 
 
 def test_functions_that_the_package_called_are_read(ask, fake_llm: FakeLlm):
@@ -39,10 +37,7 @@ def test_functions_that_the_package_called_are_read(ask, fake_llm: FakeLlm):
 
     response = ask(lambda prompt: own.models.generate_content(model="gemini-2.5-flash", contents=prompt, config=config))
 
-    assert candidate_answer(response.output_messages) == "It is sent."
-    ((tool, given, output),) = [
-        (call.tool, call.input, call.output) for said in response.output_messages for call in said.tool_calls
-    ]
-    assert (tool, given, output) == ("lookup", {"order": 7}, {"result": {"status": "sent (7)"}})
+    assert response.text == "It is sent."
+    assert response.calls == [("lookup", {"order": 7}, {"result": {"status": "sent (7)"}})]
     assert not response.is_text_only
-    assert response.token_usage is None, "those of the first reply are not told"
+    assert response.tokens is None, "those of the first reply are not told"

@@ -3,8 +3,6 @@ import json
 import pytest
 from fake_llm import FakeLlm, Reply, ToolCall
 
-from pytest_agentv.model.messages import candidate_answer
-
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
 PARAMETERS = {"type": "object", "properties": {"order": {"type": "integer"}}}
@@ -34,17 +32,15 @@ def calling(openai, fake_llm: FakeLlm):
 
 
 def check(response):
-    assert candidate_answer(response.output_messages) == "It is sent."
-    used = response.token_usage
-    assert (used.input, used.cached, used.output) == (26, 4, 5)
+    assert response.text == "It is sent."
+    assert response.tokens == {"input": 26, "output": 5, "cached": 4}
     assert response.cost_usd == pytest.approx(COST)
     assert response.is_text_only, "one reply does not tell what was called before it"
 
 
 def check_calls(response, output):
-    (call,) = [call for said in response.output_messages for call in said.tool_calls]
-    assert (call.tool, call.input, call.output) == ("lookup", {"order": 7}, output)
-    assert candidate_answer(response.output_messages) == "It is sent."
+    assert response.calls == [("lookup", {"order": 7}, output)]
+    assert response.text == "It is sent."
 
 
 def test_chat_completions_are_read_whole_and_streamed(ask, client):
@@ -57,7 +53,7 @@ def test_chat_completions_are_read_whole_and_streamed(ask, client):
 
     check(ask(chat))
     check(ask(streamed))
-    assert ask(chat).finish_reason == ask(streamed).finish_reason == "stop"
+    assert {ask(each).record["finish_reason"] for each in (chat, streamed)} == {"stop"}
     check(ask(lambda prompt: chat(prompt).model_dump()))
 
 
@@ -84,7 +80,7 @@ def test_the_messages_of_a_loop_are_read(ask, calling):
     check_calls(ask(loop), {"status": "sent"})
     response = ask(with_tokens)
     check_calls(response, {"status": "sent"})
-    assert (response.token_usage.input, response.cost_usd) == (60, 0.01)
+    assert (response.tokens, response.cost_usd) == ({"input": 60, "output": 10}, 0.01)
 
 
 def test_the_items_of_a_loop_are_read(ask, calling):

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-
-from pytest_agentv.cli.main import main
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -27,6 +26,8 @@ def agentv(
     """Run a command in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    [command] = entry_points(group="console_scripts", name="agentv")
+    main = command.load()
 
     def run(*arguments: str) -> CommandRun:
         capsys.readouterr()

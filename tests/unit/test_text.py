@@ -1,4 +1,4 @@
-"""How values are written as text: the way AgentV writes them."""
+"""How values are written as text, and texts on a terminal: between words, as wide as they are."""
 
 import json
 import math
@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.model.base import compact_json, digits_apart, format_fixed, format_number, json_fault
+from pytest_agentv.reports.figures import columns, padded
+from pytest_agentv.session.showing.texts import wrapped
 
 
 @pytest.mark.parametrize(
@@ -89,3 +91,29 @@ def test_the_decimals_that_tell_two_numbers_apart_keep_their_order(low: float, h
 @pytest.mark.parametrize(("low", "high", "digits"), [(1, 2, 2), (0.8996, 0.9, 4), (0.3, 0.1 + 0.2, 2), (1, 1, 2)])
 def test_two_numbers_are_shown_with_the_fewest_decimals_that_differ(low: float, high: float, digits: int) -> None:
     assert digits_apart(low, high, 2) == digits
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("short", ["short"]),
+        ("", [""]),
+        ("  one two three four five", ["  one two three", "  four five"]),
+        ("  - one two three four", ["  - one two", "    three four"]),
+        ("one two three four five six", ["one two three", "four five six"]),
+        ("  " + "x" * 30, ["  " + "x" * 30]),
+        ("Rerun:  pytest a.yaml::case --flag", ["Rerun:  pytest a.yaml::case --flag"]),
+        ("name    type    0.500  1", ["name    type    0.500  1"]),
+        ("  \u4e16\u754c " * 5, ["  \u4e16\u754c " * 5]),
+    ],
+)
+def test_a_line_is_broken_between_words(line: str, lines: list[str]) -> None:
+    assert wrapped(line, 16) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("abc", 3), ("\u4e16\u754c", 4), ("e\u0301", 1), ("\uff21", 2), ("", 0), ("Gr\u00fc\u00dfe", 5)]
+)
+def test_columns_of_a_text(text: str, width: int) -> None:
+    assert columns(text) == width
+    assert columns(padded(text, 8)) == 8

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import warm
-from thorough import varied
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux only")
 
@@ -72,15 +71,6 @@ def test_workers_are_forked_too_and_are_children_of_their_controller(folder: Pat
     assert [state["warm"] for state in states] == [True] * 3
     assert states[0]["parent"] == os.getpid()
     assert states[1]["parent"] == states[2]["parent"] != os.getpid()
-
-
-@pytest.mark.parametrize("variable", ["PYTHONWARNINGS", varied("PYTHONUTF8"), varied("LC_ALL")])
-def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: Path, variable: str) -> None:
-    environment = {**os.environ, variable: {"PYTHONWARNINGS": "default", "PYTHONUTF8": "1"}.get(variable, "C.UTF-8")}
-    if environment == os.environ:
-        pytest.skip("this run has the setting already")
-    warm.run(PYTEST, cwd=folder, env=environment, capture_output=True)
-    assert state_of(folder)["warm"] is False
 
 
 def test_no_module_of_the_package_imports_an_optional_one() -> None:

@@ -1,6 +1,6 @@
 from collections import Counter
 
-ANSWERS = {"passes": "egg", "fails": "ebb", "unsure": "geb"}
+ANSWERS = {"passes": "egg", "fails": "ebb", "unsure": "geb", "none": "eee", "one": "eeb"}
 asked = Counter()
 
 
