@@ -32,7 +32,7 @@ from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked, masking
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python_calls import OwnCall
+from pytest_agentv.providers.python_calls import OwnCall, OwnProvider
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
@@ -665,7 +665,7 @@ class TargetPool:
     def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
         provider = _adapted((lambda _: own.answer) if own.provider is None else own.provider, OWN_PROVIDER)
         if own.calls is not None:
-            provider = own.calls.of(provider, eval_dir, name)
+            provider = OwnProvider(provider, own.calls, eval_dir, name)
         return Target(name, "python"), self._folders.in_process(eval_dir, provider)
 
     def _judging(self, eval_dir: Path, target: Target, own: Overrides, name: str | None) -> tuple[Target, Adapter]:
