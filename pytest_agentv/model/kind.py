@@ -191,17 +191,24 @@ _MEMBERS: Final = {
 
 def member_fault(evaluator: Any) -> str | None:
     """Return which member of a user's evaluator has a wrong type, or raises an error; None: none does."""
-    name = type(evaluator).__name__
+    name, member = type(evaluator).__name__, ""
     try:
         for member, wanted in _MEMBERS.items():
             if not isinstance(value := getattr(evaluator, member), wanted):
                 expected_type = getattr(wanted, "__name__", wanted)
                 return f"`{member}` of {name} is of type {type(value).__name__}, expected {expected_type}"
-        results = (evaluator.summary(), evaluator.required_score(0.5), [each.evaluate for each in evaluator.walk()])
-        if not isinstance(results[0], str) or not is_amount(results[1]) or not is_amount(evaluator.weight):
-            return f"{name}: expected a text of summary(), and amounts as `weight` and of required_score()"
+        member = "walk()"
+        for each in evaluator.walk():
+            each.evaluate  # noqa: B018 - it raises for other values
+        member = "scripts"
         for folder, words in evaluator.scripts:
-            [folder, *words]  # noqa: B018 - it raises for other values
+            [folder, *words]  # noqa: B018 - as above
+        member = "summary()"
+        if not isinstance(evaluator.summary(), str):
+            return f"`{member}` of {name} returned no text"
+        member = "required_score()"
+        if not is_amount(evaluator.weight) or not is_amount(evaluator.required_score(0.5)):
+            return f"`weight` or `{member}` of {name} is no number of 0 or more"
     except Exception as error:  # noqa: BLE001 - it is the user's code
-        return f"a member of {name} raised {type(error).__name__}: {error}".removesuffix(": ")
+        return f"`{member}` of {name} raised {type(error).__name__}: {error}".removesuffix(": ")
     return None
