@@ -10,9 +10,8 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, FileError, locate, name_below
 from pytest_agentv.model.base import JsonObject, counted
-from pytest_agentv.model.options import DEFAULT_BASELINE, OutputFormat
+from pytest_agentv.model.options import DEFAULT_BASELINE, OutputFormat, RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.gates import (
     REGRESSION,
@@ -105,7 +104,7 @@ class TagRates:
         if fault := unmatched_tags(self._gates, tags | left.keys()):
             raise pytest.UsageError(f"agentv_gates: {fault}")
         partly = {f"gate::{tag}": file for tag, file in left.items()}
-        if self._options.min_rate is not None and (files := left_out_of_rate(self._config)):
+        if self._options.fail_under is not None and (files := left_out_of_rate(self._config)):
             partly[RUN] = files[0]
         reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
         missing = [f"gate::{tag}" for tag in wanted if tag in left and tag not in tags]
@@ -113,7 +112,7 @@ class TagRates:
 
     def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
         """Yield how each rate turned out; those without a verdict come last."""
-        rate, gate = self._options.min_rate, self._options.gate
+        rate, gate = self._options.fail_under, self._options.gate
         checks = [] if rate is None else [rate_gate(RUN, rate, cases, gate)]
         checks += check_tags(self._gates, cases, gate)
         yield from (check for check in checks if check.name not in self._set_aside)
@@ -128,11 +127,11 @@ class TagRates:
 def check_gates(options: RunOptions) -> None:
     """Raise `pytest.UsageError` for a gate without a case to judge."""
     if options.gate in ("run", "strict"):
-        if options.baseline is None and options.min_rate is None and not options.gates:
-            needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"
+        if options.baseline is None and options.fail_under is None and not options.gates:
+            needs = "--agentv-baseline, --agentv-fail-under or agentv_gates"
             raise pytest.UsageError(f"--agentv-gate={options.gate} has nothing to judge the run by: it needs {needs}")
-    elif options.min_rate is not None and options.gate == "cases":
-        raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")
+    elif options.fail_under is not None and options.gate == "cases":
+        raise pytest.UsageError("--agentv-fail-under judges the run as a whole: it needs --agentv-gate=run or strict")
 
 
 _NOTHING: Final = "agentv: no case was judged"

@@ -13,8 +13,8 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.base import JsonObject, Record, counted
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint

@@ -89,7 +89,7 @@ def test_commands_of_cases_are_those_of_the_terminal_and_find_them(project_in_al
     for folder in ("evals", "app"):
         check = "evaluators: [{name: w, type: heuristic, hits: [x]}]"
         project.write(f"{folder}/p.eval.yaml", f"evalcases: [{{id: tent, input: hi, {check}}}]")
-    own = ("--agentv-targets=mine/targets.yaml", "--agentv-target=gpt,careful")
+    own = ("--agentv-targets-file=mine/targets.yaml", "--agentv-target=gpt,careful")
     run = project.run(*own, "--agentv-html=own.html", "--agentv-out=run.jsonl")
     told = {line.removeprefix("Rerun:  ") for line in run.lines if line.startswith("Rerun:")}
     assert len(told) == 4

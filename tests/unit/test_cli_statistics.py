@@ -92,9 +92,9 @@ def test_scores_without_a_threshold_are_no_passes_and_their_order_tells_nothing(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("compare", "base.jsonl", "new.jsonl"), "--statistics compares results with a baseline"),
-        (("compare", "new.jsonl", "base.jsonl", "--statistics"), "name the baseline first, and the results behind it"),
-        (("report", "base.jsonl"), "`agentv compare --statistics` and HTML reports compare with one"),
+        (("compare", "base.jsonl", "new.jsonl"), "`agentv compare --statistics BASELINE RESULTS`"),
+        (("compare", "new.jsonl", "base.jsonl", "--statistics"), "`agentv compare --statistics BASELINE RESULTS`"),
+        (("report", "base.jsonl"), "`agentv compare --statistics BASELINE RESULTS`"),
     ],
 )
 def test_a_baseline_in_the_place_of_results_is_told(agentv, arguments, told):

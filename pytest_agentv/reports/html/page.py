@@ -292,7 +292,9 @@ LONGEST_TEXT: Final = 20_000
 
 
 _WHERE: Final = "Run it in the folder where pytest was started."
-_WHERE_GUESSED: Final = "Run it in pytest's root folder. Add what else the run was given, such as --agentv-targets."
+_WHERE_GUESSED: Final = (
+    "Run it in pytest's root folder. Add what else the run was given, such as --agentv-targets-file."
+)
 
 
 def _rerun(result: EvalResult, start: Start | None) -> str:

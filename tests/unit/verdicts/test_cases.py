@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult, RepeatFigures
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports.figures import ended_at
 from pytest_agentv.reports.judged_cases import (
     cases_of_run,
