@@ -57,7 +57,7 @@ SUITE = {
                 {"name": "n", "type": "rubric", "rubrics": [{"description": "d"}]},
                 {"name": "n", "type": "tool_trajectory", "mode": "exact", "expected": [{"tool": "t", "args": "any"}]},
                 {"name": "n", "type": "tool_trajectory", "mode": "any_order", "minimums": {"t": 1}},
-                {"name": "n", "type": "field_accuracy", "fields": [{"path": "a.b", "match": "date", "formats": ["D.M.YY"]}]},
+                {"name": "n", "type": "field_accuracy", "fields": [{"path": "a", "match": "date", "formats": ["D.M"]}]},
                 {
                     "name": "n", "type": "composite", "assert": [{"name": "m", "type": "latency", "threshold": 1}],
                     "aggregator": {"type": "weighted_average", "weights": {"m": 1}},
