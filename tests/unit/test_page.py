@@ -8,16 +8,17 @@ import json
 import math
 import re
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 import report_runs
+from thorough import varied
 from views import view
 
-from pytest_agentv.reports.html import overview
+from pytest_agentv.reports.figures import format_duration
+from pytest_agentv.reports.html import page as pages
 from pytest_agentv.reports.html.cases import Case, cases_of
-from pytest_agentv.reports.html.overview import figures, headline, histograms, history_plot
-from pytest_agentv.reports.html.page import STATIC_ROWS, index_of, report_text
+from pytest_agentv.reports.html.overview import figures, headline, histograms
+from pytest_agentv.reports.html.page import PARTS, STATIC_ROWS, Gallery, parts_of, report_text
 from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import Ending, RunView, Trouble
 
@@ -89,15 +90,6 @@ def test_the_headline(values: list[dict[str, Any]], ending: Ending, tone: str, t
     assert f"{found.text} {found.more}".startswith(text)
 
 
-def test_how_many_answers_must_pass_is_said_only_if_it_holds_for_all_cases() -> None:
-    two, three = ({"repeat": {"needed": needed, "scores": [1] * 4, "passes": needed}} for needed in (2, 3))
-    said = "The threshold is 1; 2 of 4 answers must reach it."
-    assert headline(*shown(two, two)).more == said
-    assert headline(*shown(two, {"threshold": None, "status": "error", "error": "broken"})).more == said
-    assert headline(*shown(two, {})).more == headline(*shown(two, three)).more == "The threshold is 1."
-    assert headline(*shown(two, {"threshold": 0.5})).more == ""
-
-
 def cost_of(values: list[dict[str, Any]], base: list[dict[str, Any]] | None = None) -> str:
     """Return what the page says of the cost of a run."""
     run, old = (
@@ -154,14 +146,6 @@ def test_the_cost_of_a_run(values: list[dict[str, Any]], base: list[dict[str, An
     assert cost_of(values, base) == told
 
 
-def test_a_case_that_never_called_its_target_took_no_time() -> None:
-    broken = {"status": "error", "error": "no key", "attempts": 0, "duration_ms": 0.4}
-    took = [{"duration_ms": 9_000, "execution_metrics": {"duration_ms": ms}} for ms in (100, 300, 500)]
-    time = next(each for each in figures(*shown(*took, broken)) if each.label == "Time of the target")
-    assert (time.value, time.text) == ("300 ms", "p50; p95 500 ms; 3 answers")
-    assert [each.label for each in figures(*shown(broken))] == ["Pass rate"]
-
-
 def test_the_policy_allows_our_script_and_style_by_their_hashes(page: str) -> None:
     found = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert found
@@ -204,35 +188,27 @@ def test_all_that_a_model_said_is_text() -> None:
 
 def test_the_list_and_the_details(page: str) -> None:
     index = unpacked(page, "index")
-    assert len(index["rows"]) == 500
-    assert index["rows"][0][13] == "broken"
     details = [detail for number in range(index["chunks"]) for detail in unpacked(page, f"d{number}")]
-    assert len(details) == 500
-    first = details[0]
-    assert first["baseline"]["title"] == "Broken"
-    assert first["baseline"]["text"].endswith(first["text"].partition(". ")[2])
-    assert len(first["answers"]) == 5
+    assert (len(index["rows"]), len(details)) == (500, 500)
+    first, passing = details[0], details[-1]
+    assert (first["baseline"]["title"], len(first["answers"])) == ("Broken", 5)
     assert [past["run"] for past in first["history"]] == ["base.jsonl", "old.jsonl", "run.jsonl"]
-    assert first["rerun"].startswith("pytest evals/")
-    assert first["raw"]["eval_id"]
-    passing = details[-1]
     assert "answers" not in passing
     assert "answers" not in passing["raw"]
+    data = sum(len(block) for block in re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page))
+    assert len(page.encode()) - data < 150_000
+    assert data < 1_000 * 500
 
 
 def test_a_number_that_json_has_not_leaves_the_other_cases_readable() -> None:
     metrics = {"duration_ms": 9, "tool_durations": {"search": [float("inf"), 4]}, "seen": float("nan")}
-    run = view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, "execution_metrics": metrics}])
+    answer = {"candidate_answer": "x\ud800", "execution_metrics": metrics}
+    run = view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **answer}])
     detail = unpacked(report_text(run), "d0")[0]
     shown_metrics = {"duration_ms": 9, "tool_durations": {"search": [None, 4]}}
     assert detail["raw"]["execution_metrics"] == shown_metrics
     assert [milliseconds for _, milliseconds in detail["time"]] == [5, 4]
-
-
-def test_a_lone_surrogate_is_not_replaced_so_that_the_page_can_mark_it() -> None:
-    for more in ({}, {"seen": float("nan")}):
-        run = view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, "candidate_answer": "x\ud800", **more}])
-        assert unpacked(report_text(run), "d0")[0]["raw"]["candidate_answer"] == "x\ud800"
+    assert detail["raw"]["candidate_answer"] == "x\ud800", "the page marks it"
 
 
 @pytest.mark.parametrize("score", [-1, 1e308, math.inf, 85])
@@ -241,31 +217,6 @@ def test_a_score_of_others_beyond_the_scale_stands_at_its_end(score: float) -> N
     run = view("run", [{"eval_id": "c", "score": 1, "evaluator_results": [judged]}])
     [histogram] = histograms(cases_of(run))
     assert histogram["counts"] == ((1, *[0] * 9) if score < 0 else (*[0] * 9, 1))
-
-
-def test_scores_without_a_threshold_are_told_as_scores() -> None:
-    repeat = {"repeat": {"scores": [0.5, 1], "planned": 2}}
-    values = [{"eval_id": "a", "score": 0}, {"eval_id": "b", "score": 0.75, **repeat}]
-    run, older = (view(f"{name}.jsonl", values) for name in ("new", "old"))
-    cases = cases_of(run)
-    assert [(case.judged.eval_id, case.status, case.marks, case.is_flaky, case.low) for case in cases] == [
-        ("a", "scored", "s", False, ()),
-        ("b", "scored", "ss", False, ()),
-    ]
-    assert next((each.label, each.value) for each in figures(cases, run)) == ("Mean score", "37.5 %")
-    text = report_text(compared(run, older))
-    assert "Passed" not in re.sub(r"<script.*?</script>", "", text.replace("✓ Passed 0", ""), flags=re.DOTALL)
-    assert re.search(r'data-outcome="scored"[^>]*>○ Scored 2<', text)
-    assert re.findall(r"Pass rate|Mean score|>passes<|>mean score<", text) == [
-        "Mean score", ">mean score<", "Mean score", "Mean score", ">mean score<", "Mean score"
-    ]  # fmt: skip
-    assert "All cases pass." not in text
-    first, second = unpacked(text, "d0")
-    assert (first["why"], second["why"]) == (
-        "score 0.00, no threshold is known",
-        "score 0.75 of 2 answers, no threshold is known",
-    )
-    assert [(past["status"], past["score"]) for past in second["history"]] == [("scored", 0.75)] * 2
 
 
 @pytest.mark.parametrize(
@@ -279,63 +230,113 @@ def test_an_answer_passes_only_if_the_results_say_so(written: dict[str, Any], st
     assert [each["status"] for part in ("answers", "lanes") for each in detail[part]] == [status] * 4
 
 
-def test_the_costs_of_the_history() -> None:
-    runs = ([ONE, CACHED], [ONE, TWO], [CACHED], [{}], [ONE, {}], [HALF, LOST], [HALF, NOT_ASKED])
-    named = ([{"eval_id": f"c{n}", "score": 1, **each} for n, each in enumerate(values)] for values in runs)
-    plot = history_plot([view("run", values) for values in named])
-    assert plot is not None
-    assert [point["cost"] for point in plot["points"]] == [
-        *("$1.0000", "$3.0000", "from the cache", "cost not known", "$1.0000, known for 1 of 2 calls"),
-        *("$0.5000, known for 1 of 2 calls", "$0.5000"),
-    ]
+def png(width: int = 2, height: int = 2, padding: int = 0) -> str:
+    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4) + height.to_bytes(4)
+    return base64.b64encode(head + bytes(padding)).decode()
 
 
-def test_long_texts_are_cut_and_say_so() -> None:
-    run = view("run.jsonl", [{"eval_id": "a", "score": 1, "candidate_answer": "x" * 50_000}])
-    detail = unpacked(report_text(run), "d0")[0]
-    assert "30,000 more characters are in the results file" in detail["text"]
+JPEG = base64.b64encode(b"\xff\xd8\xff\xe0\0\x04\0\0\xff\xc0\0\x0b\x08\0\x20\0\x10\0\0\0").decode()
+GIF = base64.b64encode(b"GIF89a\x01\0\x01\0").decode()
+PNG = png()
+URI = f"data:image/png;base64,{PNG}"
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "openai": {"type": "image_url", "image_url": {"url": URI}},
+    "responses": {"type": "input_image", "image_url": URI},
+    "anthropic": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+    "gemini": {"inlineData": {"mimeType": "image/png", "data": PNG}},
+    "mcp": {"type": "image", "data": PNG, "mimeType": "image/png"},
+    "plain": {"type": "image", "value": URI},
+}
 
 
-def test_size_of_500_cases(page: str) -> None:
-    data = sum(len(block) for block in re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page))
-    assert len(page.encode()) < 1_000_000
-    assert len(page.encode()) - data < 150_000
-    assert data < 1_000 * 500
+def taken_out(value: Any) -> tuple[Any, list[bool]]:
+    found, images = Gallery().take_out(value)
+    return found, ["source" in image for image in images]
 
 
-def test_a_broken_case_has_no_threshold_to_disagree_with() -> None:
-    judged = {"name": "facts", "type": "contains", "score": 0}
-    cases, _ = shown({"score": 0, "evaluator_results": [judged]}, {"status": "error", "error": "x", "threshold": None})
-    assert [each["threshold"] for each in histograms(cases)] == [1]
-    mixed, _ = shown({"evaluator_results": [judged]}, {"threshold": 0.5, "evaluator_results": [judged]})
-    assert [each["threshold"] for each in histograms(mixed)] == [None]
+@pytest.mark.parametrize("value", [*SHAPES.values(), [URI], f"Here: ![tent]({URI}).", {"deep": [{"er": URI}]}])
+def test_bytes_give_way_to_a_name(value: Any) -> None:
+    found, images = taken_out(value)
+    assert PNG not in json.dumps(found)
+    assert images == [True]
 
 
-def test_the_link_of_a_reason_finds_as_many_cases_as_its_figure_says() -> None:
-    long = {"name": "first", "type": "heuristic", "score": 0, "misses": ["a long fact " * 20] * 3}
-    short = {"name": "second", "type": "heuristic", "score": 0, "misses": ["tent", "stove"]}
-    case = {"score": 0, "evaluator_results": [long, short, short]}
-    other = {"score": 0, "evaluator_results": [{**short, "name": "third"}]}
-    hidden = {"score": 0, "evaluator_results": [{**short, "misses": ["a\u202eb\ud800"]}]}
-    cases, _ = shown(case, case, case, other, {**case, "status": "error", "error": "e"}, hidden, hidden)
-    found = overview.reasons(cases)
-    assert [(each.evaluator, each.text[:11], each.count) for each in found] == [
-        ("first", "a long fact", 3),
-        ("second", "tent; stove", 3),
-        ("second", "a\u202eb\ud800", 2),
-    ]
-    index = index_of(cases)
-    for each in found:
-        wanted = parse_qs(each.link.removeprefix("#"))
-        number = index["reasons"].index(wanted["reason"][0])
-        assert wanted["outcome"] == ["fail"]
-        assert sum(number in row[15] for row in index["rows"]) == each.count
+@pytest.mark.parametrize(
+    ("data", "is_shown"),
+    [
+        (PNG, True),
+        (JPEG, True),
+        (GIF, True),
+        (png(padding=pages.MOST_BYTES), False),
+        (base64.b64encode(b"<svg onload=alert(1)>").decode(), False),
+        ("not base64 !", False),
+    ],
+)
+def test_only_what_a_browser_draws_safely_is_shown(data: str, *, is_shown: bool) -> None:
+    part = {"type": "image", "source": {"media_type": "image/svg+xml", "data": data}}
+    assert taken_out(part)[1] == [is_shown]
 
 
-def test_scores_of_a_repeated_case_are_those_of_all_its_answers() -> None:
-    low, high = ({"name": "facts", "type": "contains", "score": score} for score in (0, 1))
-    repeated = {"score": 0.5, "repeat": {"scores": [0, 1], "passes": 1}, "evaluator_results": [low]}
-    [whole] = histograms(shown(repeated | {"answers": [{"evaluator_results": [each]} for each in (low, high)]})[0])
-    assert (whole["counts"][0], whole["counts"][9], whole["is_partial"]) == (1, 1, False)
-    [partial] = histograms(shown(repeated)[0])
-    assert (sum(partial["counts"]), partial["is_partial"]) == (1, True)
+JUDGED = {"name": "facts", "type": "llm_judge", "score": 1, "duration_ms": 300}
+
+
+def case(**values: Any) -> Case:
+    return cases_of(view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **values}]))[0]
+
+
+def named(parts: Any) -> dict[str, float]:
+    return {PARTS[part]: milliseconds for part, milliseconds in parts}
+
+
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        ({"execution_metrics": {"duration_ms": 800}}, {"target": 800}),
+        ({"duration_ms": 900, "evaluator_results": [JUDGED]}, {"target": 600, "judges": 300}),  # it was not measured
+        (
+            {
+                "execution_metrics": {"duration_ms": 800, "tool_durations": {"search": [100, 50]}},
+                "evaluator_results": [JUDGED], "waited_ms": 400, "duration_ms": 2_000,
+            },
+            {"target": 650, "tools": 150, "waiting": 400, "judges": 300, "other": 500},
+        ),
+        # Two judges at once take less time than their sum.
+        (
+            {"execution_metrics": {"duration_ms": 600}, "duration_ms": 1_000, "evaluator_results": [JUDGED, JUDGED]},
+            {"target": 600, "judges": 400},
+        ),
+        # Of a repeated case whose answers are not there, the judges of one answer would mislead.
+        (
+            {
+                "repeat": {"scores": [1, 1], "passes": 2}, "duration_ms": 2_000, "evaluator_results": [JUDGED],
+                "execution_metrics": {"duration_ms": 800},
+            },
+            {"target": 800, "other": 1_200},
+        ),
+    ],
+)  # fmt: skip
+def test_the_parts_of_a_case(values: dict[str, Any], parts: dict[str, float]) -> None:
+    assert named(parts_of(case(**values))) == parts
+
+
+@pytest.mark.parametrize("value", [None, "text", varied(5), [1], {"a": {"b": 1}}, varied(True)])
+def test_values_of_other_shapes_count_as_missing(value: object) -> None:
+    keys = (
+        *("candidate_answer", "evaluator_results", "lm_provider_request", "execution_metrics", "answers", "reasoning"),
+        *("output_messages", "retrieved_context", "line", "row", "expected_outcome", "reference_answer", "duration_ms"),
+        *("error_detail", "hits", "misses", "timestamp", "cost_source", "attempts", "trace_summary", "log_file"),
+    )
+    run = view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **dict.fromkeys(keys, value)}])
+    assert "</html>" in report_text(run)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        *((250, "250 ms"), (3_700, "3.7 s"), (150_000, "2 min 30 s"), (4_320_000, "72 min 0 s"), (999.7, "1.0 s")),
+        *((59_999, "1 min 0 s"), (3_599_999, "60 min 0 s")),
+    ],
+)
+def test_durations(milliseconds: float, text: str) -> None:
+    assert format_duration(milliseconds) == text
