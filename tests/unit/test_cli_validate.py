@@ -103,4 +103,4 @@ def test_the_prompt_has_to_be_a_word_of_its_own_in_a_command(agentv):
     problems = json.loads(agentv("validate", "--format=json", "targets.yaml").out)["problems"]
     assert [each["message"].partition(" within")[0] for each in problems] == ["{PROMPT} stands"] * len(UNSAFE)
     places = [f"targets[{n}].command_template" for n in range(len(SAFE), len(commands))]
-    assert [each["location"] for each in problems] == places
+    assert [each["key"] for each in problems] == places
