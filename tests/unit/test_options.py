@@ -1,4 +1,4 @@
-"""The values of flags can be sent to another process, which `--looponfail` of pytest-xdist does with those of all flags."""
+"""The values of flags can be sent to another process: `--looponfail` of pytest-xdist sends those of all flags."""
 
 import execnet
 
