@@ -48,12 +48,6 @@ def test_the_verdict_on_a_file_that_is_overwritten_is_none_on_the_merged_one(age
     assert agentv("report", "all.jsonl").out.splitlines()[1] == "## ❌ Evaluations: 1 passed, 1 failed"
 
 
-def test_cases_that_failed_as_expected_are_counted_by_themselves(agentv):
-    write("1.jsonl", result("a", "fail", at=1), result("b", "fail", at=2, xfail="known"), result("c", at=3, xfail=""))
-    said = agentv("merge", "1.jsonl", "-o", "all.jsonl").out
-    assert said == "Merged 3 results of 1 file into all.jsonl: 1 passed, 1 failed, 1 failed as expected\n"
-
-
 def test_a_damaged_store_of_answers_does_not_prevent_a_merge(agentv):
     write("1.jsonl", result("a", at=1))
     Path(".agentv").mkdir()
@@ -80,14 +74,6 @@ def test_a_target_that_was_defined_in_another_way_is_told(agentv):
     for others in ({"target_hash": "1"}, {}, {"target_hash": "2", "target": "other"}):
         write("2.jsonl", result("c", at=2, **others))
         assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--overwrite").err == ""
-
-
-def test_an_error_that_names_no_shard_is_a_result(agentv):
-    crashed = result("c", "error", at=2)
-    write("1.jsonl", result("a", shard=shard(1, 1)), result("b", shard=shard(2, 2)), crashed)
-    assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
-    write("2.jsonl", *merged()[:2], {**crashed, "eval_file": "test_a.py"})
-    assert agentv("merge", "2.jsonl", "-o", "2.jsonl").exit_code == 1
 
 
 def test_what_a_run_without_shards_added_to_merged_shards_is_not_missing(agentv):
@@ -130,6 +116,12 @@ def test_a_write_that_fails_leaves_all_as_it_was(agentv, monkeypatch):
     assert (run.exit_code, run.err) == (2, "agentv merge: 1.jsonl: cannot be written: No space left on device\n")
     assert Path("1.jsonl").read_bytes() == before
     assert sorted(path.name for path in Path().iterdir()) == ["1.jsonl", "1.verdict.json"], "the verdict is still on it"
+
+
+def test_cases_that_failed_as_expected_are_counted_by_themselves(agentv):
+    write("1.jsonl", result("a", "fail", at=1), result("b", "fail", at=2, xfail="known"), result("c", at=3, xfail=""))
+    said = agentv("merge", "1.jsonl", "-o", "all.jsonl").out
+    assert said == "Merged 3 results of 1 file into all.jsonl: 1 passed, 1 failed, 1 failed as expected\n"
 
 
 def test_many_cases_with_several_results_are_summed_up(agentv):

@@ -1,6 +1,5 @@
 """The commands of `cli` targets. The folder `cli-answer-shapes` of the corpus shows what is read of their output."""
 
-import asyncio
 import os
 import subprocess
 from collections.abc import Sequence
@@ -11,13 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.messages import candidate_answer
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.cli import (
     LONGEST_ARGUMENT,
-    Cli,
-    CliProvider,
     call_values,
     clean,
     parse_one_of_batch,
@@ -138,24 +134,3 @@ def test_answers_of_all_cases_that_cannot_be_read_are_not_the_answer_of_one(cont
     response = parse_one_of_batch(content, "a", {"b", "c"})
 
     assert (response.error or "").startswith(f"CLI batch output, {message}")
-
-
-ENVIRONMENT = {"PATH": os.environ["PATH"]}
-
-
-def failure(template: str, *requests: ProviderRequest, limit: float | None = None) -> str:
-    settings = Cli(command_template=template, cwd="/", timeout_seconds=limit)
-    provider = CliProvider("agent", settings, ENVIRONMENT)
-    with pytest.raises(ProviderError) as caught:
-        asyncio.run(provider.invoke(*requests) if len(requests) == 1 else provider.invoke_batch(requests))
-    return str(caught.value)
-
-
-def request(seconds: float | None, question: str = "q") -> ProviderRequest:
-    return ProviderRequest(Prompt(question), "case", timeout_seconds=seconds)
-
-
-def test_the_shorter_limit_holds_and_a_batch_may_take_as_long_as_its_requests_together() -> None:
-    for own, run in ((0.3, 50.0), (50.0, 0.3), (None, 0.3)):
-        assert failure("exec sleep 1000", request(run), limit=own) == "CLI provider timed out after 0.3s"
-    assert failure("exec sleep 1000", request(0.2), request(0.3)) == "CLI provider timed out after 0.5s"

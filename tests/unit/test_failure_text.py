@@ -23,7 +23,7 @@ from pytest_agentv.reports.failure import (
     reason_line,
     word_diff,
 )
-from pytest_agentv.reports.figures import cut, escaped_size, visible
+from pytest_agentv.reports.figures import visible
 from pytest_agentv.session.texts import short_reason
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
@@ -109,18 +109,6 @@ def test_no_text_is_longer_than_clients_can_take(one: str, two: str, three: str,
         assert len(json.dumps(text)) <= TEXT_LIMIT
         assert text == visible(text)
         text.encode()
-
-
-@settings(deadline=None)  # a busy machine is no failure
-@given(st.text(st.characters(exclude_categories=[]), max_size=60), st.integers(3, 200))
-def test_a_cut_text_is_the_longest_that_fits(text: str, size: int) -> None:
-    short = cut(text, size)
-    assert escaped_size(short) <= size
-    if short != text:
-        kept = short.removesuffix("...")
-        assert text.startswith(kept)
-        assert escaped_size(text) > size
-        assert escaped_size(text[: len(kept) + 1]) > size - 3
 
 
 @pytest.mark.parametrize(

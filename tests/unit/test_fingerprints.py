@@ -85,12 +85,6 @@ def test_the_words_of_a_command_name_files(tmp_path: Path, command: str, expecte
     assert counting(write(tmp_path), settings) == expected
 
 
-def test_hashes_do_not_depend_on_where_the_project_lies(tmp_path: Path) -> None:
-    roots = [write(tmp_path / name) for name in "ab"]
-    hashes = {hash_of(root, Cli(command_template="python agent.py", cwd=str(root))) for root in roots}
-    assert len(hashes) == 1
-
-
 @pytest.mark.parametrize("text", ["this is no Python", "a\0b"])
 def test_a_file_whose_imports_cannot_be_read_may_have_changed(tmp_path: Path, text: str) -> None:
     write(tmp_path, {**PROJECT, "shop/deep/outer.py": text})

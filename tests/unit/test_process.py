@@ -59,10 +59,6 @@ def read_pid(path: Path) -> int:
     return int(path.read_text())
 
 
-def test_output_is_decoded_with_replacement_characters_and_plain_line_ends() -> None:
-    assert run_shell(r"printf 'a\377b\r\nc\rd'").stdout == "a\ufffdb\nc\rd"
-
-
 def test_a_timeout_lets_the_program_clean_up() -> None:
     result = run_shell("trap 'sleep 0.2; echo cleaned; exit 7' TERM; while :; do sleep 0.05; done", timeout=0.3)
 
@@ -113,24 +109,6 @@ def _arguments(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return ""
-
-
-def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
-    argv = ["/bin/sh", "-c", f"trap '' TERM; echo x > {ready}; while :; do sleep 0.05; done"]
-
-    async def scenario() -> float:
-        task = asyncio.ensure_future(run_process(argv, cwd="/", env=ENVIRONMENT, timeout_seconds=None))
-        await asyncio.to_thread(wait_until, ready.exists)
-        started = time.monotonic()
-        task.cancel()
-        await asyncio.sleep(0.1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return time.monotonic() - started
-
-    assert asyncio.run(scenario()) < 0.9
 
 
 KILLED_RUN = textwrap.dedent(
@@ -187,33 +165,6 @@ def test_nothing_is_left_when_the_run_itself_is_killed(tmp_path: Path, command: 
         runner.wait()
 
     wait_until(lambda: not is_running(pid) and not temporary.exists())
-
-
-def test_a_forked_child_that_outlives_the_run_does_not_keep_the_watcher_from_its_work(tmp_path: Path) -> None:
-    program = KILLED_RUN.replace("asyncio.run(main())", "").rstrip() + textwrap.dedent(
-        """
-        import threading, time
-        threading.Thread(target=lambda: asyncio.run(main())).start()
-        while not os.path.exists(os.path.join(folder, "told")):
-            time.sleep(0.01)
-        forked = os.fork()
-        if forked == 0:
-            time.sleep(1000)
-        with open(os.path.join(folder, "forked"), "w") as file:
-            file.write(f"{forked}\\n")
-        """
-    )
-    command = "echo $$ > pid; exec sleep 1000"
-    runner = subprocess.Popen([sys.executable, "-c", program, str(tmp_path), command], start_new_session=True)
-    forked = read_pid(tmp_path / "forked")
-    pid = read_pid(tmp_path / "pid")
-    os.kill(runner.pid, signal.SIGKILL)
-    runner.wait()
-
-    try:
-        wait_until(lambda: not is_running(pid))
-    finally:
-        os.kill(forked, signal.SIGKILL)
 
 
 def test_the_watcher_ends_with_a_run_that_ends_well() -> None:
@@ -276,25 +227,6 @@ def test_a_temporary_folder_with_folders_that_cannot_be_written_to_is_removed(
             os.seteuid(0)
     assert not folder.exists()
     assert outside.stat().st_mode & 0o777 == 0o500
-
-
-def test_whoever_closes_it_last_removes_the_file(tmp_path: Path) -> None:
-    path = tmp_path / ".lock"
-    mine, other, third = ProcessLock(path), ProcessLock(path), ProcessLock(path)
-    with other.hold(0):
-        pass
-    with mine.hold(0):
-        other.close()
-        assert path.exists()
-    with third.hold(0):
-        pass
-    mine.close()
-    assert not path.exists()
-    with third.hold(0), pytest.raises(TimeoutError), mine.hold(0):
-        pass
-    mine.close()
-    third.close()
-    assert not path.exists()
 
 
 def test_after_its_file_was_deleted_all_meet_at_the_new_one(tmp_path: Path) -> None:

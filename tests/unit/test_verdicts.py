@@ -63,14 +63,6 @@ def test_an_outage_while_a_suspect_is_asked_again_does_not_clear_it(passes, fres
     assert bool(statistics.comparison.unconfirmed) == is_unconfirmed
 
 
-def test_a_run_that_retries_errors_asks_suspects_whose_fresh_answers_could_not_be_had():
-    old = baseline_of(run_of([5] * 3))
-    for answers, asked in ((0, ["c0"]), (10, [])):
-        new = [confirmed("c0", 0, 0, judged=answers), *run_of([5] * 3)[1:]]
-        assert [each.eval_id for each, _ in suspects_of(new, old, 10, retries=True)] == asked
-        assert list(suspects_of(new, old, 10)) == []
-
-
 @pytest.mark.parametrize(("cases", "fresh", "is_undecided"), [(48, 5, True), (3, 7, False), (48, 10, False)])
 def test_a_suspect_is_undecided_if_an_outage_left_too_few_answers_for_so_many_cases(cases, fresh, is_undecided):
     new, old = [confirmed("c0", 0, 0, judged=fresh), *run_of([5] * cases)[1:]], run_of([5] * cases)
@@ -89,12 +81,6 @@ def test_suspects_get_as_many_answers_as_can_find_one_broken_case():
     assert list(suspects_of([confirmed("c0", 0, 0)], baseline_of(run_of([5])), 10)) == [], "asked already"
 
 
-def test_no_answer_is_paid_for_that_can_confirm_nothing():
-    new, old = run_of([0] + [20] * 29, 20), run_of([1] * 30, 1)
-    assert list(suspects_of(new, baseline_of(old), 10)) == []
-    assert judged(new, old).comparison.broken == []
-
-
 def forgetting(cases, planned):
     """Return a run of which each second answer fails, and ends its case."""
     return [case(f"c{number}", 1, 2).replace(stopped="fail", asked=planned) for number in range(cases)]
@@ -110,10 +96,6 @@ def test_no_rate_is_higher_than_all_planned_answers_could_make_it(planned, most)
     assert (comparison.worse, comparison.cases[0].figures.delta) == (100, pytest.approx(most - 1))
     back = compare_runs(run_of([2] * 100, 2), cases)
     assert back.difference.estimate.mean == pytest.approx(1 - most), "each side has a rate that is possible"
-
-
-def test_no_rate_is_lower_than_all_planned_answers_could_make_it():
-    assert pass_rate_of([each.replace(stopped="pass") for each in forgetting(100, 2)]).mean == pytest.approx(0.5)
 
 
 def test_a_case_that_several_targets_were_asked_is_one_unit():
