@@ -15,8 +15,8 @@ from views import view
 
 from pytest_agentv.reports.html import page as pages
 from pytest_agentv.reports.html.cases import Case, cases_of
-from pytest_agentv.reports.html.overview import figures, headline
-from pytest_agentv.reports.html.page import PARTS, STATIC_ROWS, Gallery, parts_of, report_text
+from pytest_agentv.reports.html.overview import headline
+from pytest_agentv.reports.html.page import STATIC_ROWS, Gallery, report_text
 from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import Ending, RunView, Trouble
 
@@ -88,60 +88,8 @@ def test_the_headline(values: list[dict[str, Any]], ending: Ending, tone: str, t
     assert f"{found.text} {found.more}".startswith(text)
 
 
-def cost_of(values: list[dict[str, Any]], base: list[dict[str, Any]] | None = None) -> str:
-    """Return what the page says of the cost of a run."""
-    run, old = (
-        each and view("run", [{"eval_id": f"c{n}", "score": 1, "threshold": 1, **v} for n, v in enumerate(each)])
-        for each in (values, base)
-    )
-    run = compared(run, old)
-    found = [f"{each.value} {each.text}" for each in figures(cases_of(run), run) if each.label == "Cost"]
-    return "".join(found)
-
-
-def paid(cost: float, **more: Any) -> dict[str, Any]:
-    return {"execution_metrics": {"cost_usd": cost}, **more}
-
-
-HALF, ONE, TWO, CACHED = paid(0.5), paid(1), paid(2), paid(1, cached=True)
-NOT_ASKED = {"status": "error", "error": "e", "attempts": 0, "error_detail": {"stage": "setup", "kind": "config"}}
-LOST = {"status": "error", "error": "HTTP 503", "attempts": 1}
-THRICE = {"calls": 3, "cost_usd": 1, "cost_known": 2}
-JUDGES = "– not reported; judges took $0.1000 beside it"
-
-
 def judged(*costs: Any) -> list[dict[str, Any]]:
     return [{"spent": {"answer": {"calls": 1}, "judge": each}} for each in costs]
-
-
-@pytest.mark.parametrize(
-    ("values", "base", "told"),
-    [
-        ([{}, {}], None, ""),
-        ([HALF, CACHED], None, "$0.5000 $0.5000 a case; 1 from the cache"),
-        ([HALF, {}, CACHED], None, "$0.5000 $0.5000 a case, known for 1 of 2 calls; 1 from the cache"),
-        ([HALF, NOT_ASKED], None, "$0.5000 $0.5000 a case"),
-        ([HALF, LOST], None, "$0.5000 $0.5000 a case, known for 1 of 2 calls"),
-        (
-            [paid(0.5, spent={"answer": THRICE}, reruns=2)],
-            None,
-            "$1.0000 $1.0000 a case, known for 2 of 3 calls; with 2 reruns",
-        ),
-        (
-            [ONE, {}, {}],
-            [ONE] * 3,
-            "$1.0000 $1.0000 a case, known for 1 of 3 calls; as much as the baseline over 1 case",
-        ),
-        ([TWO] * 3, [ONE] * 2, "$6.0000 $2.0000 a case; +100 % against the baseline over 2 cases"),
-        ([TWO] * 2, [CACHED] * 2, "$4.0000 $2.0000 a case; +100 % against the baseline"),
-        ([ONE | {"eval_id": "a"}, TWO | {"eval_id": "a"}], None, "$2.0000 $2.0000 a case"),
-        (judged({"calls": 2, "cost_known": 1, "cost_usd": 0.1}), None, f"{JUDGES}, known for 1 of 2 calls"),
-        (judged({"calls": 1, "cost_known": 1, "cost_usd": 0.1}, {"calls": 0}, None), None, JUDGES),
-        (judged({"calls": "x", "cost_known": [], "cost_usd": "y"}, "z"), None, ""),
-    ],
-)
-def test_the_cost_of_a_run(values: list[dict[str, Any]], base: list[dict[str, Any]] | None, told: str) -> None:
-    assert cost_of(values, base) == told
 
 
 def test_the_policy_allows_our_script_and_style_by_their_hashes(page: str) -> None:
@@ -268,46 +216,8 @@ def test_only_what_a_browser_draws_safely_is_shown(data: str, *, is_shown: bool)
     assert taken_out(part)[1] == [is_shown]
 
 
-JUDGED = {"name": "facts", "type": "llm_judge", "score": 1, "duration_ms": 300}
-
-
 def case(**values: Any) -> Case:
     return cases_of(view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **values}]))[0]
-
-
-def named(parts: Any) -> dict[str, float]:
-    return {PARTS[part]: milliseconds for part, milliseconds in parts}
-
-
-@pytest.mark.parametrize(
-    ("values", "parts"),
-    [
-        ({"execution_metrics": {"duration_ms": 800}}, {"target": 800}),
-        ({"duration_ms": 900, "evaluator_results": [JUDGED]}, {"target": 600, "judges": 300}),  # it was not measured
-        (
-            {
-                "execution_metrics": {"duration_ms": 800, "tool_durations": {"search": [100, 50]}},
-                "evaluator_results": [JUDGED], "waited_ms": 400, "duration_ms": 2_000,
-            },
-            {"target": 650, "tools": 150, "waiting": 400, "judges": 300, "other": 500},
-        ),
-        # Two judges at once take less time than their sum.
-        (
-            {"execution_metrics": {"duration_ms": 600}, "duration_ms": 1_000, "evaluator_results": [JUDGED, JUDGED]},
-            {"target": 600, "judges": 400},
-        ),
-        # Of a repeated case whose answers are not there, the judges of one answer would mislead.
-        (
-            {
-                "repeat": {"scores": [1, 1], "passes": 2}, "duration_ms": 2_000, "evaluator_results": [JUDGED],
-                "execution_metrics": {"duration_ms": 800},
-            },
-            {"target": 800, "other": 1_200},
-        ),
-    ],
-)  # fmt: skip
-def test_the_parts_of_a_case(values: dict[str, Any], parts: dict[str, float]) -> None:
-    assert named(parts_of(case(**values))) == parts
 
 
 @pytest.mark.parametrize("value", [None, "text", varied(5), [1], {"a": {"b": 1}}, varied(True)])

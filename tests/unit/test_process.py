@@ -3,7 +3,6 @@
 import asyncio
 import os
 import select
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -19,7 +18,7 @@ from pathlib import Path
 import pytest
 from thorough import varied
 
-from pytest_agentv.runtime.files import InUse, ProcessLock, flocked
+from pytest_agentv.runtime.files import InUse, flocked
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.processes import ProcessResult, run_process
 from pytest_agentv.runtime.reaper import kill_marked, read_processes, temporary_folder, watched
@@ -167,24 +166,6 @@ def test_nothing_is_left_when_the_run_itself_is_killed(tmp_path: Path, command: 
     wait_until(lambda: not is_running(pid) and not temporary.exists())
 
 
-def test_the_watcher_ends_with_a_run_that_ends_well() -> None:
-    program = (
-        "import asyncio, logging, os\n"
-        "logging.getLogger('asyncio').setLevel('ERROR')  # it warns of steps that take long on a busy machine\n"
-        "from pytest_agentv.runtime import reaper\n"
-        "from pytest_agentv.runtime.processes import run_process\n"
-        "asyncio.run(run_process(['true'], cwd='/', env=dict(os.environ), timeout_seconds=9))\n"
-        "print(reaper._WATCHER._process.pid)\n"
-    )
-
-    result = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert result.stderr == ""
-    assert not is_running(int(result.stdout))
-
-
 def start(**environment: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["sleep", "1000"], env={**ENVIRONMENT, **environment}, start_new_session=True)
 
@@ -227,19 +208,6 @@ def test_a_temporary_folder_with_folders_that_cannot_be_written_to_is_removed(
             os.seteuid(0)
     assert not folder.exists()
     assert outside.stat().st_mode & 0o777 == 0o500
-
-
-def test_after_its_file_was_deleted_all_meet_at_the_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / ".lock"
-    mine, other = ProcessLock(path), ProcessLock(path)
-    for lock in (mine, other):
-        with lock.hold(0):
-            pass
-    shutil.rmtree(path.parent)
-    with mine.hold(0), pytest.raises(TimeoutError), other.hold(0):
-        pass
-    mine.close()
-    other.close()
 
 
 def test_a_file_is_in_use_until_all_who_use_it_have_ended(tmp_path: Path) -> None:

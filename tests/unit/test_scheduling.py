@@ -11,7 +11,6 @@ from scheduling import ModuleScheduling, begins_early
 ROOT = Path(__file__).parents[2]
 SHARING = "tests/acceptance/test_gates.py"
 OTHER = "tests/unit/test_text.py"
-LITELLM = sorted(scheduling.IMPORTING_LITELLM)
 
 
 class Worker:
@@ -55,16 +54,11 @@ def distributed(pytestconfig: pytest.Config, nodeids: list[str]) -> list[list[st
     return [[nodeids[index] for index in worker.given] for worker in workers]
 
 
-def test_a_module_that_shares_a_run_goes_to_one_worker(pytestconfig: pytest.Config) -> None:
+def test_a_module_that_shares_a_run_and_those_that_import_litellm_go_to_one_worker(pytestconfig: pytest.Config) -> None:
     found = distributed(pytestconfig, [f"{module}::test_{n}" for module in (SHARING, OTHER) for n in range(9)])
     assert sorted(sum(nodeid.startswith(SHARING) for nodeid in of_worker) for of_worker in found) == [0, 9]
-
-
-def test_tests_that_import_litellm_go_to_one_worker(pytestconfig: pytest.Config) -> None:
-    found = distributed(
-        pytestconfig, [f"{module}::test_{n}" for module in LITELLM for n in range(3)] + [f"{OTHER}::test_one"]
-    )
-    assert sorted(map(len, found)) == [1, 3 * len(LITELLM)]
+    litellm = [f"{module}::test_{n}" for module in scheduling.IMPORTING_LITELLM for n in range(3)]
+    assert sorted(map(len, distributed(pytestconfig, [*litellm, f"{OTHER}::test_one"]))) == [1, len(litellm)]
 
 
 @pytest.mark.parametrize("module", sorted(scheduling.IMPORTING_LITELLM | scheduling.WAITING))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode
+from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.engine.stored import StoredProvider
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import Costs, Message, TokenUsage
@@ -93,23 +93,6 @@ PLAIN = target()
 )
 def test_another_target_is_asked_anew(tmp_path: Path, other: Target) -> None:
     assert [ask(Answering(), tmp_path, each).cached for each in (PLAIN, other, PLAIN)] == [False, False, True]
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        REQUEST.replace(prompt=Prompt("another")),
-        REQUEST.replace(prompt=Prompt("question", "guidelines")),
-        REQUEST.replace(prompt=Prompt("question", chat_prompt=(ChatMessage("user", "x"),))),
-        REQUEST.replace(system_prompt="be kind"),
-        REQUEST.replace(eval_id="b"),
-        REQUEST.replace(answer=1),
-        REQUEST.replace(reruns=1),
-    ],
-)
-def test_what_shapes_the_answer_is_asked_anew(tmp_path: Path, request_: ProviderRequest) -> None:
-    ask(Answering(), tmp_path)
-    assert not ask(Answering(), tmp_path, request=request_).cached
 
 
 QUESTION = Question("a.yaml::a", "a", "key")
