@@ -89,18 +89,26 @@ def result(stdout: str, stderr: str) -> ProcessResult:
     return ProcessResult(1, stdout, stderr, timed_out=False, overflowed=False, duration_ms=1)
 
 
-def test_a_report_prefers_standard_error_and_keeps_the_end_of_a_long_one() -> None:
-    assert report_output(result("out\n", " err\n")) == "err"
-    assert report_output(result("out\n", " \n")) == "out"
-    assert report_output(result("", "x" * 500 + "y" * 2000)) == "[… 500 characters left out] " + "y" * 2000
+LONG = "x" * 500 + "y" * 2000
 
 
 @pytest.mark.parametrize(
-    ("said", "first"),
-    [("a\nb", "b\n"), ("a\n b \n  ^", "b\n"), ("\na\n", ""), ("--\na\n==", ""), ("--\n==", ""), ("", "")],
+    ("out", "err", "told"),
+    [
+        *(("out\n", " err\n", "err"), ("out\n", " \n", "out"), ("", LONG, f"[… 500 characters left out] {LONG[500:]}")),
+        *(
+            ("", "a\nb", "b\na\nb"),
+            ("", "a\n b \n  ^", "b\na\n b \n  ^"),
+            ("", "\na\n", "a"),
+            ("", "--\na\n==", "--\na\n=="),
+        ),
+        *(("", "--\n==", "--\n=="), ("", "", "")),
+    ],
 )
-def test_the_last_line_with_a_word_comes_first_where_several_have_one(said: str, first: str) -> None:
-    assert report_output(result("", said)) == first + said.strip()
+def test_a_report_prefers_standard_error_and_begins_with_its_last_line_where_several_have_words(
+    out: str, err: str, told: str
+) -> None:
+    assert report_output(ProcessResult(1, out, err, timed_out=False, overflowed=False, duration_ms=1)) == told
 
 
 @pytest.mark.parametrize(

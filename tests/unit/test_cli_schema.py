@@ -209,25 +209,6 @@ def test_a_fault_of_an_eval_file_is_invalid(where, new):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("repeat", 2),
-        ("required", True),
-        ("execution", {"target": "default"}),
-        ("evaluators", [{"contains": "x"}]),
-        ("input", [{"role": "user", "content": "x"}]),
-    ],
-)
-def test_variables_may_fill_what_is_no_text(file, key, value):
-    case = {"id": "a", "input": "x", "assert": [{"contains": "x"}]}
-    case = {name: item for name, item in case.items() if (name, key) != ("assert", "evaluators")}
-    suite = {"vars": {"it": value}, "evalcases": [{**case, key: "{{ it }}"}]}
-    file.write_text(json.dumps(suite))
-    assert loads(file)
-    validator_of("eval").validate(suite)
-
-
-@pytest.mark.parametrize(
     ("where", "new"),
     [
         (("targets",), ...),

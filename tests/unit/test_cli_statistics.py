@@ -32,13 +32,6 @@ def run(name, passes, judged=5, **more):
     return results(name, [line(f"c{n}", each, judged, **more) for n, each in enumerate(passes)])
 
 
-def judged_once(name, outcomes, **more):
-    return results(
-        name,
-        [line(f"c{n}", each, 1, **{key: value[n] for key, value in more.items()}) for n, each in enumerate(outcomes)],
-    )
-
-
 def baseline(*lines, **head):
     """Write a baseline of cases: their names, and what each line holds more."""
     first = {"agentv_baseline": 1, "repeat": 5, "target": "azure", "target_hash": "51c0", **head}
@@ -48,25 +41,36 @@ def baseline(*lines, **head):
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"),
+    ("passes", "judged", "expected"),
     [
-        (lambda: judged_once("a.jsonl", [1] * 47 + [0] * 3), (0.94, 0.837829083112, 0.979385029651)),
-        (lambda: judged_once("a.jsonl", [1] * 490 + [0] * 10), (0.98, 0.963579816753, 0.989100816404)),
-        (lambda: judged_once("a.jsonl", [0] * 10), (0, 0, 0.277532799863)),
-        (lambda: run("a.jsonl", [4, 5, 5, 3, 5, 0, 2, 5, 5, 5]), (0.78, 0.481649795, 0.9311677173)),
-        (lambda: run("a.jsonl", [5] * 10), (1, 0.6614913773, 1)),
-        (lambda: run("a.jsonl", [4] * 10), (0.8, 0.4445294983, 0.9523653281)),
-        (
-            lambda: judged_once("a.jsonl", map(int, "110110001111"), group="000112223344"),
-            (0.6666666667, 0.1799018373, 0.9480096744),
-        ),
+        ([1] * 47 + [0] * 3, 1, (0.94, 0.837829083112, 0.979385029651)),
+        ([1] * 490 + [0] * 10, 1, (0.98, 0.963579816753, 0.989100816404)),
+        ([0] * 10, 1, (0, 0, 0.277532799863)),
+        ([4, 5, 5, 3, 5, 0, 2, 5, 5, 5], 5, (0.78, 0.481649795, 0.9311677173)),
+        ([5] * 10, 5, (1, 0.6614913773, 1)),
+        ([4] * 10, 5, (0.8, 0.4445294983, 0.9523653281)),
     ],
-    ids=["47/50", "490/500", "0/10", "k=5", "all of k=5", "same of k=5", "groups"],
 )
-def test_the_golden_numbers_of_a_run(agentv, path, expected):
-    name = path()
+def test_the_golden_numbers_of_a_run(agentv, passes, judged, expected):
+    name = run("a.jsonl", passes, judged)
     told = json.loads(agentv("compare", name, name, "--statistics", "--format=json").out)
     assert (told["mean"], told["low"], told["high"]) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "n", "low", "high"),
+    [
+        (1, 7, 21, -0.5172322764, -0.02600303248),
+        (0, 5, 25, -0.3913095037, -0.04016929887),
+        (3, 15, 100, -0.208627584, -0.041243516),
+        (0, 10, 10, -1, -0.4449344003),
+    ],
+)
+def test_the_golden_numbers_of_a_difference(agentv, wins, losses, n, low, high):
+    same = [1] * (n - wins - losses)
+    old, new = run("a.jsonl", [0] * wins + [1] * losses + same, 1), run("b.jsonl", [1] * wins + [0] * losses + same, 1)
+    told = json.loads(agentv("compare", old, new, "--statistics", "--format=json").out)
+    assert (told["delta_low"], told["delta_high"]) == pytest.approx((low, high), abs=1e-9)
 
 
 def test_scores_without_a_threshold_are_no_passes_and_their_order_tells_nothing(agentv):

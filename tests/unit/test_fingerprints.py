@@ -1,13 +1,10 @@
 """What makes an earlier answer of a target invalid, and what nobody can tell."""
 
-from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.text import Contains
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.cases import Target
 from pytest_agentv.providers.cli import Cli
@@ -89,44 +86,3 @@ def test_the_words_of_a_command_name_files(tmp_path: Path, command: str, expecte
 def test_a_file_whose_imports_cannot_be_read_may_have_changed(tmp_path: Path, text: str) -> None:
     write(tmp_path, {**PROJECT, "shop/deep/outer.py": text})
     assert hash_of(tmp_path, Python(callable="agent.py:answer")) is None
-
-
-class Plain:
-    def make(self) -> None: ...
-
-
-def made(longest: int) -> Any:
-    class Made:
-        limit = longest
-
-    return Made
-
-
-def adding(longest: int) -> Any:
-    return lambda number: number + longest
-
-
-def grading(members: Iterable[Any], told: list[str]) -> str | None:
-    fingerprints = Fingerprints([Path(__file__).parent], lambda problem, _: told.append(problem.message))
-    return fingerprints.of_grading([*members], None)
-
-
-@pytest.mark.parametrize(
-    ("code", "reason"),
-    [
-        (made(3), "made.<locals>.Made is made within a function"),
-        (adding(3), "adding.<locals>.<lambda> is made within a function"),
-        (Plain(), "it is made by an object of type Plain"),
-        (type("NoFile", (), {"__module__": "nowhere"}), "the file of NoFile is not known"),
-    ],
-)
-def test_code_whose_values_stand_in_no_file_has_no_hash_and_a_warning_says_so(code: Any, reason: str) -> None:
-    told: list[str] = []
-    evaluator: Any = SimpleNamespace(kind="k", own_code=code, scripts=(), to_plain=dict)
-    evaluator.walk = lambda: [evaluator]
-    assert grading([Contains(value="a"), evaluator], told) is None
-    (warning,) = told
-    assert warning.startswith(reason)
-    assert warning.endswith("so nobody can tell whether it has changed: no later run reuses its results")
-    evaluator.own_code = Plain
-    assert grading([Contains(value="a"), evaluator], told) is not None

@@ -173,15 +173,15 @@ def start(**environment: str) -> "subprocess.Popen[bytes]":
 @pytest.mark.skipif(not HAS_PROC, reason="marks are found in /proc")
 def test_processes_with_a_mark_are_killed_and_no_others() -> None:
     value = uuid.uuid4().hex
-    ours = [start(MARK=value), start(MARK=value, OTHER="x")]
-    others = [start(), start(MARK=f"{value}0"), start(XMARK=value), start(OTHER=f"MARK={value}")]
+    marks = [{"MARK": value}, {"MARK": value, "OTHER": "x"}, {}, {"MARK": f"{value}0"}, {"XMARK": value}]
+    children = [start(**mark) for mark in (*marks, {"OTHER": f"MARK={value}"})]
     try:
-        wait_until(lambda: all(b"sleep" in Path(f"/proc/{child.pid}/cmdline").read_bytes() for child in ours + others))
+        wait_until(lambda: all(b"sleep" in Path(f"/proc/{child.pid}/cmdline").read_bytes() for child in children))
         kill_marked(f"MARK={value}")
-        assert [child.wait(10) for child in ours] == [-signal.SIGKILL] * 2
-        assert [child.poll() for child in others] == [None] * 4
+        assert [child.wait(10) for child in children[:2]] == [-signal.SIGKILL] * 2
+        assert [child.poll() for child in children[2:]] == [None] * 4
     finally:
-        for child in ours + others:
+        for child in children:
             child.kill()
             child.wait()
 

@@ -144,23 +144,3 @@ def test_each_item_of_many_files_is_run_once_whichever_workers_die(kind: str, da
             complete(ours, node, data.draw(st.sampled_from([None, 1, 3, 25])))
     assert sorted(run) == list(range(len(ids)))
     assert [node.done for node in nodes] == [len(node.given) for node in nodes]
-
-
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_a_worker_that_still_collects_gets_no_items_when_the_others_do(kind: str) -> None:
-    """xdist takes the collection of a worker that died for that of the one which replaces it."""
-    ours = getattr(scheduling, kind)(config_of("--tx=2*popen"))
-    dead, other, new = map(Worker, range(3))
-    ids = ids_of([(False, 1), (False, 1)])
-    for node in (dead, other):
-        ours.add_node(node)
-    ours.add_node_collection(dead, ids)
-    ours.remove_node(dead)
-    ours.add_node(new)
-    ours.add_node_collection(other, ids)
-    assert ours.collection_is_completed
-    ours.schedule()
-    assert (sorted(other.given), new.given) == ([0, 1], [])
-    ours.add_node_collection(new, ids)
-    ours.schedule()
-    assert (sorted(other.given), new.given) == ([0, 1], [])

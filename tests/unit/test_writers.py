@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.files.source import build_yaml
-from pytest_agentv.model.base import compact_json
 from pytest_agentv.model.messages import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.model.options import OutputFormat
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.store.writers import ResultSink, json_safe, result_text
+from pytest_agentv.store.writers import ResultSink
 from pytest_agentv.store.yaml_documents import yaml_document
 
 
@@ -89,22 +88,6 @@ def test_odd_values_do_not_cost_the_record(tmp_path: Path, output_format: Output
     record = yaml.safe_load(written(tmp_path, odd, output_format=output_format, secret="unrelated"))
     assert record["candidate_answer"] == "half \ufffd pair"
     assert record["lm_provider_request"] == {"nan": None, "path": "/x", "1": True, "null": [2], '["a",1]': None}
-
-
-_ODD = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.just(Path("/x")),
-    lambda inner: (
-        st.lists(inner)
-        | st.tuples(inner)
-        | st.frozensets(st.integers())
-        | st.dictionaries(st.text(st.characters()) | st.integers() | st.floats() | st.booleans() | st.none(), inner)
-    ),
-)
-
-
-@given(_ODD)
-def test_the_text_of_any_value_is_that_of_its_plain_data(value: Any) -> None:
-    assert result_text({"value": value}, "jsonl") == f"{compact_json(json_safe({'value': value}))}\n"
 
 
 def test_names_of_cases_targets_evaluators_and_tools_are_never_masked(tmp_path: Path) -> None:
