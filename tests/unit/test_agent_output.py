@@ -1,4 +1,4 @@
-"""The output of a coding agent, cut and damaged anywhere; the folders `agent-*` of the corpus show what is read of it."""
+"""The output of coding agents, cut and damaged anywhere; the folders `agent-*` of the corpus show what is read."""
 
 import json
 import time
