@@ -1,4 +1,4 @@
-from agent import ASKED, CALL, FOUND, GEMINI, QUESTION, RESPONSE, SAID, completion
+from agent import ASKED, FOUND, GEMINI, QUESTION, RESPONSE, SAID, completion
 
 YES = {"role": "assistant", "content": "Yes."}
 
