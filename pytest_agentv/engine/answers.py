@@ -43,19 +43,6 @@ from pytest_agentv.runtime.user_code import attempt_async, attempt_here, describ
 _UNKNOWN: Final = ExecutionMetrics()
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedMetrics(Record):
-    """The valid metrics of a response, and a text for each invalid one."""
-
-    token_usage: TokenUsage | None = None
-    cost_usd: float | None = None
-    """US dollars."""
-    duration_ms: float | None = None
-    tool_durations: dict[str, tuple[float, ...]] | None = None
-    """Milliseconds of each call, by tool."""
-    warnings: tuple[str, ...] = ()
-
-
 def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
     """Return the trace of a response; None without a trace and without messages, or if it is only a text.
 
@@ -74,16 +61,13 @@ def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
                 input=call.input,
                 output=call.output,
             )
-            for message, call in _tool_calls(response.output_messages)
+            for message in response.output_messages
+            for call in message.tool_calls
         )
     return None
 
 
-def _tool_calls(messages: Sequence[Message]) -> Iterator[tuple[Message, ToolCall]]:
-    return ((message, call) for message in messages for call in message.tool_calls)
-
-
-def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetrics) -> TraceSummary | None:
+def _summarized(events: Sequence[TraceEvent] | None, metrics: ExecutionMetrics) -> TraceSummary | None:
     """Summarize a trace and its metrics; None without a trace.
 
     Every event counts, so each tool call of a message counts as one event.
@@ -91,39 +75,33 @@ def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetric
     """
     if events is None:
         return None
-    names = [name for name in _called_tools(events) if name is not None]
-    calls = Counter(names) if names else {}
+    calls = Counter([event.name for event in events if event.type == "tool_call" and event.name is not None])
     return TraceSummary(
         event_count=len(events),
         tool_names=tuple(sorted(calls)),
         tool_calls_by_name=dict(calls),
-        error_count=sum(event.type == "error" for event in events),
+        error_count=len([event for event in events if event.type == "error"]),
         token_usage=metrics.token_usage,
         cost_usd=metrics.cost_usd,
         duration_ms=metrics.duration_ms,
     )
 
 
-def _called_tools(events: Sequence[TraceEvent]) -> list[str | None]:
-    return [event.name for event in events if event.type == "tool_call"]
+def checked_metrics(response: ProviderResponse) -> tuple[ExecutionMetrics, list[str]]:
+    """Return the metrics that a response reports, and a text for each invalid one, which is left out.
 
-
-def validated_metrics(response: ProviderResponse, measured_ms: float | None = None) -> ReportedMetrics:
-    """Return the valid metrics of a response. Leaves out negative, infinite and non-number values with a warning.
-
-    `measured_ms` takes the place of an invalid duration.
-    Source: evaluation-2026-01, "Metrics schema validation".
+    Invalid are negative, infinite and non-number values. Source: evaluation-2026-01, "Metrics schema validation".
     """
     warnings: list[str] = []
     duration_ms = _checked("duration_ms", response.duration_ms, warnings)
-    is_invalid = duration_ms is None and response.duration_ms is not None
-    return ReportedMetrics(
-        token_usage=_checked_usage(response.token_usage, warnings),
-        cost_usd=_checked("cost_usd", response.cost_usd, warnings),
-        duration_ms=measured_ms if is_invalid else duration_ms,
-        tool_durations=_tool_durations(response, warnings) or None,
-        warnings=tuple(warnings),
-    )
+    token_usage = _checked_usage(response.token_usage, warnings)
+    cost_usd = _checked("cost_usd", response.cost_usd, warnings)
+    calls = [call for message in response.output_messages or () for call in message.tool_calls]
+    durations = _durations(calls, warnings)
+    if response.trace is not None:  # those of the messages count first
+        others = [call for call in traced_calls(response.trace) if call.tool not in durations]
+        durations = {**_durations(others, warnings), **durations}
+    return ExecutionMetrics(token_usage, cost_usd, duration_ms, durations or None), warnings
 
 
 def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
@@ -149,14 +127,6 @@ def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage 
     return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
 
 
-def _tool_durations(response: ProviderResponse, warnings: list[str]) -> dict[str, tuple[float, ...]]:
-    """Return the milliseconds of each call by tool: those of the messages, else those of the trace."""
-    told = _durations((call for _, call in _tool_calls(response.output_messages or ())), warnings)
-    if response.trace is None:
-        return told
-    return {**_durations((call for call in traced_calls(response.trace) if call.tool not in told), warnings), **told}
-
-
 def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tuple[float, ...]]:
     durations: dict[str, list[float]] = {}
     for call in calls:
@@ -166,50 +136,32 @@ def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tupl
     return {tool: tuple(values) for tool, values in durations.items()}
 
 
-def execution_metrics(
-    metrics: ReportedMetrics,
-    events: Sequence[TraceEvent] | None,
-    *,
-    exploration_tools: Sequence[str],
-    measured_ms: float | None = None,
-) -> ExecutionMetrics | None:
-    """Return duration, tokens and cost of the answer; None if all are unknown.
-
-    Args:
-        metrics: What the provider reported.
-        events: The trace. The ratios refer to its tool calls.
-        exploration_tools: Names of the tools that explore, by default those of the run options.
-        measured_ms: Wall time of the call in milliseconds, used if the provider reports no duration.
-    """
-    tools = _called_tools(events or ())
+def _with_ratios(
+    metrics: ExecutionMetrics, events: Sequence[TraceEvent] | None, exploring: Sequence[str]
+) -> ExecutionMetrics:
+    """Return metrics with the ratios of the tool calls of a trace; `exploring` are the names of tools that explore."""
+    tools = [event.name for event in events or () if event.type == "tool_call"]
+    if not tools:
+        return metrics
     usage = metrics.token_usage
-    known = ExecutionMetrics(
-        token_usage=usage,
-        cost_usd=metrics.cost_usd,
-        duration_ms=measured_ms if metrics.duration_ms is None else metrics.duration_ms,
-        tool_durations=metrics.tool_durations,
-        exploration_ratio=sum(tool in exploration_tools for tool in tools) / len(tools) if tools else None,
-        tokens_per_tool=usage.output / len(tools) if usage and tools else None,
+    return metrics.replace(
+        exploration_ratio=sum(tool in exploring for tool in tools) / len(tools),
+        tokens_per_tool=usage.output / len(tools) if usage else None,
     )
-    return known if known != _UNKNOWN else None
 
 
-def without_odd_durations(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+def _without_odd_durations(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     """Return messages without durations of calls that are no numbers, which no record can hold."""
-    if all(_is_duration(call) for _, call in _tool_calls(messages or ())):
+    calls = [call for message in messages or () for call in message.tool_calls]
+    odd = [call for call in calls if call.duration_ms is not None and not is_measure(call.duration_ms)]
+    if not odd:
         return messages
     return tuple(
         message.replace(
-            tool_calls=tuple(
-                call if _is_duration(call) else call.replace(duration_ms=None) for call in message.tool_calls
-            )
+            tool_calls=tuple(each.replace(duration_ms=None) if each in odd else each for each in message.tool_calls)
         )
         for message in messages or ()
     )
-
-
-def _is_duration(call: ToolCall) -> bool:
-    return call.duration_ms is None or is_measure(call.duration_ms)
 
 
 # The calls, repeated after a time-out.
@@ -251,17 +203,21 @@ async def invoke_with_retries(
         response = error = None
         try:
             response = await invoke_within_limit(provider, request)
-            raw = {} if response.cached else _checked_raw(response.raw)
+            raw = {} if response.cached else response.raw
         except ProviderError as failure:
-            error, raw = failure, _checked_raw(failure.raw)
+            error, raw = failure, failure.raw
+        raw = _checked_raw(raw) if raw else {}
         if response is not None:
             with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
                 response = require_answer(response)
         sums = {name: requests.get(name, 0) + raw[name] for name in _FIGURES if name in raw}
         requests = {**requests, **raw, **sums}
         attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, lost)
-        _log_call(called, attempts, raw)
-        if not _timed_out(attempts) or request.attempt >= max_retries:
+        if _LOGGER.isEnabledFor(logging.DEBUG):
+            _log_call(called, attempts, raw)
+        # A call that timed out has a response if it reported what it cost until then.
+        kind = error.kind if error is not None else response.error_kind if response and response.error else None
+        if kind != "timeout" or request.attempt >= max_retries:
             if error is not None and lost:  # these were paid for: the record needs a response
                 failed = ProviderResponse(error=str(error), error_kind=error.kind)
                 attempts = attempts.replace(response=failed, error=None)
@@ -281,8 +237,6 @@ def _milliseconds_since(started: float) -> float:
 
 
 def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
-    if not _LOGGER.isEnabledFor(logging.DEBUG):
-        return
     response, error = attempts.response, attempts.error
     if fault := error or (response and response.error):
         outcome = f"failed: {fault}"
@@ -293,14 +247,6 @@ def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
     else:
         outcome = "answered"
     _LOGGER.debug("%s", masked(f"{called}: call {attempts.count}, {attempts.duration_ms:g} ms: {outcome}"))
-
-
-def _timed_out(attempts: Attempts) -> bool:
-    """Whether the last call timed out. It has a response as well if it reported what it cost until then."""
-    response = attempts.response
-    if attempts.error is not None:
-        return attempts.error.kind == "timeout"
-    return response is not None and response.error is not None and response.error_kind == "timeout"
 
 
 async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> ProviderResponse:
@@ -343,7 +289,7 @@ def costs_of(attempts: Attempts) -> Costs:
     told = [*attempts.lost, *([] if response is None or response.cached else [response])]
     silent = attempts.count - len(told) - (response is not None and response.cached)
     unknown = [Costs(silent)] if silent > 0 else []
-    return Costs.added([*unknown, *(Costs.of_call(each.token_usage, each.cost_usd) for each in told)])
+    return Costs.added([*unknown, *[Costs.of_call(each.token_usage, each.cost_usd) for each in told]])
 
 
 # The answer in a response: its text, its trace and its metrics.
@@ -361,7 +307,7 @@ class Answered(Record):
     candidate_answer: str
     output_messages: tuple[Message, ...] | None = None
     trace: tuple[TraceEvent, ...] | None = None
-    summary: TraceSummary | None = None
+    trace_summary: TraceSummary | None = None
     metrics: ExecutionMetrics | None = None
     """Those of the last call, which are judged."""
     paid: ExecutionMetrics | None = None
@@ -415,18 +361,20 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     trace = extract_trace(response)
     if not response.is_text_only:
         require_writable(response.output_messages or (), response.trace or ())
-    # Reading a kept answer takes no time, which says nothing about the call that was made for it.
-    measured_ms = None if response.cached else attempts.duration_ms
-    reported = validated_metrics(response, measured_ms)
-    for warning in reported.warnings:
+    reported, warnings = checked_metrics(response)
+    for warning in warnings:
         logger.warning("%s", masked(warning))
-    metrics = execution_metrics(reported, trace, exploration_tools=options.exploration_tools, measured_ms=measured_ms)
-    paid = _with_lost(metrics, attempts)
+    measured = reported
+    if reported.duration_ms is None and not response.cached:  # to read a kept answer takes no time
+        measured = reported.replace(duration_ms=attempts.duration_ms)
+    known = _with_ratios(measured, trace, options.exploration_tools)
+    metrics = None if known == _UNKNOWN else known
+    paid = _with_lost(metrics, attempts) if attempts.lost else metrics
     return Answered(
         candidate_answer(response.output_messages),
-        without_odd_durations(response.output_messages),
+        _without_odd_durations(response.output_messages),
         trace,
-        summarize_trace(trace, reported),
+        _summarized(trace, reported if response.duration_ms is None else measured),
         metrics,
         paid,
         cached=response.cached,
@@ -446,10 +394,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
 
 def _with_lost(metrics: ExecutionMetrics | None, attempts: Attempts) -> ExecutionMetrics | None:
     """Return the metrics of the last call, with tokens and cost of the calls before it that timed out."""
-    if not attempts.lost:
-        return metrics
     known = metrics or ExecutionMetrics()
-    lost = [validated_metrics(response) for response in attempts.lost]
+    lost = [checked_metrics(response)[0] for response in attempts.lost]
     costs = [cost for cost in (known.cost_usd, *(each.cost_usd for each in lost)) if cost is not None]
     usage = added_usage([known.token_usage, *(each.token_usage for each in lost)])
     return known.replace(token_usage=usage, cost_usd=math.fsum(costs) if costs else None)

@@ -202,14 +202,13 @@ class Batch:
         self._waiting: list[_Waiting] = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> _Waiting:
-        """Wait for the other cases, and return this request with its outcome."""
+    async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> Outcome[ProviderResponse]:
+        """Wait for the other cases, and return the outcome of this request."""
         waiting = _Waiting(place, request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._provider = provider
         self.count()
-        await waiting.response
-        return waiting
+        return await waiting.response
 
     def count(self) -> None:
         """Count a case that has reached its call or will not reach it."""
@@ -256,22 +255,28 @@ def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:
 
 
 class BatchMember:
-    """A provider for one case of a batch."""
+    """Stands before the adapter of a target: sends the request of one case together with those of the others."""
+
+    keeps_limits = True
 
     def __init__(self, batch: Batch, place: int) -> None:
+        self.mode: PromptMode = "lm"
         self._batch = batch
         self._place = place
+        self._provider: Adapter | None = None
         self._is_counted = False
 
-    def wrap(self, provider: Adapter) -> "BatchedProvider":
-        return BatchedProvider(provider, self)
+    def around(self, provider: Adapter) -> Adapter:
+        """Take the adapter of the target, and return what asks it."""
+        self._provider, self.mode = provider, provider.mode
+        return self
 
-    async def invoke(self, provider: Adapter, request: ProviderRequest) -> ProviderResponse:
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        assert self._provider is not None
         if self._is_counted:  # a retry after a time-out
-            return await provider.invoke(request)
+            return await self._provider.invoke(request)
         self._is_counted = True
-        sent = await self._batch.invoke(self._place, provider, request)
-        return sent.response.result().get()
+        return (await self._batch.invoke(self._place, self._provider, request)).get()
 
     def leave(self) -> None:
         """Let the other cases go on if this case has not reached its call."""
@@ -279,22 +284,8 @@ class BatchMember:
             self._is_counted = True
             self._batch.count()
 
-
-class BatchedProvider:
-    """Sends the request of one case together with those of the others."""
-
-    keeps_limits = True
-
-    def __init__(self, provider: Adapter, member: BatchMember) -> None:
-        self.mode: PromptMode = provider.mode
-        self._provider = provider
-        self._member = member
-
     async def check(self) -> None:
-        await self._provider.check()
-
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        return await self._member.invoke(self._provider, request)
+        """Do nothing: the target was checked."""
 
     async def close(self) -> None:
-        await self._provider.close()
+        """Do nothing: the target stays open."""

@@ -49,7 +49,7 @@ _ROOM_TO_KEEP: Final = 10
 """A copy is kept if the disk has room for so many more."""
 
 
-def workspace_fault(target: Target) -> str | None:
+def _fault_of(target: Target) -> str | None:
     """Return why a target cannot work in a workspace; None: it can. An object of a fixture finds it in its request."""
     settings = target.settings
     if settings is None or target.kind == "mock":
@@ -163,13 +163,10 @@ class Workbench:
         self._provider: Adapter | None = None
         self._root: Path | None = None
 
-    async def around(self, provider: Adapter, fault: str | None, known: Workspaces) -> Adapter:
-        """Prepare the template and return what asks the target in copies of it. Raises `AgentvError`.
-
-        `fault` says why the target cannot work in a workspace.
-        """
-        if fault is not None:
-            raise TargetError(f"target {self._job.identity.target!r}: {fault}")
+    async def around(self, provider: Adapter, target: Target, known: Workspaces) -> Adapter:
+        """Prepare the template and return what asks the target in copies of it. Raises `AgentvError`."""
+        if (fault := _fault_of(target)) is not None:
+            raise TargetError(f"target {target.name!r}: {fault}")
         if self.workspace.sandbox == "bwrap":
             await self._require_bwrap(in_process=getattr(provider, "is_in_process", False))
         run_id = self._job.identity.run_id

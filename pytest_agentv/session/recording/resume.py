@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, CaseKey, case_key
-from pytest_agentv.engine.judging import asks_for_threshold
+from pytest_agentv.engine.judging import needs_of_case
 from pytest_agentv.engine.results import decide_status, effective_target_name, effective_threshold
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import JsonObject, Record
@@ -135,7 +135,7 @@ def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | No
         return result if job.options.dry_run or result.threshold in (None, threshold.value) else None
     if result.status == "error" or result.assertion is not None or result.dry_run or job.options.dry_run:
         return result  # a hook's decision stands
-    if result.threshold != threshold.value and asks_for_threshold(job.case):
+    if result.threshold != threshold.value and needs_of_case(job.case).threshold:
         return None
     status = decide_status(result.score, threshold.value, result.unmet_required)
     return result.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
