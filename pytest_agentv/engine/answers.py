@@ -5,13 +5,13 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, json_fault, text_or_none
 from pytest_agentv.model.messages import (
     Costs,
@@ -25,7 +25,6 @@ from pytest_agentv.model.messages import (
     candidate_answer,
     traced_calls,
 )
-from pytest_agentv.model.results import ConversationFigures
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import (
@@ -97,7 +96,7 @@ def checked_metrics(response: ProviderResponse) -> tuple[ExecutionMetrics, list[
     token_usage = _checked_usage(response.token_usage, warnings)
     cost_usd = _checked("cost_usd", response.cost_usd, warnings)
     calls = [call for message in response.output_messages or () for call in message.tool_calls]
-    durations = _durations(calls, warnings)
+    durations = _durations(calls, warnings) if calls else {}
     if response.trace is not None:  # those of the messages count first
         others = [call for call in traced_calls(response.trace) if call.tool not in durations]
         durations = {**_durations(others, warnings), **durations}
@@ -136,11 +135,9 @@ def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tupl
     return {tool: tuple(values) for tool, values in durations.items()}
 
 
-def _with_ratios(
-    metrics: ExecutionMetrics, events: Sequence[TraceEvent] | None, exploring: Sequence[str]
-) -> ExecutionMetrics:
+def _with_ratios(metrics: ExecutionMetrics, events: Sequence[TraceEvent], exploring: Sequence[str]) -> ExecutionMetrics:
     """Return metrics with the ratios of the tool calls of a trace; `exploring` are the names of tools that explore."""
-    tools = [event.name for event in events or () if event.type == "tool_call"]
+    tools = [event.name for event in events if event.type == "tool_call"]
     if not tools:
         return metrics
     usage = metrics.token_usage
@@ -150,17 +147,16 @@ def _with_ratios(
     )
 
 
-def _without_odd_durations(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+def _without_odd_durations(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Return messages without durations of calls that are no numbers, which no record can hold."""
-    calls = [call for message in messages or () for call in message.tool_calls]
-    odd = [call for call in calls if call.duration_ms is not None and not is_measure(call.duration_ms)]
-    if not odd:
-        return messages
     return tuple(
         message.replace(
-            tool_calls=tuple(each.replace(duration_ms=None) if each in odd else each for each in message.tool_calls)
+            tool_calls=tuple(
+                call if call.duration_ms is None or is_measure(call.duration_ms) else call.replace(duration_ms=None)
+                for call in message.tool_calls
+            )
         )
-        for message in messages or ()
+        for message in messages
     )
 
 
@@ -187,6 +183,12 @@ class Attempts(Record):
     """The provider's data on its API requests and its log, under the keys of results."""
     lost: tuple[ProviderResponse, ...] = ()
     """What earlier calls reported that timed out, or that were given up with their batch: they were paid for."""
+
+    def reply(self) -> ProviderResponse:
+        """Return the response. Raises the error of the last call if there is none."""
+        if self.response is None:
+            raise self.error or ProviderError("the provider gave no response")
+        return self.response
 
 
 async def invoke_with_retries(
@@ -302,36 +304,25 @@ _DEEPEST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Answered(Record):
-    """The response of the target, for the record."""
+    """The response of the target, as it is judged and recorded."""
 
+    response: ProviderResponse
+    """With the trace of its file."""
+    attempts: Attempts
+    """The calls for it."""
     candidate_answer: str
-    output_messages: tuple[Message, ...] | None = None
-    trace: tuple[TraceEvent, ...] | None = None
-    trace_summary: TraceSummary | None = None
-    metrics: ExecutionMetrics | None = None
+    output_messages: tuple[Message, ...] | None
+    """Those of the response that a record can hold."""
+    trace: tuple[TraceEvent, ...] | None
+    trace_summary: TraceSummary | None
+    metrics: ExecutionMetrics | None
     """Those of the last call, which are judged."""
-    paid: ExecutionMetrics | None = None
+    paid: ExecutionMetrics | None
     """The same with tokens and cost of earlier calls that timed out, for the record."""
-    cached: bool = False
-    error: str | None = None
+    error: str | None
     """Set if the target replied without an answer."""
-    error_kind: ErrorKind = "crash"
-    finish_reason: str | None = None
-    model: str | None = None
+    model: str | None
     """The name that the API reports; None: it reports none."""
-    retrieved_context: tuple[str, ...] | None = None
-    workspace: JsonObject | None = None
-    file_changes: str | None = None
-    cost_source: str | None = None
-    """Where the cost comes from; None: it is unknown."""
-    is_text_only: bool = False
-    """Whether the target returned only a text, so that its tool calls are unknown."""
-    attempts: int = 0
-    """The number of calls."""
-    requests: JsonObject = field(default_factory=dict)
-    """The data on API requests and the log of these calls, under the keys of results."""
-    conversation: ConversationFigures | None = None
-    """How a conversation went; None: the target was asked once."""
     turns: "tuple[tuple[Prompt, Answered], ...]" = ()
     """What was asked and answered in each turn of a conversation."""
 
@@ -344,21 +335,21 @@ async def read_answer(attempts: Attempts, options: RunOptions) -> Answered:
         whole = _answered(attempts, options)
         last = replies[-1].candidate_answer if replies else ""
         turns = tuple(zip(held.prompts, replies, strict=True))
-        return whole.replace(candidate_answer=last, conversation=held.figures, turns=turns)
+        return whole.replace(candidate_answer=last, turns=turns)
     if attempts.response is None or attempts.response.trace_ref is None:
         return _answered(attempts, options)
     return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
 
 
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
-    if attempts.response is None:
-        raise attempts.error or ProviderError("the provider gave no response")
-    response = attempts.response
+    response = given = attempts.reply()
     if response.trace_ref is not None:
-        response = with_trace(response)
-        for warning in response.warnings[len(attempts.response.warnings) :]:
+        response = with_trace(given)
+        for warning in response.warnings[len(given.warnings) :]:
             logger.warning("%s", masked(warning))
-    trace = extract_trace(response)
+    trace, messages = extract_trace(response), response.output_messages
+    if messages is not None and any(message.tool_calls for message in messages):
+        messages = _without_odd_durations(messages)
     if not response.is_text_only:
         require_writable(response.output_messages or (), response.trace or ())
     reported, warnings = checked_metrics(response)
@@ -367,28 +358,19 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     measured = reported
     if reported.duration_ms is None and not response.cached:  # to read a kept answer takes no time
         measured = reported.replace(duration_ms=attempts.duration_ms)
-    known = _with_ratios(measured, trace, options.exploration_tools)
+    known = _with_ratios(measured, trace, options.exploration_tools) if trace else measured
     metrics = None if known == _UNKNOWN else known
-    paid = _with_lost(metrics, attempts) if attempts.lost else metrics
     return Answered(
+        response,
+        attempts,
         candidate_answer(response.output_messages),
-        _without_odd_durations(response.output_messages),
+        messages,
         trace,
         _summarized(trace, reported if response.duration_ms is None else measured),
         metrics,
-        paid,
-        cached=response.cached,
-        is_text_only=response.is_text_only,
-        error=error_text(response),
-        error_kind=response.error_kind,
-        finish_reason=response.finish_reason,
-        model=text_or_none(response.raw.get("model")),
-        retrieved_context=response.retrieved_context,
-        workspace=response.workspace,
-        file_changes=response.file_changes,
-        cost_source=None if paid is None or paid.cost_usd is None else response.cost_source or "target",
-        attempts=attempts.count,
-        requests=attempts.requests,
+        _with_lost(metrics, attempts) if attempts.lost else metrics,
+        error_text(response),
+        text_or_none(response.raw.get("model")),
     )
 
 
@@ -417,23 +399,20 @@ async def salvage_answer(attempts: Attempts, options: RunOptions) -> Answered:
 
 def broken_answer(answered: Answered) -> ProviderError | None:
     """Return why a reply holds no answer; None: it holds one."""
-    return None if answered.error is None else ProviderError(answered.error, answered.error_kind)
+    return None if answered.error is None else ProviderError(answered.error, answered.response.error_kind)
 
 
 def require_writable(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> None:
     """Raise `ValueError` for what no results file could hold. Code of users may put anything into a response."""
-    for what, value in _reported(messages, trace):
-        if value is not ABSENT and (fault := json_fault(value, _DEEPEST, with_texts=True)):
-            raise ValueError(f"the values of {what} {fault}")
-
-
-def _reported(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> Iterator[tuple[str, Json]]:
+    values: list[tuple[str, Json]] = []
     for message in messages:
-        yield "the content of a message", message.content
-        yield "the metadata of a message", message.metadata
+        values += [("the content of a message", message.content), ("the metadata of a message", message.metadata)]
         for call in message.tool_calls:
-            yield f"the input of the call of {call.tool!r}", call.input
-            yield f"the output of the call of {call.tool!r}", call.output
+            values.append((f"the input of the call of {call.tool!r}", call.input))
+            values.append((f"the output of the call of {call.tool!r}", call.output))
     for event in trace:
         for name in ("input", "output", "metadata"):
-            yield f"the {name} of a `{event.type}` event of the trace", getattr(event, name)
+            values.append((f"the {name} of a `{event.type}` event of the trace", getattr(event, name)))
+    for what, value in values:
+        if value is not ABSENT and value is not None and (fault := json_fault(value, _DEEPEST, with_texts=True)):
+            raise ValueError(f"the values of {what} {fault}")

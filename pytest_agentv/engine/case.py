@@ -20,7 +20,6 @@ from pytest_agentv.engine.answers import (
 )
 from pytest_agentv.engine.conversations import ConversationAdapter
 from pytest_agentv.engine.jobs import NO_HOOKS, NO_OVERRIDES, CaseHooks, CaseJob, Decision, Overrides
-from pytest_agentv.engine.judging import Needs, evaluators_of, needs_of_case
 from pytest_agentv.engine.pool import ReadyTarget, TargetPool
 from pytest_agentv.engine.results import (
     Asked,
@@ -96,9 +95,9 @@ async def _prepare(
     job: CaseJob, pool: TargetPool, member: BatchMember | None, hooks: CaseHooks, own: Overrides
 ) -> "_CaseRun":
     """Prepare everything that can fail before anything is paid for."""
-    case, needs = job.case, needs_of_case(job.case)
+    case = job.case
     ready = await pool.prepare(case.folder, job.identity.target, case, own)
-    evaluators = tuple([prepare(evaluator, ready.services) for evaluator in evaluators_of(case)])
+    evaluators = tuple([prepare(evaluator, ready.services) for evaluator in ready.needs.evaluators])
     asked = Asked(build_prompt(case, ready.provider.mode), ready.has("is_agent"), case.guideline_paths)
     if case.guideline_paths and not own.replace_target and not job.options.dry_run:
         _warn_of_guidelines(job, pool, asked.prompt.question)
@@ -115,7 +114,7 @@ async def _prepare(
     if job.identity.target != ready.target.name:  # a mock has a name of its own
         job = job.replace(identity=job.identity.replace(target=ready.target.name))
     threshold = effective_threshold(job.options, case)
-    return _CaseRun(job, pool, member, hooks, ready, needs, evaluators, asked, own.answer, bench, threshold)
+    return _CaseRun(job, pool, member, hooks, ready, evaluators, asked, own.answer, bench, threshold)
 
 
 def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
@@ -136,7 +135,6 @@ class _CaseRun:
     member: BatchMember | None
     hooks: CaseHooks
     ready: ReadyTarget
-    needs: Needs
     evaluators: tuple[AnyEvaluator, ...]
     asked: Asked
     answer: ProviderResponse | None
@@ -174,7 +172,7 @@ class _CaseRun:
         attempts = None if row is None else await row.find(judge=pool.rejudged is not None)
         if attempts is None and pool.rejudged is not None and self.answer is None:
             leaves_files = self.ready.has("leaves_files") or self.bench is not None
-            looks_at_files = leaves_files and self.needs.looks_at_files
+            looks_at_files = leaves_files and self.ready.needs.looks_at_files
             attempts = pool.rejudged.answer(job, self.asked, looks_at_files=looks_at_files)
         costs, is_asked = Costs(), attempts is None
         if attempts is not None:
@@ -188,7 +186,7 @@ class _CaseRun:
                 attempts = await self._ask(request)
             costs = costs_of(attempts)
             has_hooks = hooks.response is not None or hooks.decide is not None
-            is_kept = row is not None and (has_hooks or self.needs.takes_long)
+            is_kept = row is not None and (has_hooks or self.ready.needs.takes_long)
             if row is not None and is_kept:  # judging takes so long that the run may be killed meanwhile
                 await row.keep(attempts, pool.masker)
             result = await self._finish(attempts)
@@ -287,9 +285,9 @@ class _CaseRun:
         grading = identity.grading_hash or ""
         if self.hooks.response is not None:
             grading = ""  # it may change the answer before it is judged
-        elif grading and self.needs.threshold:
+        elif grading and self.ready.needs.threshold:
             grading = f"{grading} {self.threshold.value}"
-        needs_files = bool(workspace) or (ready.has("leaves_files") and self.needs.looks_at_files)
+        needs_files = bool(workspace) or (ready.has("leaves_files") and self.ready.needs.looks_at_files)
         return StoredAnswer(store, question, grading, needs_files=needs_files, own_runs_only=ready.is_object)
 
     async def _finish(self, attempts: Attempts) -> EvalResult:
@@ -333,7 +331,14 @@ class _CaseRun:
         unanswered = broken_answer(answered) or fault
         if unanswered is not None:
             return unjudged_result(job, self.asked, answered, unanswered)
-        return await self._judged(answered)
+        evaluations = None if self.row is None else self.row.judgement
+        if evaluations is None:
+            context, known = self._context(answered), self.judged
+            evaluations = tuple([known.get(id(each)) or await run_evaluator(each, context) for each in self.evaluators])
+            if self.row is not None:
+                self.row.note(evaluations, self.pool.masker)
+        self.pool.warnings.extend(self._warnings(evaluations))
+        return judged_result(job, self.asked, answered, evaluations, self.threshold)
 
     def _context(self, answered: Answered, prompt: Prompt | None = None) -> Context:
         """Return what evaluators see of an answer, or of a turn with this prompt."""
@@ -345,31 +350,20 @@ class _CaseRun:
             trace=answered.trace,
             trace_summary=answered.trace_summary,
             metrics=answered.metrics,
-            attempt=max(0, answered.attempts - 1),
+            attempt=max(0, answered.attempts.count - 1),
             answer=self.job.answer,
             reruns=self.job.reruns,
             timeout_seconds=self.job.timeout_seconds,
             target=self.ready.target.name,
-            reports_calls=not answered.is_text_only,
-            retrieved_context=answered.retrieved_context,
+            reports_calls=not answered.response.is_text_only,
+            retrieved_context=answered.response.retrieved_context,
             workspace=None if self.bench is None or self.bench.changes is None else self.bench,
-            file_changes=answered.file_changes,
+            file_changes=answered.response.file_changes,
             dry_run=self.job.options.dry_run,
             threshold=self.threshold.value,
             turns=tuple([self._context(turn, asked) for asked, turn in answered.turns]),
             services=self.ready.services,
         )
-
-    async def _judged(self, answered: Answered) -> EvalResult:
-        row, known = self.row, self.judged
-        evaluations = None if row is None else row.judgement
-        if evaluations is None:
-            context = self._context(answered)
-            evaluations = tuple([known.get(id(each)) or await run_evaluator(each, context) for each in self.evaluators])
-            if row is not None:
-                row.note(evaluations, self.pool.masker)
-        self.pool.warnings.extend(self._warnings(evaluations))
-        return judged_result(self.job, self.asked, answered, evaluations, self.threshold)
 
     def _warnings(self, evaluations: Sequence[EvaluatorResult], path: str = "") -> list[Problem]:
         """Return the warnings of judgements, including members of composites, at the place of the case."""

@@ -127,11 +127,9 @@ class ConversationAdapter:
         called = f"{self.called}, turn {request.turn}"
         attempts = await invoke_with_retries(self.adapter, request, retries, called)
         talk.costs.append(costs_of(attempts))
-        if attempts.response is None:
-            raise attempts.error or ProviderError("the provider gave no response")
-        reply = attempts.response
+        reply = given = attempts.reply()
         if reply.trace_ref is not None:
-            reply = await run_in_thread(lambda: with_trace(attempts.response or reply), "agentv-trace")
+            reply = await run_in_thread(lambda: with_trace(given), "agentv-trace")
         if reply.error is not None:
             raise ProviderError(reply.error, reply.error_kind)
         talk.prices.append(reply.cost_usd)

@@ -163,6 +163,7 @@ def _default_evaluators() -> tuple[AnyEvaluator, ...]:
 class Needs:
     """What evaluators need to judge an answer."""
 
+    evaluators: tuple[AnyEvaluator, ...]
     judges: tuple[str | None, ...]
     """The judges that evaluators and their members ask, by name; None stands for the judge of the case."""
     targets: bool
@@ -187,6 +188,7 @@ class Needs:
         embeddings = tuple(dict.fromkeys(each.embeds_with for each in members if each.embeds_with is not None))
         runs_code = any(each.own_code or each.scripts for each in members)
         return cls(
+            evaluators,
             tuple(dict.fromkeys(name for each in evaluators for name in each.asked_judges)),
             any(each.calls_targets for each in evaluators),
             embeddings,
@@ -201,17 +203,16 @@ def _has_threshold(evaluator: AnyEvaluator) -> bool:
     return is_required and evaluator.required_score(0.0) != evaluator.required_score(1.0)
 
 
-_LAST: Final[dict[str, tuple[tuple[AnyEvaluator, ...], Needs]]] = {}
+_LAST: Final = [Needs.of(())]
 """The last needs: consecutive cases often share the evaluators of their file."""
 
 
 def needs_of_case(case: EvalCase) -> Needs:
     """Return what a case needs to be judged: its evaluators, and who checks its simulated user."""
     evaluators = evaluators_of(case)
-    last, needs = _LAST.get("", ((), None))  # two threads ask
-    if needs is None or last is not evaluators:
-        needs = Needs.of(evaluators)
-        _LAST[""] = evaluators, needs
+    needs = _LAST[0]  # two threads ask
+    if needs.evaluators is not evaluators:
+        _LAST[0] = needs = Needs.of(evaluators)
     if case.user is None or not case.user.check or None in needs.judges:
         return needs
     return dataclasses.replace(needs, judges=(*needs.judges, None))

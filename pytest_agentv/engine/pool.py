@@ -39,7 +39,7 @@ from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
 from pytest_agentv.store.answers import AnswerStore
 from pytest_agentv.store.fingerprints import Fingerprints
-from pytest_agentv.targets.definitions import Environment, TargetDefinition, TargetKinds, TargetsFile, load_environment
+from pytest_agentv.targets.definitions import Environment, TargetKinds, TargetsFile, load_environment
 from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
@@ -218,29 +218,6 @@ class Pace:
         return own if self.is_capped else options.workers or own
 
 
-def pace_of(definition: TargetDefinition, kind: object, options: RunOptions) -> Pace:
-    """Return the limits of a target of the class `kind`; in a dry run, those of the mock that replaces it."""
-    if not options.dry_run and getattr(kind, "is_one_by_one", False):
-        return Pace(1, definition.provider_batching, is_capped=True)
-    is_batched = definition.provider_batching and not options.dry_run
-    is_by_id = is_batched and getattr(kind, "answers_by_id", False)
-    return Pace(definition.workers, is_batched, is_by_id=is_by_id)
-
-
-def cap_warning(path: Path, definition: TargetDefinition, kind: object, options: RunOptions) -> Problem | None:
-    """Return a warning if a target cannot have as many workers as requested.
-
-    Source: eval-cli-2026-01, "VS Code worker cap".
-    """
-    wanted = options.workers or definition.workers or 1
-    if wanted == 1 or not pace_of(definition, kind, options).is_capped:
-        return None
-    source = "--agentv-workers" if options.workers else "workers"
-    reason = "VS Code runs one case at a time, because its windows take the focus from each other"
-    message = f"target {definition.name!r} runs with 1 worker instead of {wanted} ({source}): {reason}"
-    return Problem(definition.path or path, definition.line, "", message, level="warning")
-
-
 def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
     """Whether no other process of the run has shown a warning. The first one leaves a file in the shared folder."""
     if folder is None:
@@ -334,6 +311,8 @@ class ReadyTarget:
 
     target: Target
     provider: Adapter
+    needs: Needs
+    """Who judges the case, and what for."""
     services: Services
     """What the evaluators of the case may ask: judges, embeddings and, if one needs them, any targets."""
     is_object: bool = False
@@ -423,7 +402,7 @@ class TargetPool:
         }
         services = Services(judges.get(None), environment.variables, callable_targets, embedders, case, judges)
         player = None if playing is None else self.stored(eval_dir, *playing)
-        return ReadyTarget(target, provider, services, is_object=file is None, user=player)
+        return ReadyTarget(target, provider, needs, services, is_object=file is None, user=player)
 
     # The targets of eval folders: each is found, resolved and opened once.
 
@@ -469,12 +448,23 @@ class TargetPool:
 
     def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
-        file = self.file(eval_dir)
+        file, options = self.file(eval_dir), self._options
         definition = file.find(name)
         kind = file.kinds.find(definition.kind)
-        if warning := cap_warning(file.path, definition, kind, self._options):
-            self.warn_once(warning, "cap")
-        return pace_of(definition, kind, self._options)
+        if options.dry_run:  # a mock replaces it
+            return Pace(definition.workers, is_batched=False)
+        is_batched = definition.provider_batching
+        if not getattr(kind, "is_one_by_one", False):
+            is_by_id = is_batched and getattr(kind, "answers_by_id", False)
+            return Pace(definition.workers, is_batched, is_by_id=is_by_id)
+        wanted = options.workers or definition.workers or 1
+        if wanted > 1:  # Source: eval-cli-2026-01, "VS Code worker cap"
+            source = "--agentv-workers" if options.workers else "workers"
+            reason = "VS Code runs one case at a time, because its windows take the focus from each other"
+            message = f"target {definition.name!r} runs with 1 worker instead of {wanted} ({source}): {reason}"
+            path = definition.path or file.path
+            self.warn_once(Problem(path, definition.line, "", message, level="warning"), "cap")
+        return Pace(1, is_batched, is_capped=True)
 
     def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
         """Warn about a target's answers, but only for the first answer with a warning."""
@@ -631,7 +621,7 @@ class TargetPool:
             target, provider = self._open(eval_dir, name)
             fingerprint = self.fingerprints.of_target(target) or self._unlike_others
             store = None if target.kind == "mock" else self.store
-            self._embedders[key] = embedding.embedder_of(
+            self._embedders[key] = embedding.TargetEmbedder(
                 target, provider, [target.name, fingerprint], store, self._options.timeout or None
             )
         return self._embedders[key]
@@ -650,7 +640,7 @@ class TargetPool:
         judges = dict.fromkeys(needs.judges, judge)
         callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
         services = Services(judges.get(None), environment.variables, callables, {}, case, judges)
-        return ReadyTarget(mock, provider, services, user=(mock, provider))
+        return ReadyTarget(mock, provider, needs, services, user=(mock, provider))
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python"), self._in_process(eval_dir, _adapted(judge, OWN_JUDGE))
@@ -689,11 +679,10 @@ async def _ask(
         if pool.store is not None:
             _, provider = pool.stored(eval_dir, pool.definition(eval_dir, name), provider, is_part=True)
         attempts = await invoke_with_retries(provider, request, max_retries)
-    if attempts.response is None:
-        raise attempts.error or ProviderError("the provider gave no response")
-    if attempts.response.error is not None:
-        raise ProviderError(attempts.response.error, attempts.response.error_kind)
-    return attempts.response
+    response = attempts.reply()
+    if response.error is not None:
+        raise ProviderError(response.error, response.error_kind)
+    return response
 
 
 async def ask_for_call(pool: TargetPool, call: OwnCall, prompt: str) -> ProviderResponse:

@@ -174,23 +174,23 @@ def request_field(asked: Asked, error: str | None = None) -> JsonObject:
 
 
 def _answer_fields(answered: Answered) -> JsonObject:
-    messages = answered.output_messages or ()
+    messages, response, paid = answered.output_messages or (), answered.response, answered.paid
     is_more = len(messages) > 1 or bool(messages and messages[0].tool_calls)
     return {
         "candidate_answer": answered.candidate_answer,
         "trace_summary": answered.trace_summary,
-        "finish_reason": answered.finish_reason,
+        "finish_reason": response.finish_reason,
         "model": answered.model,
-        "retrieved_context": answered.retrieved_context,
-        "workspace": answered.workspace,
-        "file_changes": answered.file_changes,
-        "execution_metrics": answered.paid,
+        "retrieved_context": response.retrieved_context,
+        "workspace": response.workspace,
+        "file_changes": response.file_changes,
+        "execution_metrics": paid,
         "output_messages": messages if is_more else None,  # the result holds the answer already
-        "cost_source": answered.cost_source,
-        "cached": answered.cached or None,
-        "attempts": answered.attempts,
-        "conversation": answered.conversation,
-        **answered.requests,
+        "cost_source": None if paid is None or paid.cost_usd is None else response.cost_source or "target",
+        "cached": response.cached or None,
+        "attempts": answered.attempts.count,
+        "conversation": None if response.conversation is None else response.conversation.figures,
+        **answered.attempts.requests,
     }
 
 

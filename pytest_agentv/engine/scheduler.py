@@ -111,22 +111,26 @@ class Scheduler(Generic[T]):
     def start_now(self, future: "Future[T]") -> None:
         """Start a waiting job, ignoring the limit."""
         with self._lock:
-            job = next((job for job in self._queue if job.future is future), None)
+            job = self._take(future)
             if job is None:
                 return
-            self._queue.remove(job)
             self._in_flight[job.group] += 1
         self._start(job)
 
     def drop(self, future: "Future[T]") -> bool:
         """Remove a waiting job from the queue and cancel its future. Return whether it was waiting."""
         with self._lock:
-            job = next((job for job in self._queue if job.future is future), None)
-            if job is None:
+            if self._take(future) is None:
                 return False
-            self._queue.remove(job)
         future.cancel()
         return future.set_running_or_notify_cancel() is False
+
+    def _take(self, future: "Future[T]") -> _Job[T] | None:
+        for job in self._queue:
+            if job.future is future:
+                self._queue.remove(job)
+                return job
+        return None
 
     def start_waiting(self) -> None:
         """Start waiting jobs while there are free places."""
@@ -224,19 +228,15 @@ class Batch:
             _LOGGER.warning(
                 "batching was asked for and did not work, each case is sent by itself: %s", masked(str(error))
             )
-            await self._send_singly(provider)
+            places = asyncio.Semaphore(self._limit)
+            await asyncio.gather(*(self._send_one(provider, waiting, places) for waiting in self._waiting))
             return
         for waiting, response in zip(self._waiting, responses, strict=True):
             _settle(waiting, Outcome(response))
 
-    async def _send_singly(self, provider: Adapter) -> None:
-        places = asyncio.Semaphore(self._limit)
-
-        async def send(waiting: _Waiting) -> None:
-            async with places:
-                _settle(waiting, await attempt_async(lambda: provider.invoke(waiting.request)))
-
-        await asyncio.gather(*(send(waiting) for waiting in self._waiting))
+    async def _send_one(self, provider: Adapter, waiting: _Waiting, places: asyncio.Semaphore) -> None:
+        async with places:
+            _settle(waiting, await attempt_async(lambda: provider.invoke(waiting.request)))
 
 
 async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> Sequence[ProviderResponse]:
