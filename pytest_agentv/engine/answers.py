@@ -74,12 +74,17 @@ def _summarized(events: Sequence[TraceEvent] | None, metrics: ExecutionMetrics) 
     """
     if events is None:
         return None
-    calls = Counter([event.name for event in events if event.type == "tool_call" and event.name is not None])
+    calls: Counter[str] = Counter()
+    errors = 0
+    for event in events:
+        errors += event.type == "error"
+        if event.type == "tool_call" and event.name is not None:
+            calls[event.name] += 1
     return TraceSummary(
         event_count=len(events),
         tool_names=tuple(sorted(calls)),
         tool_calls_by_name=dict(calls),
-        error_count=len([event for event in events if event.type == "error"]),
+        error_count=errors,
         token_usage=metrics.token_usage,
         cost_usd=metrics.cost_usd,
         duration_ms=metrics.duration_ms,

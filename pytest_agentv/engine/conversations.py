@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt, render_parts, spoken
 from pytest_agentv.engine.answers import costs_of, extract_trace, invoke_with_retries
+from pytest_agentv.engine.judging import prompts_for
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import EvalCase, SimulatedUser, Target, TurnPlan
 from pytest_agentv.model.messages import Costs, InputMessage, Message, TextPart, added_usage, candidate_answer
@@ -50,7 +51,7 @@ class _Talk:
 
 
 @dataclass(slots=True)
-class ConversationAdapter:
+class ConversationAdapter(Adapter):
     """Stands before the adapter of a target, and asks it turn by turn. Its answer holds the messages of all turns."""
 
     keeps_limits: ClassVar = True  # the limit is for each call
@@ -69,12 +70,6 @@ class ConversationAdapter:
     """None: after each turn."""
     fault_of_user: FaultOfUser | None
     """None: the user is not checked."""
-
-    async def check(self) -> None:
-        await self.adapter.check()
-
-    async def close(self) -> None:
-        await self.adapter.close()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Return the whole conversation. If the user spoils it, it is held once more."""
@@ -187,10 +182,7 @@ class ConversationAdapter:
         rules = _ROLE.format(goal=plan.goal, persona=f"You are: {plan.persona}\n" if plan.persona else "", stop=STOP)
         talked = spoken(talk.said)
         shown = f"The conversation so far (you are the user):\n\n{talked}" if talked else "(Begin the conversation.)"
-        takes_rules = getattr(target.settings, "takes_system_prompt", False)
-        prompt = Prompt(shown if takes_rules else f"{rules}\n\n{shown}")
-        asked = request.replace(prompt=prompt, system_prompt=rules if takes_rules else None)
-        asked = asked.replace(guideline_paths=(), input_paths=())
+        asked = request.replace(**prompts_for(target, rules, shown), guideline_paths=(), input_paths=())
         attempts = await invoke_with_retries(adapter, asked, self.max_retries, f"user {target.name}")
         talk.user_costs.append(costs_of(attempts))
         reply = attempts.response

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import invoke_with_retries
-from pytest_agentv.engine.judging import EqualQuestions, Tell, tell_of_replies
+from pytest_agentv.engine.judging import EqualQuestions, Tell, prompts_for, tell_of_replies
 from pytest_agentv.engine.stored import digest_of
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError, locate
 from pytest_agentv.evaluators.context import Embedding, ProxiedQuestion, current_meter
@@ -231,16 +230,12 @@ class CallableTargets:
         """
         if self._check is not None:
             await self._check(target, provider)  # a script may name a target that no case has
-        system_prompt, question = asked.system_prompt, asked.question
-        if system_prompt and not getattr(target.settings, "takes_system_prompt", False):
-            system_prompt, question = None, f"{system_prompt}\n\n{question}"
         request = ProviderRequest(
-            Prompt(question),
+            **prompts_for(target, asked.system_prompt, asked.question),
             eval_id=asked.eval_id,
             attempt=asked.attempt,
             answer=asked.answer,
             reruns=asked.reruns,
-            system_prompt=system_prompt,
             timeout_seconds=asked.timeout_seconds,
         )
         request = self._asked.next(provider, request, asked.twin)

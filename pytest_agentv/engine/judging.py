@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import Attempts, checked_metrics, invoke_with_retries
@@ -63,17 +63,12 @@ class ProviderJudge:
     """A judge that is a target."""
 
     def __init__(
-        self,
-        target: Target,
-        provider: Adapter,
-        options: RunOptions,
-        asked: EqualQuestions,
-        tell: Tell | None = None,
+        self, target: Target, provider: Adapter, options: RunOptions, asked: EqualQuestions, tell: Tell | None = None
     ) -> None:
         """`asked` counts the questions of the case, `tell` hears what is odd about the replies."""
         self.name = target.name
         self.model: str | None = getattr(target.settings, "model", None)
-        self._takes_system_prompt = getattr(target.settings, "takes_system_prompt", False)
+        self._target = target
         self._provider = provider
         self._options = options
         self._asked = asked
@@ -111,15 +106,20 @@ class ProviderJudge:
             self._provider.forget(self._asked.last(self._provider, request, context.twin))
 
     def _request(self, system_prompt: str, user_prompt: str, context: Context) -> ProviderRequest:
-        question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"
         return ProviderRequest(
-            Prompt(question),
+            **prompts_for(self._target, system_prompt, user_prompt),
             eval_id=context.case.eval_id,
             answer=context.answer,
             reruns=context.reruns,
-            system_prompt=system_prompt if self._takes_system_prompt else None,
             timeout_seconds=context.timeout_seconds,
         )
+
+
+def prompts_for(target: Target, system_prompt: str | None, question: str) -> dict[str, Any]:
+    """Return the prompts of a request: a single one for a target that takes no system prompt."""
+    if not system_prompt or getattr(target.settings, "takes_system_prompt", False):
+        return {"prompt": Prompt(question), "system_prompt": system_prompt}
+    return {"prompt": Prompt(f"{system_prompt}\n\n{question}"), "system_prompt": None}
 
 
 def tell_of_replies(name: str, attempts: Attempts, tell: Tell | None) -> None:

@@ -64,26 +64,24 @@ class Judgement(Record):
         A result without a weight weighs 1. The one judge of a case that names no evaluators stands for all.
         Source: agentv-formats 6.10; decisions 7 and 35.
         """
+        scores: list[tuple[float, float]] = []
+        hits: list[str] = []
+        misses: list[str] = []
+        reasons: list[str] = []
+        broken: EvaluatorResult | None = None
+        for result in results:
+            scores.append((result.score, 1.0 if result.weight is None else result.weight))
+            hits += result.hits
+            misses += result.misses
+            reasons += [f"{result.name}: {result.reasoning}"] if result.reasoning else []
+            broken = result if broken is None and result.error is not None else broken
+        score, reasoning, unmet = weighted_mean(scores), " | ".join(reasons) or None, unmet_required(results)
         if is_default_judge:
             score, reasoning = results[0].score, results[0].reasoning
-        else:
-            reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
-            weights = [1.0 if result.weight is None else result.weight for result in results]
-            if weights and not any(weights):
-                reasons.insert(0, NOTHING_COUNTS)
-            score = weighted_mean([(result.score, weight) for result, weight in zip(results, weights, strict=True)])
-            reasoning = " | ".join(reasons) or None
-        broken = next((result for result in results if result.error is not None), None)
-        unmet = unmet_required(results)
-        return cls(
-            score,
-            tuple([hit for result in results for hit in result.hits]),
-            tuple([miss for result in results for miss in result.misses]),
-            reasoning,
-            broken,
-            unmet,
-            "error" if broken is not None else decide_status(score, threshold, unmet),
-        )
+        elif scores and not any(weight for _, weight in scores):
+            reasoning = " | ".join([NOTHING_COUNTS, *reasons])
+        status: Status = "error" if broken is not None else decide_status(score, threshold, unmet)
+        return cls(score, tuple(hits), tuple(misses), reasoning, broken, unmet, status)
 
 
 def decide_status(score: float, threshold: float, unmet: Sequence[str] | None = None) -> Literal["pass", "fail"]:

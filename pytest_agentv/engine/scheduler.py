@@ -254,7 +254,7 @@ def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:
         waiting.response.set_result(outcome)
 
 
-class BatchMember:
+class BatchMember(Adapter):
     """Stands before the adapter of a target: sends the request of one case together with those of the others."""
 
     keeps_limits = True
@@ -283,9 +283,3 @@ class BatchMember:
         if not self._is_counted:
             self._is_counted = True
             self._batch.count()
-
-    async def check(self) -> None:
-        """Do nothing: the target was checked."""
-
-    async def close(self) -> None:
-        """Do nothing: the target stays open."""

@@ -144,7 +144,7 @@ async def _must(key: str, command: str, folder: Path, variables: Mapping[str, st
         raise ProviderError(f"workspace.{key}: `{command}` {ended}{f': {said}' if said else ''}", "config")
 
 
-class Workbench:
+class Workbench(Adapter):
     """Stands before a target: each call gets a new copy, and the last one stays until the answer is judged."""
 
     keeps_limits = True  # the limit of a call begins when its copy is there
@@ -234,12 +234,6 @@ class Workbench:
         """Remove the copy without waiting: the run ends."""
         if self._root is not None:
             threading.Thread(target=remove_folder, args=(self._root,), daemon=True).start()
-
-    async def check(self) -> None:
-        """Do nothing: the target was checked."""
-
-    async def close(self) -> None:
-        """Do nothing: the target stays open."""
 
     async def _copy(self) -> Path:
         assert self._template is not None
