@@ -123,12 +123,9 @@ def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage 
         return None
     if usage is None:
         return None
-    tokens_in = _checked("token_usage.input", usage.input, warnings)
-    tokens_out = _checked("token_usage.output", usage.output, warnings)
-    cached = _checked("token_usage.cached", usage.cached, warnings)
-    if tokens_in is None or tokens_out is None:
-        return None
-    return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
+    names = ("input", "output", "cached", "reasoning")
+    tokens = {name: _checked(f"token_usage.{name}", getattr(usage, name), warnings) for name in names}
+    return None if tokens["input"] is None or tokens["output"] is None else usage.replace(**tokens)
 
 
 def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tuple[float, ...]]:
@@ -286,6 +283,16 @@ def _timeout_error(request: ProviderRequest) -> ProviderError:
 def timed(response: ProviderResponse, started: float) -> ProviderResponse:
     """Return a response with the time that the call took, if it does not tell. `started` is of `time.perf_counter`."""
     return response.replace(duration_ms=_milliseconds_since(started)) if response.duration_ms is None else response
+
+
+class OuterAdapter:
+    """Stands before the adapter of a target, which is checked and closed by itself."""
+
+    async def check(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
 
 
 def costs_of(attempts: Attempts) -> Costs:

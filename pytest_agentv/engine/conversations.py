@@ -6,7 +6,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt, render_parts, spoken
-from pytest_agentv.engine.answers import costs_of, extract_trace, invoke_with_retries
+from pytest_agentv.engine.answers import OuterAdapter, costs_of, extract_trace, invoke_with_retries
 from pytest_agentv.engine.judging import prompts_for
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import EvalCase, SimulatedUser, Target, TurnPlan
@@ -51,7 +51,7 @@ class _Talk:
 
 
 @dataclass(slots=True)
-class ConversationAdapter(Adapter):
+class ConversationAdapter(OuterAdapter):
     """Stands before the adapter of a target, and asks it turn by turn. Its answer holds the messages of all turns."""
 
     keeps_limits: ClassVar = True  # the limit is for each call

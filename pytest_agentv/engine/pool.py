@@ -32,7 +32,7 @@ from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked, masking
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python_calls import OwnCall
+from pytest_agentv.providers.python_calls import OwnCall, OwnCalls
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
@@ -382,7 +382,11 @@ class TargetPool:
             for each in filter(None, [judge if each is None else each for each in needs.asked]):
                 self._find_judge(eval_dir, each)
             return self._mocked(file, name, environment, needs, case)
-        target, provider = self._own_target(eval_dir, name, own) if file is None else self._open(eval_dir, name)
+        if file is not None:
+            target, provider = self._open(eval_dir, name)
+        else:
+            value = (lambda _: own.answer) if own.provider is None else own.provider
+            target, provider = self._own(eval_dir, name, value, OWN_PROVIDER, own.calls)
         if judge:
             target = dataclasses.replace(target, judge_target=judge)
         asked = EqualQuestions()
@@ -517,10 +521,15 @@ class TargetPool:
             )
         return target, self._stored_providers[key]
 
-    def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
-        provider = _adapted((lambda _: own.answer) if own.provider is None else own.provider, OWN_PROVIDER)
-        if own.calls is not None:
-            provider = own.calls.of(provider, eval_dir, name)
+    def _own(
+        self, eval_dir: Path, name: str, value: object, label: str, calls: OwnCalls | None = None
+    ) -> tuple[Target, Adapter]:
+        """Return an object of a fixture as a target; `label` is how messages call it."""
+        from pytest_agentv.providers.python import adapt_provider  # noqa: PLC0415 - only for objects of users
+
+        provider = adapt_provider(value, label)
+        if calls is not None:
+            provider = calls.of(provider, eval_dir, name)
         return Target(name, "python"), self._in_process(eval_dir, provider)
 
     def _open(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
@@ -561,7 +570,7 @@ class TargetPool:
         """Return the judge of a name; None: that of the target."""
         if name is None:
             if own.judge is not None:
-                return self._own_judge(eval_dir, own.judge)
+                return self._own(eval_dir, OWN_JUDGE, own.judge, OWN_JUDGE)
             name = target.judge_target or self._judge_of(eval_dir, target, own)
         self._find_judge(eval_dir, name)
         return self._open(eval_dir, name)
@@ -595,7 +604,7 @@ class TargetPool:
 
         opened = {target.name: (target, provider)}
         if own.judge is not None:
-            opened[OWN_JUDGE] = self._own_judge(eval_dir, own.judge)
+            opened[OWN_JUDGE] = self._own(eval_dir, OWN_JUDGE, own.judge, OWN_JUDGE)
         try:
             names = self.file(eval_dir).names
         except AgentvError:
@@ -642,9 +651,6 @@ class TargetPool:
         services = Services(judges.get(None), environment.variables, callables, {}, case, judges)
         return ReadyTarget(mock, provider, needs, services, user=(mock, provider))
 
-    def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
-        return Target(OWN_JUDGE, "python"), self._in_process(eval_dir, _adapted(judge, OWN_JUDGE))
-
     async def _check(self, target: Target, provider: Adapter) -> None:
         try:
             await self._checks.check(target, provider)
@@ -653,12 +659,6 @@ class TargetPool:
             if error.kind not in ("config", "crash"):
                 self.stop_reason = str(error)
             raise
-
-
-def _adapted(value: object, label: str) -> Adapter:
-    from pytest_agentv.providers.python import adapt_provider  # noqa: PLC0415 - only for objects of users
-
-    return adapt_provider(value, label)
 
 
 # Calls a target with a single prompt of user code: without a case, or for a part of a case's answer.

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pytest_agentv.cases.prompts import PromptMode
+from pytest_agentv.engine.answers import OuterAdapter
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse, one_for_each
@@ -254,7 +255,7 @@ def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:
         waiting.response.set_result(outcome)
 
 
-class BatchMember(Adapter):
+class BatchMember(OuterAdapter):
     """Stands before the adapter of a target: sends the request of one case together with those of the others."""
 
     keeps_limits = True

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cases.prompts import PromptMode
-from pytest_agentv.engine.answers import invoke_within_limit, timed
+from pytest_agentv.engine.answers import OuterAdapter, invoke_within_limit, timed
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.errors import ProviderError, TargetError
 from pytest_agentv.model.cases import Target, Workspace
@@ -144,7 +144,7 @@ async def _must(key: str, command: str, folder: Path, variables: Mapping[str, st
         raise ProviderError(f"workspace.{key}: `{command}` {ended}{f': {said}' if said else ''}", "config")
 
 
-class Workbench(Adapter):
+class Workbench(OuterAdapter):
     """Stands before a target: each call gets a new copy, and the last one stays until the answer is judged."""
 
     keeps_limits = True  # the limit of a call begins when its copy is there
