@@ -25,7 +25,7 @@ from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.kind import REFERENCE, spellings
 from pytest_agentv.model.options import RUN_OPTIONS, RunOption
-from pytest_agentv.providers.agents.agent import CodingAgent
+from pytest_agentv.providers.agents import CodingAgent
 from pytest_agentv.providers.api.model import DirectModel
 from pytest_agentv.providers.cli import CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.providers.http import Service

@@ -1,8 +1,11 @@
-"""Waiting on a busy machine: how much it slows the tests down, and threads that end a moment later."""
+"""Waiting on a busy machine: how much it slows the tests down, threads that end a moment later, and a lock."""
 
+import fcntl
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 _WORK = 0.05
 _SECONDS_TO_END = 10.0
@@ -23,3 +26,11 @@ def still_alive(threads: Iterable[threading.Thread]) -> list[str]:
     for thread in waiting:
         thread.join(max(0.0, deadline - time.monotonic()))
     return [thread.name for thread in waiting if thread.is_alive()]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, as another run does that writes to it."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

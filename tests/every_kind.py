@@ -91,13 +91,9 @@ FILES = {
         print(json.dumps({"score": SCORE, "hits": [table.strip(), *case["input_files"]]}))
         """,
     "judges/rules.py": "SCORE = 0.5\n",
-    "judges/asking.py": """
-        from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-        @code_judge
-        def judge(case):
-            return Result(score=1, hits=[create_target_client().invoke("Is it?", target="default").raw_text])
-        """,
+    "judges/asking.py": "from pytest_agentv.sdk import Result, code_judge, create_target_client\n\n@code_judge\n"
+    "def judge(case):\n"
+    "    return Result(score=1, hits=[create_target_client().invoke('Is it?', target='default').raw_text])\n",
     "judges/crash.py": "import os, sys\nsys.exit('I fail with ' + os.environ['SHOP_API_KEY'])\n",
     "judges/table.txt": "what lies beside it\n",
     "prompts/judge.md": "Was it polite? {{ candidate_answer }}\n",

@@ -26,8 +26,8 @@ from pytest_agentv.model.results import EvalResult, weighted_mean
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import on_one_line, visible
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs

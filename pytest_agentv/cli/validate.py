@@ -33,8 +33,8 @@ from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindsOf, merge_kinds, no_kinds
 from pytest_agentv.model.options import UNKNOWN_KEYS, UnknownKeys
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.runtime.user_code import describe_error, user_traceback
 from pytest_agentv.targets.config import load_guideline_patterns, read_config_file

@@ -32,7 +32,7 @@ from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked, masking
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python_calls import OwnCall, OwnCalls
+from pytest_agentv.providers.python_calls import OwnCall, OwnCalls, OwnProvider
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
@@ -529,7 +529,7 @@ class TargetPool:
 
         provider = adapt_provider(value, label)
         if calls is not None:
-            provider = calls.of(provider, eval_dir, name)
+            provider = OwnProvider(provider, calls, eval_dir, name)
         return Target(name, "python"), self._in_process(eval_dir, provider)
 
     def _open(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:

@@ -64,7 +64,7 @@ def response_text(response: ProviderResponse, masker: Masker, more: JsonObject |
         return None
     try:
         if response.trace_ref is not None:  # the next call may write that file anew
-            trace = read_trace(Path(response.trace_ref)) if response.trace is None else response.trace
+            trace = read_trace(Path(response.trace_ref), []) if response.trace is None else response.trace
             response = response.replace(trace=trace, trace_ref=None)
         plain = response.to_plain()
         debugging, more = map(masker.mask_plain, (plain.pop("raw", {}), more or {}))  # not judged: may be masked

@@ -25,7 +25,7 @@ from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number
 from pytest_agentv.model.kind import Part, Text
 from pytest_agentv.model.results import EvaluatorResult, Score
 from pytest_agentv.model.secrets import beginning
-from pytest_agentv.providers.python import import_callable
+from pytest_agentv.providers.user_modules import import_callable
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 
 # Evaluators of users: kinds that a hook adds as a factory, and the scores that code of users makes.
@@ -288,7 +288,7 @@ def _function(name: str) -> _Code:
     """Import a function, once in this process."""
     path = Path(name.rpartition(":")[0])
     try:
-        function = import_callable(name, path.parent, f"python: {path.name}", "a function").function
+        function = import_callable(name, path.parent, f"python: {path.name}", "a function")
     except ProviderError as error:
         raise EvaluatorError(str(error), "config") from None
     parameters = inspect.signature(function).parameters.values()

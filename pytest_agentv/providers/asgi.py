@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -16,8 +15,9 @@ from pytest_agentv.providers.api.client import TOO_LARGE
 from pytest_agentv.providers.base import TargetEnvironment
 from pytest_agentv.providers.http import TEMPLATE, Service, ServiceProvider
 from pytest_agentv.providers.kind import Sources
-from pytest_agentv.providers.python import ImportedCallable, import_callable
+from pytest_agentv.providers.python import CallableName
 from pytest_agentv.providers.python_calls import call_async
+from pytest_agentv.providers.user_modules import import_callable
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import run_in_thread
@@ -37,14 +37,6 @@ App: TypeAlias = Callable[
 ]
 
 
-def _app(value: object) -> str:
-    text = filled(value)
-    module, _, name = text.rpartition(":")
-    if not module.strip() or not name.strip():
-        raise expected("package.module:app or path/to/file.py:app")
-    return text
-
-
 def _url_path(value: object) -> str:
     text = filled(value)
     if not text.startswith("/"):
@@ -57,7 +49,7 @@ class Asgi(Service):
 
     kind = "asgi"
 
-    app: Annotated[str, BeforeValidator(_app)] = Field(description="package.module:app or path/to/file.py:app")
+    app: CallableName = Field(description="package.module:app or path/to/file.py:app")
     path: Annotated[str, BeforeValidator(_url_path), TEMPLATE] = Field(
         default="/", description="the path to ask, with its query; filled-in values are percent-encoded"
     )
@@ -77,14 +69,12 @@ class AppProvider(ServiceProvider):
 
     def __init__(self, settings: Asgi, environment: TargetEnvironment) -> None:
         super().__init__(settings, f"http://{HOST}{settings.path}", environment)
-        path = environment.target.path
         self._app_name = settings.app
-        self._folder = Path.cwd() if path is None else Path(path).parent
+        self._folder = environment.folder
         self._app_label = f"target {environment.name!r}: {settings.app}"
         self._start_label = f"{environment.where}: {settings.app}"
         """The beginning of messages about the target's definition."""
         self._lock = asyncio.Lock()
-        self._imported: ImportedCallable | None = None
         self._lifespan: Lifespan | None = None
 
     async def check(self) -> None:
@@ -92,8 +82,8 @@ class AppProvider(ServiceProvider):
         await self._started()
 
     async def send(self, request: HttpRequest) -> HttpReply:
-        app, lifespan = await self._started()
-        reply = await call_async(lambda: call_app(app, request, lifespan.state), self._app_label, None)
+        lifespan = await self._started()
+        reply = await call_async(lambda: call_app(lifespan.app, request, lifespan.state), self._app_label, None)
         if isinstance(reply, str):
             raise RequestError(RequestFailure(f"{self._app_label}: {reply}", "crash"))
         return reply
@@ -111,31 +101,29 @@ class AppProvider(ServiceProvider):
             if fault:
                 _LOGGER.warning("%s did not end well: %s", self._app_label, fault)
 
-    async def _started(self) -> tuple[App, "Lifespan"]:
+    async def _started(self) -> "Lifespan":
         """Import and start the application once, in a thread, because importing may take seconds."""
         async with self._lock:
-            if self._imported is None:
-                self._imported = await run_in_thread(
+            if self._lifespan is None:
+                app = await run_in_thread(
                     lambda: import_callable(self._app_name, self._folder, self._start_label, "an ASGI application"),
                     "agentv-import",
                 )
-            if self._lifespan is None:
-                lifespan = Lifespan(self._imported.function)
+                lifespan = Lifespan(app)
                 if fault := await call_async(lifespan.start, self._app_label, _START_SECONDS):
                     raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
                 if lifespan.error:  # it may treat every scope as a request, as servers allow
                     _LOGGER.warning("%s raised in its lifespan: %s", self._app_label, lifespan.error)
                     lifespan.error = None
                 self._lifespan = lifespan
-        self._imported.check()
-        return self._imported.function, self._lifespan
+        return self._lifespan
 
 
 class Lifespan:
     """The lifespan of one application. Runs on the loop for user code."""
 
     def __init__(self, app: App) -> None:
-        self._app = app
+        self.app = app
         self.state: dict[str, Any] = {}
         """The state that the application keeps for its requests."""
         self.error: str | None = None
@@ -172,7 +160,7 @@ class Lifespan:
     async def _run(self) -> None:
         scope = {"type": "lifespan", "asgi": VERSIONS, "state": self.state}
         try:
-            await self._app(scope, self._receive, self._from_app.put)
+            await self.app(scope, self._receive, self._from_app.put)
         except Exception as error:  # noqa: BLE001 - an application without a lifespan may raise anything
             self.error = f"{type(error).__name__}: {error}" if self._has_begun else None
         finally:

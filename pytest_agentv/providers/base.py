@@ -27,10 +27,10 @@ from pytest_agentv.model.results import ConversationFigures
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.runtime.files import read_regular_file
 
-TRACE_LIMIT: Final = 64 * 2**20
+_TRACE_LIMIT: Final = 64 * 2**20
 """Largest trace file in bytes."""
 
-EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
+_EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +172,16 @@ class Adapter(Protocol):
         """Release what is held open; called once, at the end of the run."""
 
 
+class TargetAdapter:
+    """An adapter that needs no check and holds nothing open, unless it says otherwise."""
+
+    async def check(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
 @runtime_checkable
 class BatchProvider(Protocol):
     """An adapter that can answer many requests in one call; responses come in the order of the requests."""
@@ -204,6 +214,11 @@ class TargetEnvironment(Record):
     def name(self) -> str:
         """The name of the target."""
         return self.target.name
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the targets file; without one, the working directory."""
+        return Path.cwd() if self.target.path is None else Path(self.target.path).parent
 
     @property
     def where(self) -> str:
@@ -284,13 +299,13 @@ def with_trace(response: ProviderResponse) -> ProviderResponse:
         return response.replace(error=str(error), error_kind=error.kind)
 
 
-def read_trace(path: Path, left_out: list[str] | None = None) -> tuple[TraceEvent, ...]:
+def read_trace(path: Path, left_out: list[str]) -> tuple[TraceEvent, ...]:
     """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`).
 
     `left_out` gets a text for each invalid event that is left out.
     """
     try:
-        text = read_regular_file(path, TRACE_LIMIT).decode("utf-8-sig", "replace")
+        text = read_regular_file(path, _TRACE_LIMIT).decode("utf-8-sig", "replace")
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
         reason = getattr(error, "strerror", None) or error
         raise ProviderError(f"{locate(path, None)}: cannot read this trace file: {reason}", "config") from error
@@ -303,14 +318,13 @@ def read_trace(path: Path, left_out: list[str] | None = None) -> tuple[TraceEven
             value = json.loads(part)
         except (ValueError, RecursionError) as error:
             where = locate(path, number + getattr(error, "lineno", 1) - 1)
-            reason = getattr(error, "msg", "nested too deeply, or a number with too many digits")
-            message = f"{where}: expected a JSON list of events, or one event per line: {reason}"
+            message = f"{where}: expected a JSON list of events, or one event per line: {getattr(error, 'msg', error)}"
             raise ProviderError(message, "config") from error
         if is_list:
             found += ((f"{locate(path, None)}: [{index}]", event) for index, event in enumerate(value))
         else:
             found.append((locate(path, number), value))
-    return parse_events(found, [] if left_out is None else left_out)
+    return parse_events(found, left_out)
 
 
 def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
@@ -324,9 +338,9 @@ def _parse_event(where: str, value: Json) -> TraceEvent | str:
     if not isinstance(value, dict):
         return f"{where}: {masked(compact_json(value))[:80]} was left out: an event is a JSON object"
     kind = value.get("type")
-    if kind not in EVENT_TYPES:
-        hint = did_you_mean(str(kind), EVENT_TYPES)
-        shown, known = masked(repr(kind))[:80], ", ".join(EVENT_TYPES)
+    if kind not in _EVENT_TYPES:
+        hint = did_you_mean(str(kind), _EVENT_TYPES)
+        shown, known = masked(repr(kind))[:80], ", ".join(_EVENT_TYPES)
         fault = f"{where}: an event has the type {shown}: expected one of {known}{f' ({hint})' if hint else ''}"
         if kind is None or re.search("tool|call|func", str(kind), re.IGNORECASE):
             raise ProviderError(fault, "config")

@@ -4,45 +4,35 @@ import asyncio
 import json
 import logging
 import re
+import shlex
 import signal
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePath
 from typing import Annotated, Final, Literal, Self, TypeAlias
+from uuid import uuid4
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from pytest_agentv.cases.prompts import PromptMode
+from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import JsonObject, NoJsonConstantError, format_number, strict_json
-from pytest_agentv.model.kind import expected, spelled
+from pytest_agentv.files.problems import describe_value, did_you_mean
+from pytest_agentv.model.base import NoJsonConstantError, format_number, strict_json
+from pytest_agentv.model.kind import expected, filled, spelled
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import HttpRequest, is_success, shown_url
 from pytest_agentv.providers.api.client import HttpClient, read_error_text
 from pytest_agentv.providers.base import (
     ProviderRequest,
     ProviderResponse,
+    TargetAdapter,
     TargetEnvironment,
     shortest,
     total_seconds,
     with_trace,
-)
-from pytest_agentv.providers.cli_template import (
-    KNOWN_PLACEHOLDER,
-    LONGEST_ARGUMENT,
-    CallValues,
-    CommandTemplate,
-    FilesFormat,
-    InputTemplate,
-    clean,
-    has_prompt_only,
-    render_command,
-    request_values,
-    shell_argv,
-    with_prompt,
 )
 from pytest_agentv.providers.kind import Provider, Settings, Sources, WireError, answer_message, parse_response
 from pytest_agentv.runtime.files import read_regular_file, utf8_fault
@@ -51,20 +41,188 @@ from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.runtime.workspaces import EVAL_DIR, in_eval_dir
+from pytest_agentv.targets.definitions import REFERENCE
 from pytest_agentv.targets.fields import (
+    FinalFault,
     Flag,
     OptionalText,
     Seconds,
     ShieldedText,
     Url,
+    optional_text,
     path_in,
     reveal,
 )
 
-# Reads the output of a command as an answer (agentv-formats 5.8).
+# Command templates: their placeholders, and values that the shell takes literally.
 
-_CANNOT_EXECUTE: Final = 126
-"""The shell's exit code when the system refuses to start a program."""
+LONGEST_ARGUMENT: Final = 128 * 1024 - 1
+"""In bytes. Linux accepts no longer argument of a program or variable. The final NUL is not counted."""
+
+PROMPT_VARIABLE: Final = "AGENTV_PROMPT"
+"""The variable with the prompt, unless the prompt is too long for a variable."""
+
+PLACEHOLDERS: Final = (
+    *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
+    *("FILES", "ATTACHMENTS", "OUTPUT_FILE", "SESSION_ID", "WORKSPACE"),
+)
+"""The names that a command template may hold in braces."""
+
+KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+_FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
+
+
+def call_values(
+    request: ProviderRequest, files_format: str, output_file: Path, write: Callable[[str], str] = shlex.quote
+) -> dict[str, str]:
+    """Return the values of the placeholders in one call as words of a command, or as `write` writes them.
+
+    Source: "Render and execute template".
+    """
+    prompt = "\n\n".join(filter(None, (request.system_prompt, request.prompt.question)))
+    texts = {
+        "PROMPT": prompt,
+        "PROMPT_JSON": json.dumps(prompt, ensure_ascii=False),
+        "GUIDELINES": request.prompt.guidelines,
+        "EVAL_ID": request.eval_id,
+        "ATTEMPT": str(request.attempt),
+        "SESSION_ID": request.session or "",
+        "WORKSPACE": request.workspace or "",
+    }
+    words = []
+    for path in dict.fromkeys(request.file_paths):
+        values = {"path": write(path), "basename": write(PurePath(path).name)}
+        words.append(render_command(files_format, values, _FILE_PLACEHOLDER))
+    files = " ".join(words)
+    return {name: write(clean(text)) for name, text in texts.items()} | {
+        "OUTPUT_FILE": write(str(output_file)),
+        "PROMPT_FILE": write(str(output_file.with_name("prompt.txt"))),
+        "FILES": files,
+        "ATTACHMENTS": files,
+    }
+
+
+def render_command(template: str, values: Mapping[str, str], placeholder: re.Pattern[str] = KNOWN_PLACEHOLDER) -> str:
+    """Fill a template in one pass, so that placeholders inside of values stay."""
+    return placeholder.sub(lambda match: values[match[1]], template)
+
+
+def with_prompt(environment: Mapping[str, str], value: str) -> dict[str, str]:
+    """Return the variables of a command, with `AGENTV_PROMPT` if there is a prompt that fits."""
+    variables = {name: value for name, value in environment.items() if name != PROMPT_VARIABLE}
+    if value and len(f"{PROMPT_VARIABLE}={value}".encode()) <= LONGEST_ARGUMENT:
+        variables[PROMPT_VARIABLE] = value
+    return variables
+
+
+def clean(text: str) -> str:
+    """Return a text that fits into an argument: without NUL, and with `?` for lone surrogates."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def shell_argv(command: str, folder: Path) -> list[str]:
+    """Return the program that runs a command. A command that is too long for an argument is put into a script file."""
+    if len(command.encode("utf-8", "surrogateescape")) <= LONGEST_ARGUMENT:
+        return ["/bin/sh", "-c", command]
+    script = folder / "command.sh"
+    script.write_text(command, encoding="utf-8", errors="surrogateescape", newline="")
+    return ["/bin/sh", str(script)]
+
+
+# The placeholders are checked when the targets file is read.
+
+_PROMPTS: Final = frozenset({"PROMPT", "PROMPT_FILE", "PROMPT_JSON"})
+_GUIDELINES: Final = frozenset({"GUIDELINES", "FILES", "ATTACHMENTS"})
+_IN_CAPITALS: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
+_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})|\{\{ *(\w+) *\}\}")
+"""A word in braces that is no variable of the shell."""
+
+
+def _input(value: object) -> str:
+    text = filled(value)
+    plain = REFERENCE.sub("", text)
+    for dollar, name in _IN_CAPITALS.findall(plain):
+        if dollar and name in PLACEHOLDERS:
+            raise FinalFault(f"write {{{name}}} without the $: it is a placeholder, not a variable of the shell")
+        if not dollar and name not in PLACEHOLDERS:
+            raise _unknown(name, PLACEHOLDERS)
+    words = list(_WORD.finditer(plain))
+    names = {word[1] for word in words}
+    if PROMPT_VARIABLE in text or names & _PROMPTS:
+        names.add("PROMPT")
+    for match in words:  # if the command gets the value otherwise, the braces may be a program's
+        name = match[1] or match[2]
+        if (meant := name.upper()) in PLACEHOLDERS and meant not in names:
+            raise FinalFault(
+                f"{match[0]} is no placeholder, and would be passed on as it is; write {{{meant}}}, or "
+                f"{{ {name} }} for braces of the command"
+            )
+    return text
+
+
+def _unknown(name: str, known: Sequence[str]) -> FinalFault:
+    valid = [f"{{{placeholder}}}" for placeholder in known]
+    near = did_you_mean(f"{{{name}}}", valid)
+    hint = f"{near} " if near else ""
+    return FinalFault(f"unknown placeholder {{{name}}}; {hint}valid are {', '.join(valid)}")
+
+
+def _files_format(value: object) -> str:
+    text = optional_text(value)
+    for match in _WORD.finditer(REFERENCE.sub("", text)):
+        if not _FILE_PLACEHOLDER.fullmatch(match[0]):
+            raise _unknown(match[1] or match[2], ("path", "basename"))
+    return _refuse_quotes(text, f"{text} {text}", _FILE_PLACEHOLDER)  # an open quote includes the next file
+
+
+def _refuse_quotes(text: str, used: str, placeholder: re.Pattern[str]) -> str:
+    """Return a text; `used` is what the shell gets."""
+    if name := find_unsafe(REFERENCE.sub("x", used).replace("\0", ""), placeholder):
+        other = "" if name != "{PROMPT}" else "; or use {PROMPT_JSON}, {PROMPT_FILE}, the key stdin or $AGENTV_PROMPT"
+        raise FinalFault(
+            f"{name} stands within quotes, backticks, a comment or a here-document, where its text could run as a "
+            f"command; write it as a word of its own, without quotes: it is quoted for the shell{other}"
+        )
+    return text
+
+
+InputTemplate: TypeAlias = Annotated[str, BeforeValidator(_input)]
+CommandTemplate: TypeAlias = Annotated[
+    InputTemplate, AfterValidator(lambda text: _refuse_quotes(text, text, KNOWN_PLACEHOLDER))
+]
+FilesFormat: TypeAlias = Annotated[str, BeforeValidator(_files_format)]
+
+_INNER: Final = r"""\$\((?:[^()"'`\\#<$]|\$(?![\0(]))*\)"""
+"""A command substitution without quotes: a command of its own, also inside of double quotes."""
+_QUOTED: Final = re.compile(
+    rf"""\\. | \$\0                                     # the character behind a backslash, or a dollar sign
+    | '[^']*'
+    | "(?:\\. | {_INNER} | \$\{{[^{{}}()'"`\\]*\}} | \$(?![({{]) | [^"`\\$])*"
+    | (?<![^\s;&|()])\#[^\n]*                         # a comment
+    | \$\(\([^()'"`]*\)\) | \$\{{[^{{}}()'"`\\]*\}}
+    | (?: ["'`] | \$' | \$\{{ | \$\(\( | (?<!<)<<(?!<) ).*  # what ends nobody knows where: the rest
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""The parts of a command where the shell expects no word. A placeholder is written there as NUL."""
+
+
+def find_unsafe(template: str, placeholder: re.Pattern[str]) -> str | None:
+    """Return the first placeholder within quotes, a comment or a here-document; None if there is none.
+
+    Its value is quoted for the shell. Inside quotes of the template's author, its quotes would end these, and its text
+    would run as a command.
+    """
+    names = [match[0] for match in placeholder.finditer(template)]
+    marked = placeholder.sub("\0", template)
+    for part in _QUOTED.finditer(marked):
+        text = re.sub(_INNER, lambda inner: " " * len(inner[0]), part[0]) if part[0].endswith('"') else part[0]
+        if "\0" in text:
+            return names[marked.count("\0", 0, part.start() + text.index("\0"))]
+    return None
+
+
+# Reads the output of a command as an answer (agentv-formats 5.8).
 
 _LONGEST_LINE: Final = 300
 """The most characters of the last line when it comes first."""
@@ -121,7 +279,11 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
     if fault is not None:
         found = [answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
         return [response.replace(error=fault, error_kind="process") for response in found]
-    return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
+    missing = {eval_id: f"Batch output missing id '{eval_id}'" for eval_id in eval_ids if eval_id not in answers}
+    for eval_id, lacking in missing.items():
+        said = (answer_message(f"Error: {lacking}"),)
+        answers[eval_id] = ProviderResponse(output_messages=said, error=lacking, error_kind="no_answer")
+    return [answers[eval_id] for eval_id in eval_ids]
 
 
 def _parse_record(line: str) -> tuple[str, ProviderResponse]:
@@ -142,16 +304,10 @@ def _parse_record(line: str) -> tuple[str, ProviderResponse]:
     return eval_id, response.replace(error=reason, error_kind="no_answer")
 
 
-def _missing(eval_id: str) -> ProviderResponse:
-    error = f"Batch output missing id '{eval_id}'"
-    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
-
-
 def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
-    """Read the answer to one request from a command that may have answered the whole batch again.
+    """Read the answer to one request from a command that may have answered the batch with `batch_ids` again.
 
-    `batch_ids` are the ids of that batch. If the output names one of them, it is read as the answers to a batch: all
-    answers together must not count as the answer to one.
+    If the output names one of them, it is read as the answers to a batch: all together are no answer to one.
     """
     if {eval_id, *batch_ids}.isdisjoint(re.findall(r'"id"\s*:\s*"([^"]*)"', content)):
         return parse_output(content)
@@ -159,8 +315,8 @@ def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -
     return answer
 
 
-def raise_for_failure(result: ProcessResult, limit: float | None, used: Mapping[str, str]) -> None:
-    """Raise if the command did not end well. `used` are the values in it. Source: "Timeout and retries"."""
+def raise_for_failure(result: ProcessResult, limit: float | None) -> None:
+    """Raise if the command did not end well. Source: "Timeout and retries"."""
     if not (result.timed_out or result.overflowed or result.exit_code):
         return
     said = report_output(result)
@@ -174,46 +330,30 @@ def raise_for_failure(result: ProcessResult, limit: float | None, used: Mapping[
     if said or result.exit_code < 0:
         cause, newline, rest = (said or "CLI failed").partition("\n")
         text = f"{cause} ({describe_exit(result.exit_code)}){newline}{rest}"
-    if result.exit_code == _CANNOT_EXECUTE:
-        text += _long_argument_hint(used)
     raise ProviderError(text, "process")
-
-
-def _long_argument_hint(used: Mapping[str, str]) -> str:
-    for name, value in used.items():
-        size = len(value.encode("utf-8", "surrogateescape"))
-        if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
-            return (
-                f"; {{{name}}} has {size} bytes and the system takes 128 KiB in one argument: "
-                'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
-            )
-    return ""
 
 
 def read_output(result: ProcessResult, path: Path | None, *, may_be_empty: bool = False) -> str:
     """Return what a successful command printed, or wrote to its output file. Raises `OutputError`."""
     what, text, fault = "output", result.stdout.rstrip("\n"), result.stdout_fault
+    said = report_output(result)
+    said = f"; it said: {said}" if said else ""
     if path is not None:
         try:
             content = read_regular_file(path)
         except OSError as error:
             reason = error.strerror
             if isinstance(error, FileNotFoundError):
-                reason = f"the command ended with exit code 0 but did not write it{_it_said(result)}"
+                reason = f"the command ended with exit code 0 but did not write it{said}"
             raise OutputError(f"Failed to read output file '{path}': {reason}", "process") from error
         what, fault = "output file", utf8_fault(content)
         text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     if fault:
         raise OutputError(f"The {what} of the command is {fault}", "process")
     if not text.strip() and not may_be_empty:
-        reason = f"The command ended with exit code 0, but its {what} is empty{_it_said(result)}"
+        reason = f"The command ended with exit code 0, but its {what} is empty{said}"
         raise OutputError(reason, "no_answer")
     return text
-
-
-def _it_said(result: ProcessResult) -> str:
-    said = report_output(result)
-    return f"; it said: {said}" if said else ""
 
 
 def report_output(result: ProcessResult) -> str:
@@ -232,12 +372,8 @@ def report_output(result: ProcessResult) -> str:
 
 def describe_exit(code: int) -> str:
     """Return `exit code 1`, or the signal that killed the command."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"exit code unknown: killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"exit code unknown: killed by signal {-code}"
+    names = {each.value: each.name for each in signal.Signals}
+    return f"exit code {code}" if code >= 0 else f"exit code unknown: killed by {names.get(-code, f'signal {-code}')}"
 
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -362,14 +498,16 @@ class Cli(Provider):
 
         A command that gets no question, and one for a whole batch, reads the cases itself.
         """
-        return has_prompt_only(f"{self.command_template} {self.stdin or ''}")
+        text = f"{self.command_template} {self.stdin or ''}"
+        names = set(KNOWN_PLACEHOLDER.findall(text))
+        return (PROMPT_VARIABLE in text or bool(names & _PROMPTS)) and not names & _GUIDELINES
 
     @property
     def sources(self) -> Sources:
         return Sources((in_eval_dir(self.command_template),), folder=self.cwd)
 
 
-class CliProvider:
+class CliProvider(TargetAdapter):
     """Runs a command template with `/bin/sh` (agentv-formats 5.8).
 
     The answer is read from `{OUTPUT_FILE}` where the template has it, else from standard output.
@@ -402,8 +540,7 @@ class CliProvider:
             return [parse_one_of_batch(content, request.eval_id, self._batch_ids)]
 
         with self._folder(request.eval_id) as folder:
-            values = request_values(request, self._settings.files_format, folder / "output.json")
-            (response,) = await self._run(values, request.timeout_seconds, parse, request)
+            (response,) = await self._run(request, folder / "output.json", parse)
             return response
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
@@ -412,54 +549,43 @@ class CliProvider:
         eval_ids = [request.eval_id for request in requests]
         self._batch_ids = {*(self._batch_ids or ()), *eval_ids}
         with self._folder("batch") as folder:
-            output_file = folder / "output.jsonl"
-            values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
+            whole = ProviderRequest(Prompt(""), "batch", input_paths=paths, timeout_seconds=total_seconds(requests))
             try:
-                return await self._run(
-                    values, total_seconds(requests), lambda content: parse_batch_output(content, eval_ids)
-                )
+                read = partial(parse_batch_output, eval_ids=eval_ids)
+                return await self._run(whole, folder / "output.jsonl", read)
             except OutputError as error:
                 return [ProviderResponse(error=str(error), error_kind=error.kind) for _ in requests]
 
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
-
     def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
-        """Create the folder of a call. It stays if its files are kept for debugging."""
+        """Create the folder of a call."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", eval_id)[:40]
         keep = self._settings.keep_temp_files and (self._has_output_file or self._has_prompt_file)
         return temporary_folder(f"agentv-{name}-", keep=keep)
 
     async def _run(
-        self,
-        values: CallValues,
-        limit: float | None,
-        parse: Callable[[str], list[ProviderResponse]],
-        request: ProviderRequest | None = None,
+        self, request: ProviderRequest, output_file: Path, parse: Callable[[str], list[ProviderResponse]]
     ) -> list[ProviderResponse]:
-        """Run the command once, for at most `limit` seconds, and read its output. Raises `ProviderError`."""
-        settings, words, limit = self._settings, values.for_shell(), shortest(self._settings.timeout_seconds, limit)
-        command = render_command(settings.command_template, words)
+        """Run the command once, and read its output. Raises `ProviderError`."""
+        settings, limit = self._settings, shortest(self._settings.timeout_seconds, request.timeout_seconds)
+        request = request.replace(session=request.session or uuid4().hex)
+        command = render_command(settings.command_template, call_values(request, settings.files_format, output_file))
+        texts = call_values(request, settings.files_format, output_file, str)
         if self._has_prompt_file:
-            values.prompt_file.write_text(clean(values.prompt), "utf-8", newline="")
+            output_file.with_name("prompt.txt").write_text(texts["PROMPT"], "utf-8", newline="")
         stdin = None
         if settings.stdin is not None:
-            stdin = render_command(settings.stdin, values.as_texts()).encode("utf-8", "surrogateescape")
+            stdin = render_command(settings.stdin, texts).encode("utf-8", "surrogateescape")
         self._log("target %s: running %s", self._name, command)
-        cwd, variables = self._cwd, with_prompt(self._environment, values.prompt)
-        argv = shell_argv(command, values.output_file.parent)
-        if request is not None and request.workspace is not None:
+        cwd, variables = self._cwd, with_prompt(self._environment, texts["PROMPT"])
+        argv = shell_argv(command, output_file.parent)
+        if request.workspace is not None:
             cwd, variables = request.workspace, {**variables, EVAL_DIR: cwd}
-            argv = request.sandboxed(argv, values.output_file.parent)
+            argv = request.sandboxed(argv, output_file.parent)
         started = time.perf_counter()
         try:
+            leaves_nothing = cwd != self._cwd
             result = await run_process(
-                argv,
-                cwd=cwd,
-                env=variables,
-                stdin=stdin,
-                timeout_seconds=limit,
-                leaves_nothing=cwd != self._cwd,
+                argv, cwd=cwd, env=variables, stdin=stdin, timeout_seconds=limit, leaves_nothing=leaves_nothing
             )
         except ProcessStartError as error:
             raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
@@ -467,26 +593,23 @@ class CliProvider:
         self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
             self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
-        raise_for_failure(
-            result, limit, {name: words[name] for name in KNOWN_PLACEHOLDER.findall(settings.command_template)}
-        )
+        raise_for_failure(result, limit)
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
         if self._has_output_file and settings.keep_temp_files:
-            raw["output_file"] = str(values.output_file)
+            raw["output_file"] = str(output_file)
 
         def read() -> list[ProviderResponse]:
-            path = values.output_file if self._has_output_file else None
-            responses = parse(read_output(result, path, may_be_empty=cwd != self._cwd))
-            return [self._complete(response, raw, duration_ms / len(responses), cwd) for response in responses]
+            path = output_file if self._has_output_file else None
+            found, responses = parse(read_output(result, path, may_be_empty=cwd != self._cwd)), []
+            for response in found:
+                took = round(duration_ms / len(found)) if response.duration_ms is None else response.duration_ms
+                place = None if response.trace_ref is None else str(Path(cwd, response.trace_ref))
+                # now, because the command may have written the trace into its own folder
+                responses.append(with_trace(response.replace(duration_ms=took, raw=raw, trace_ref=place)))
+            return responses
 
         # in a thread: a file on a network may block and a long answer takes time, and other cases must not wait
         return await run_in_thread(read, "agentv-read")
-
-    def _complete(self, response: ProviderResponse, raw: JsonObject, duration_ms: float, cwd: str) -> ProviderResponse:
-        """Add what the run knows. Reads the trace now, because the command may have written it into its own folder."""
-        took = round(duration_ms) if response.duration_ms is None else response.duration_ms
-        place = None if response.trace_ref is None else str(Path(cwd, response.trace_ref))
-        return with_trace(response.replace(duration_ms=took, raw=raw, trace_ref=place))
 
     def _log(self, message: str, *values: object) -> None:
         level = logging.INFO if self._settings.verbose else logging.DEBUG
@@ -535,7 +658,8 @@ async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> 
 
 
 async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
-    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).for_shell()
+    output_file = Path(tempfile.gettempdir(), "agentv-healthcheck.json")
+    values = call_values(ProviderRequest(Prompt(""), "healthcheck"), "{path}", output_file)
     command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
     try:
         result = await run_process(

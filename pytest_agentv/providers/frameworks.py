@@ -3,7 +3,6 @@
 import operator
 import sys
 import uuid
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -25,8 +24,8 @@ from pytest_agentv.model.messages import (
 )
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api import anthropic, gemini, openai
-from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries, is_count, terms_of
-from pytest_agentv.providers.api.replies import price, read_cost
+from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries, is_unusual, read_usage
+from pytest_agentv.providers.api.model import PRICES, price, read_cost
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import get, items, output_of, parsed, plain, read_call, text, text_content
 from pytest_agentv.providers.python_calls import USER, Chunks, Function, Question, Turn
@@ -75,11 +74,19 @@ class NativeAnswer(Record):
 
 def build_response(answer: NativeAnswer) -> ProviderResponse:
     """Return the response. Looking up prices may import a table: call it in a thread."""
-    total = _total([spent.usage for spent in answer.spent])
+    used = [spent.usage for spent in answer.spent]
+    summed = TokenUsage(
+        sum(usage.input for usage in used),
+        sum(usage.output for usage in used),
+        sum(usage.cached or 0 for usage in used) or None,
+        sum(usage.reasoning or 0 for usage in used) or None,
+    )
+    total = summed if used else None
     # Where replies are missing, or the price of one is unknown, the cost is unknown.
     costs = [_cost(spent) for spent in answer.spent] if answer.usage in (None, total) else []
     known = [cost for cost in costs if cost is not None]
     is_priced = bool(known) and len(known) == len(costs)
+    is_told = all(spent.billing.cost_usd is not None for spent in answer.spent)
     has_calls = any(message.tool_calls for message in answer.messages)
     error = answer.error
     if error is None and answer.refusal and not candidate_answer(answer.messages).strip():
@@ -93,8 +100,8 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     return ProviderResponse(
         output_messages=answer.messages,
         token_usage=answer.usage or total,
-        cost_usd=sum(usd for usd, _ in known) if is_priced else None,
-        cost_source=", ".join(sorted({source for _, source in known if source and is_priced})) or None,
+        cost_usd=sum(known) if is_priced else None,
+        cost_source=PRICES if is_priced and not is_told else None,
         finish_reason=answer.finish_reason,
         retrieved_context=answer.retrieved_context,
         error=error,
@@ -103,19 +110,10 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     )
 
 
-def _cost(spent: Spent) -> tuple[float, str | None] | None:
-    """Return the US dollars of a reply, and the price table, if the reply does not tell; None: they are unknown."""
-    if spent.billing.cost_usd is not None:
-        return spent.billing.cost_usd, None
-    found = spent.model and spent.provider and price(spent.model, spent.provider, spent.usage, spent.billing)
-    return (found.usd, found.source) if found else None
-
-
-def _total(used: Sequence[TokenUsage]) -> TokenUsage | None:
-    """Return the tokens of some replies; None without any."""
-    cached, reasoning = sum(usage.cached or 0 for usage in used), sum(usage.reasoning or 0 for usage in used)
-    read, written = sum(usage.input for usage in used), sum(usage.output for usage in used)
-    return TokenUsage(read, written, cached or None, reasoning or None) if used else None
+def _cost(spent: Spent) -> float | None:
+    if spent.billing.cost_usd is not None or not (spent.model and spent.provider):
+        return spent.billing.cost_usd
+    return price(spent.model, spent.provider, spent.usage, spent.billing)
 
 
 def tokens(total_in: object, total_out: object, cached: object, reasoning: object) -> TokenUsage | None:
@@ -212,11 +210,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
 
 
 def _said(message: object) -> Sequence[Message]:
-    """Return a message with its calls, unless it has neither content nor calls.
-
-    The calls are in a list of their own, else among the parts of the content. A deprecated request for `functions` gets
-    one call, in a key of its own.
-    """
+    """Return a message with its calls, which may be among its parts, unless it has neither content nor calls."""
     calls, function = items(get(message, "tool_calls", "toolCalls", "toolInvocations")), get(message, "function_call")
     parts = [part for part in items(get(message, "content")) if kind_of(part) == CALL]
     found = calls or parts or ([{"function": function}] if function else [])
@@ -269,8 +263,8 @@ def _joined(old: Any, new: Any) -> Any:
 _INPUTS: Final = ("input", "action", "queries", "code", "operation")
 """Keys with the input of calls without `arguments`, by kind of tool. A text is free text, and is not parsed."""
 _NO_CALLS: Final = frozenset({"message", "reasoning", "compaction", "item_reference", "mcp_list_tools"})
-_UNPRICED: Final = frozenset({"code_interpreter_call", "image_generation_call"})
-"""Calls of tools that OpenAI is paid for beside the tokens, at prices that no table has."""
+_UNPRICED: Final = ("code_interpreter_call", "image_generation_call", "web_search_call", "file_search_call")
+"""Calls of tools that OpenAI is paid for beside the tokens."""
 
 
 def read_response(reply: object) -> NativeAnswer:
@@ -288,16 +282,13 @@ def read_response(reply: object) -> NativeAnswer:
 def read_items(found: Sequence[Any]) -> NativeAnswer:
     """Read the items of a conversation. The answer follows the last message of the user."""
     answer = read_messages([message for item in found for message in item_messages(item)])
-    return answer.replace(retrieved_context=tuple(text for item in found for text in retrieved(item)) or None)
+    return answer.replace(retrieved_context=retrieved(found))
 
 
 def item_messages(item: object, name: str | None = None, output: object = None) -> Iterator[JsonObject]:
     """Yield an item as messages of chat completions. Calls of the API's own tools have no name, but an output.
 
-    Args:
-        item: The item.
-        name: The name of its agent.
-        output: The value that a tool returned; None: what the item says of it.
+    `name` is that of its agent, `output` the value that a tool returned; None: what the item says of it.
     """
     kind = text(get(item, "type")) or "message"
     call_id = text(get(item, "call_id", "id"))
@@ -312,37 +303,24 @@ def item_messages(item: object, name: str | None = None, output: object = None) 
         yield {"role": "tool", "tool_call_id": call_id, "content": result}
 
 
-def retrieved(item: object) -> Sequence[str]:
-    """Return the texts that a file search found."""
-    return _texts(get(item, "results"), "text") if get(item, "type") == "file_search_call" else ()
-
-
-def read_usage(usage: object) -> TokenUsage | None:
-    """Return the tokens of a response; None if those of question or answer are missing: the price would be too low."""
-    read, written = get(usage, "input_tokens"), get(usage, "output_tokens")
-    if not (is_count(read) and is_count(written)):
-        return None
-    cached = get(get(usage, "input_tokens_details"), "cached_tokens")
-    return tokens(read, written, cached, get(get(usage, "output_tokens_details"), "reasoning_tokens"))
+def retrieved(found: Sequence[object]) -> tuple[str, ...] | None:
+    """Return the texts that file searches found; None if there are none."""
+    searches = [item for item in found if get(item, "type") == "file_search_call"]
+    return tuple(page for search in searches for page in _texts(get(search, "results"), "text")) or None
 
 
 def response_spent(reply: object, model: str | None) -> Spent | None:
     """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
     usage, calls = get(reply, "usage"), items(get(reply, "output"))
-    found = read_usage(usage)
+    found = read_usage(mapping(plain(usage)))
     if found is None:
         return None
-    kinds = [text(get(item, "type")) for item in calls]
-    actions = [text(get(get(item, "action"), "type")) for item in calls if get(item, "type") == "web_search_call"]
     places = [text(get(get(item, "environment"), "type")) for item in calls]
     billing = Billing(
-        context=terms_of(get(reply, "service_tier")),
         written=count(get(get(usage, "input_tokens_details"), "cache_write_tokens")),
-        # pages that are opened meanwhile are free
-        web_searches=sum(action not in ("open_page", "find_in_page") for action in actions),
-        file_searches=kinds.count("file_search_call"),
-        # a shell in a container of OpenAI is paid for by the minute
-        is_unknown=not _UNPRICED.isdisjoint(kinds) or "container_reference" in places,
+        is_unknown=is_unusual(get(reply, "service_tier"))
+        or any(get(item, "type") in _UNPRICED for item in calls)
+        or "container_reference" in places,  # a shell in a container of OpenAI is paid for by the minute
     )
     return Spent(found, model, "openai", billing)
 
@@ -418,19 +396,18 @@ def read_run(value: object, model: str | None = None) -> NativeAnswer:
             name = text(get(get(item, "agent"), "name"))
             messages += item_messages(get(item, "raw_item"), name, get(item, "output"))
     spent = (response_spent(reply, model) for reply in get(value, "raw_responses"))
-    context = [found for item in get(value, "new_items") for found in retrieved(get(item, "raw_item"))]
     waits = [text(get(item, "name")) or "a tool" for item in items(get(value, "interruptions"))]
     return ended(read_messages(messages), get(value, "final_output")).replace(
         spent=tuple(found for found in spent if found is not None),
-        retrieved_context=tuple(context) or None,
+        retrieved_context=retrieved([get(item, "raw_item") for item in get(value, "new_items")]),
         error=f"the run waits for a person to approve {', '.join(waits)}" if waits else None,
     )
 
 
 async def run_openai_agent(agent: Any, question: Question, **arguments: Any) -> NativeAnswer:
     """Run an agent. If all agents of the run have the same model, and no setting of the run another, it replied."""
-    turns = [{**turn, "content": _in_responses(turn["content"])} for turn in question.turns]
-    asked = turns[0]["content"] if len(turns) == 1 and not question.has_files else turns
+    _require_texts(question)
+    asked = question.turns[0]["content"] if len(question.turns) == 1 else list(question.turns)
     result = await sys.modules["agents"].Runner.run(agent, asked, **arguments)
     models = {_model_of(get(item, "agent")) for item in get(result, "new_items")}
     return read_run(result, models.pop() if len(models) == 1 and "run_config" not in arguments else None)
@@ -444,16 +421,11 @@ def _model_of(agent: object) -> str | None:
     return text(model) or text(get(model, "model"))
 
 
-def _in_responses(content: Any) -> Any:
-    """Return the content of a turn in the form of the responses API."""
-    if isinstance(content, str):
-        return content
-    forms: dict[str, Callable[[Any], dict[str, Any]]] = {
-        "text": lambda part: {"type": "input_text", "text": part["text"]},
-        "image_url": lambda part: {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"},
-        "file": lambda part: {"type": "input_file", **part["file"]},
-    }
-    return [forms[part["type"]](part) for part in content]
+def _require_texts(question: Question) -> None:
+    """Raise `ProviderError` for pictures and PDFs."""
+    if question.has_files:
+        what = "an agent of this framework gets texts, which cannot hold pictures and PDFs"
+        raise ProviderError(f"{what}: name a function, with `messages: true`", "config")
 
 
 # LangChain and LangGraph: messages, states of graphs, return values of chains.
@@ -502,21 +474,16 @@ def _as_message(message: object) -> JsonObject:
 
 def _spent_of_langchain(message: object) -> Spent | None:
     usage, metadata = get(message, "usage_metadata"), get(message, "response_metadata")
-    tier = text(get(metadata, "service_tier"))
-    read, said = (
-        {name.removeprefix(f"{tier}_"): count(number) for name, number in mapping(get(usage, part)).items()}
-        for part in ("input_token_details", "output_token_details")
-    )
+    read, said = (mapping(get(usage, part)) for part in ("input_token_details", "output_token_details"))
     cached, reasoning = read.get("cache_read"), said.get("reasoning")
     found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), cached, reasoning)
     if found is None:
         return None
-    for_hour = read.get("ephemeral_1h_input_tokens", 0)
     billing = Billing(
-        context=terms_of(tier),
-        written=read.get("cache_creation", 0) + read.get("ephemeral_5m_input_tokens", 0) + for_hour,
-        written_for_hour=for_hour,
-        is_unknown=bool(read.get("audio") or said.get("audio")),
+        written=count(read.get("cache_creation")) + count(read.get("ephemeral_5m_input_tokens")),
+        is_unknown=is_unusual(get(metadata, "service_tier"))
+        or any(read.get(name) for name in ("audio", "ephemeral_1h_input_tokens"))
+        or bool(said.get("audio")),
     )
     provider = text(get(metadata, "model_provider"))
     return Spent(found, text(get(metadata, "model_name", "model")), _PROVIDERS.get(provider, provider), billing)
@@ -561,8 +528,10 @@ async def run_runnable(runnable: Any, question: Question, **arguments: Any) -> N
 def _input(runnable: Any, question: Question) -> Any:
     """Return the input in the form of the Runnable: messages, a mapping with one key, or a text."""
     turns = [dict(turn) for turn in question.turns]
-    keys = _input_keys(runnable)
-    if not keys:
+    state = get(getattr(runnable, "builder", None), "input_schema")
+    schema = {} if state is not None else runnable.get_input_jsonschema()
+    keys = list(getattr(state, "__annotations__", ()) or schema.get("required") or schema.get("properties") or ())
+    if not keys:  # the input is no mapping
         return question.text if len(turns) == 1 and not question.has_files else turns
     if "messages" in keys:
         return {"messages": turns}
@@ -571,18 +540,8 @@ def _input(runnable: Any, question: Question) -> Any:
         takes = f"{type(runnable).__name__} takes {', '.join(map(repr, keys))}"
         what = f"expected 'messages', one key, or one of {', '.join(_QUESTIONS)} among them"
         raise ProviderError(f"{takes}: {what}. Name a function that invokes it", "config")
-    if question.has_files:
-        raise ProviderError(f"the key {asked[0]!r} takes a text, which cannot hold pictures and PDFs", "config")
+    _require_texts(question)
     return {asked[0]: question.text}
-
-
-def _input_keys(runnable: Any) -> Sequence[str]:
-    """Return the keys of the input; none if it is not a mapping."""
-    state = get(getattr(runnable, "builder", None), "input_schema")
-    if state is not None:
-        return list(getattr(state, "__annotations__", ()))
-    schema = runnable.get_input_jsonschema()
-    return schema.get("required") or list(schema.get("properties") or ())
 
 
 # pydantic-ai: results of runs, and lists of its messages.
@@ -643,14 +602,13 @@ def _pydantic_tokens(usage: object) -> TokenUsage | None:
 
 async def run_pydantic_agent(agent: Any, question: Question, **arguments: Any) -> NativeAnswer:
     """Run an agent. The messages before the last question become its history."""
+    _require_texts(question)
     *history, last = question.turns
     if last["role"] != USER:
-        if question.has_files:
-            raise ProviderError("the conversation ends without the user: it cannot hold pictures and PDFs", "config")
         return read_pydantic_run(await agent.run(question.text, **arguments))
     if history:
         arguments = {"message_history": _history(agent, history), **arguments}
-    return read_pydantic_run(await agent.run(_in_pydantic(last["content"]), **arguments))
+    return read_pydantic_run(await agent.run(last["content"], **arguments))
 
 
 def _history(agent: Any, turns: Sequence[Turn]) -> Any:
@@ -659,25 +617,8 @@ def _history(agent: Any, turns: Sequence[Turn]) -> Any:
     messages: list[JsonObject] = []
     for turn in [*own, *turns]:
         kind, part = ("response", "text") if turn["role"] == "assistant" else ("request", f"{turn['role']}-prompt")
-        content = _in_pydantic(turn["content"])
-        messages.append({"kind": kind, "parts": [{"part_kind": part, "content": content}]})
+        messages.append({"kind": kind, "parts": [{"part_kind": part, "content": turn["content"]}]})
     return sys.modules["pydantic_ai.messages"].ModelMessagesTypeAdapter.validate_python(messages)
-
-
-def _in_pydantic(content: Any) -> Any:
-    """Return the content of a turn in the form of pydantic-ai."""
-    if isinstance(content, str):
-        return content
-    binary, shown = sys.modules["pydantic_ai.messages"].BinaryContent, list[Any]()
-    for part in content:
-        if part["type"] == "text":
-            shown.append(part["text"])
-            continue
-        url = part["image_url"]["url"] if part["type"] == "image_url" else part["file"]["file_data"]
-        head, _, data = url.partition(",")
-        kind = head.removeprefix("data:").removesuffix(";base64")
-        shown.append(binary(data=b64decode(data), media_type=kind))
-    return shown
 
 
 # Which reader and which runner it is.

@@ -1,10 +1,10 @@
 """The `http` provider: a service, asked over the network, and the keys that all services share."""
 
 import asyncio
+import functools
 import json
 import re
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeAlias
@@ -31,9 +31,8 @@ from pytest_agentv.providers.api.base import (
     read_usage,
 )
 from pytest_agentv.providers.api.client import HttpClient, describe_no_json, read_error_text, refused, repeated, shorten
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
-from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
-from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment, shortest
+from pytest_agentv.providers.cli import KNOWN_PLACEHOLDER, Healthcheck, run_healthcheck
 from pytest_agentv.providers.kind import RetryKeys, get, read_call
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks, conversation, prompt_text, require_no_media
@@ -89,15 +88,16 @@ class JsonPath(NamedTuple):
 
 def _without(step: str | int | None, value: Json) -> str:
     """Describe a value that has nothing at a step."""
-    if isinstance(value, list):
-        return f"is a list of {len(value)}"
     if not isinstance(value, dict):
-        return f"is {beginning(compact_json(value), _SHOWN)}"
+        return (
+            f"is a list of {len(value)}" if isinstance(value, list) else f"is {beginning(compact_json(value), _SHOWN)}"
+        )
     hint = did_you_mean(step, value) if isinstance(step, str) else None
     keys = beginning(", ".join(map(repr, value)), _SHOWN)
     return f"has {f'the keys {keys}' if value else 'no keys'}{f' ({hint})' if hint else ''}"
 
 
+@functools.lru_cache(maxsize=256)
 def parse_path(text: str) -> JsonPath:
     """Read a path. Raises `ValueError`."""
     path = text.strip().removesuffix("?")
@@ -119,68 +119,62 @@ def parse_path(text: str) -> JsonPath:
 # The parts of a reply, at paths or in the words of any API.
 
 
-class Paths(NamedTuple):
-    """The paths of the parts of an answer."""
-
-    answer: JsonPath | None = None
-    tokens: JsonPath | Mapping[str, JsonPath] | None = None
-    tool_calls: JsonPath | None = None
-    context: JsonPath | None = None
-
-
-async def read_reply(
-    reply: HttpReply, paths: Paths, label: str, *, is_stream: bool, takes_html: bool = False
-) -> ProviderResponse:
+async def read_reply(reply: HttpReply, keys: "Service", label: str, *, takes_html: bool = False) -> ProviderResponse:
     """Return the response for a successful reply. Raises `ProviderError`."""
-    needs_json = any(part is not None for part in paths)
+    needs_json = any(place is not None for place in (keys.answer, keys.tokens, keys.tool_calls, keys.context))
     try:
-        if is_stream:
-            parts = _events(reply, label, needs_json=needs_json)
+        if keys.stream:
+            parts = _read_stream(reply, label, needs_json=needs_json)
         else:
             parts = [read_content(reply, label, needs_json=needs_json, takes_html=takes_html)]
-            answer = paths.answer
-            is_read = "choices" in mapping(parts[0]) if answer is None else answer.steps[:1] == ("error",)
+            answer = keys.answer
+            is_read = "choices" in mapping(parts[0]) if answer is None else parse_path(answer).steps[:1] == ("error",)
             if _has_error(parts[0]) and not is_read:
                 said = read_error_text(json.dumps(parts[0]))
                 reason = f"{label} replied with an error: {said} (a reply whose `error` is empty is fine)"
                 raise ProviderError(reason, "crash")
-        return await _read(parts, paths, label, is_stream=is_stream)
+        return await _read(parts, keys, label)
     except MissingPathError as error:
         raise ProviderError(f"the reply of {label} cannot be read: {error}", "crash") from None
     except ValueError as error:
         raise ProviderError(f"{label} replied with {error}", "crash") from None
 
 
-async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
-    calls = tuple(map(_call, _entries(parts, paths.tool_calls)))
-    if paths.answer is None:  # in one of the shapes that functions may return
+async def _read(parts: list[Json], keys: "Service", label: str) -> ProviderResponse:
+    if keys.answer is None:  # in one of the shapes that functions may return
         try:
-            whole = await read_value(Chunks(tuple(parts)) if is_stream else parts[0], label)
+            whole = await read_value(Chunks(tuple(parts)) if keys.stream else parts[0], label)
         except ProviderError as error:
             key = next((name for name, item in mapping(parts[0]).items() if isinstance(item, str)), "…")
             raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
     else:
-        content = _content(_found(parts, paths.answer), paths.answer)
+        answer = parse_path(keys.answer)
+        content = _content(_found(parts, keys.answer), has_all=None in answer.steps)
         if content is None:
-            raise ProviderError(f"{label} gave no answer: there is nothing at {paths.answer.text}", "no_answer")
+            raise ProviderError(f"{label} gave no answer: there is nothing at {answer.text}", "no_answer")
         whole = ProviderResponse(output_messages=(Message("assistant", content),), is_text_only=True)
-    if paths.tool_calls is not None:
+    if keys.tool_calls is not None:
+        calls = tuple(map(_call, _flat(_found(parts, keys.tool_calls))))
         calling = (Message("assistant", tool_calls=calls),) if calls else ()
         whole = whole.replace(output_messages=(*calling, *(whole.output_messages or ())), is_text_only=False)
-    if paths.tokens is not None:  # in a stream, the last reported ones count
+    if keys.tokens is not None:  # in a stream, the last reported ones count
         usage: Json
-        if isinstance(paths.tokens, JsonPath):
-            usage = next((value for value in reversed(_found(parts, paths.tokens)) if value is not None), None)
+        if isinstance(keys.tokens, str):
+            usage = next((value for value in reversed(_found(parts, keys.tokens)) if value is not None), None)
         else:
-            usage = {name: (_found(parts, path) or [None])[-1] for name, path in paths.tokens.items()}
+            usage = {name: (_found(parts, path) or [None])[-1] for name, path in keys.tokens.items()}
         is_reported = any(value is not None for value in (usage.values() if isinstance(usage, dict) else [usage]))
         if is_reported and not has_usage(mapping(usage)):
             shown = masked(compact_json(usage))[:_LONGEST]
             fault = f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
             whole = whole.replace(warnings=(*whole.warnings, fault))
         whole = whole.replace(token_usage=read_usage(mapping(usage)))
-    if paths.context is not None:
-        whole = whole.replace(retrieved_context=tuple(map(_text, _entries(parts, paths.context))))
+    if keys.context is not None:
+        texts = []
+        for page in _flat(_found(parts, keys.context)):
+            said = get(page, "text", "content", "page_content") if isinstance(page, dict) else page
+            texts.append(said if isinstance(said, str) else json.dumps(page, ensure_ascii=False))
+        whole = whole.replace(retrieved_context=tuple(texts))
     return whole
 
 
@@ -192,13 +186,8 @@ def _call(value: Json) -> ToolCall:
     return call.replace(input=parsed(call.input), output=ABSENT if output is None else output)
 
 
-def _entries(parts: Sequence[Json], path: JsonPath | None) -> list[Json]:
-    return [] if path is None else _flat(_found(parts, path))
-
-
-def _content(found: list[Json], path: JsonPath) -> Json:
+def _content(found: list[Json], *, has_all: bool) -> Json:
     """Return the answer. Texts are joined, with the numbers among them; of other values, the last one counts."""
-    has_all = None in path.steps
     pieces = [piece for piece in found if piece is not None] if has_all else _flat(found)
     if any(isinstance(piece, str) for piece in pieces) and all(
         isinstance(piece, str | int | float) for piece in pieces
@@ -209,7 +198,7 @@ def _content(found: list[Json], path: JsonPath) -> Json:
     return next((value for value in reversed(found) if value is not None), None)
 
 
-def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
+def _found(parts: Sequence[Json], path: str) -> list[Json]:
     """Return the values at a path in each part that has it. In a stream, not every event must have it.
 
     Raises `MissingPathError` if no part has it.
@@ -217,7 +206,7 @@ def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
     found, missing = list[Json](), None
     for part in parts:
         try:
-            found += path.find(part)
+            found += parse_path(path).find(part)
         except MissingPathError as error:
             missing = error
     if not found and missing is not None:
@@ -231,11 +220,6 @@ def _flat(values: Sequence[Json]) -> list[Json]:
     return [entry for entry in entries if entry is not None]
 
 
-def _text(value: Json) -> str:
-    found = get(value, "text", "content", "page_content") if isinstance(value, dict) else value
-    return found if isinstance(found, str) else json.dumps(value, ensure_ascii=False)
-
-
 # The body of a reply: JSON, a text, or a fault.
 
 _HTML: Final = re.compile(r"(?is)\s*<(!doctype html|html|head|body)[\s>](.*<title[^>]*>(?P<title>.*?)</title>)?")
@@ -245,8 +229,7 @@ _HTML: Final = re.compile(r"(?is)\s*<(!doctype html|html|head|body)[\s>](.*<titl
 def read_content(reply: HttpReply, label: str, *, needs_json: bool, takes_html: bool) -> Json:
     """Return the JSON of a body, else its text. If the request did not ask for HTML, a page is an error or a login.
 
-    Raises `ProviderError` for an empty body, and `ValueError` for another one that is no answer. Its text follows
-    "replied with".
+    Raises `ProviderError` for an empty body, and `ValueError` for another one that is no answer.
     """
     kind = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
     text = reply.text.lstrip()
@@ -274,7 +257,7 @@ _DONE: Final = re.compile(r"data: ?\[DONE\]\s*\Z")
 _FAILURE: Final = re.compile(r"(?i)error|fail|^message$")
 
 
-def _events(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
+def _read_stream(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
     """Return the events of a stream.
 
     Raises `ProviderError` for a stream that is empty, cut, or holds an error, and `ValueError` for cut JSON.
@@ -453,19 +436,6 @@ class Service(RetryKeys):
             return None if self.method == "GET" else {"prompt": "{{ prompt }}"}
         return reveal(self.body)
 
-    @property
-    def paths(self) -> Paths:
-        """The paths of the parts of an answer."""
-        tokens: Any = self.tokens
-        if isinstance(tokens, Mapping):
-            tokens = {name: parse_path(path) for name, path in tokens.items()}
-        elif tokens is not None:
-            tokens = parse_path(tokens)
-        answer, calls, context = (
-            None if text is None else parse_path(text) for text in (self.answer, self.tool_calls, self.context)
-        )
-        return Paths(answer, tokens, calls, context)
-
 
 class Http(Service):
     """A service, asked over the network."""
@@ -488,7 +458,7 @@ class Http(Service):
 # Asking.
 
 
-class ServiceProvider(ABC):
+class ServiceProvider(TargetAdapter):
     """A service. Its requests are repeated by the target's retry policy."""
 
     mode: PromptMode = "lm"
@@ -499,24 +469,14 @@ class ServiceProvider(ABC):
         self._address = address
         self._where = environment.where
         self._label = f"{settings.kind} service of target {environment.name!r}"
-        self._paths = settings.paths
         self._policy = settings.retry
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
         self._shows_files = any(map(_SHOWING.search, _texts(self._content)))
 
-    @abstractmethod
-    async def check(self) -> None:
-        """Check that the service is available. Raises `ProviderError`."""
-
-    @abstractmethod
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
         raise NotImplementedError
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Release resources."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask, with repetitions by the retry policy. The time limit covers all requests."""
@@ -533,8 +493,8 @@ class ServiceProvider(ABC):
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
         (reply, duration), log = await repeated(ask, self._policy, self._label, limit)
-        is_stream, takes_html = self._settings.stream is not None, "html" in built.headers.get("accept", "").lower()
-        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=takes_html)
+        takes_html = "html" in built.headers.get("accept", "").lower()
+        response = await read_reply(reply, self._settings, self._label, takes_html=takes_html)
         raw = {**response.raw, "status": reply.status, **log.to_raw()}
         return response.replace(raw=raw, duration_ms=duration if response.duration_ms is None else response.duration_ms)
 
@@ -544,7 +504,10 @@ class ServiceProvider(ABC):
             require_no_media(request, f"the body of {self._where}", "write {{ messages }} or {{ files }} into it")
         values = values_of(request)
         try:
-            url = fill_url(self._address, values)
+            url = self._address
+            if has_template(url):  # what is filled in is percent-encoded
+                quoted = {name: quote(as_text(value), safe="") for name, value in values.items() if name in url}
+                url = as_text(fill_data(url, quoted))
             headers = {name.lower(): as_text(fill_data(text, values)) for name, text in self._headers.items()}
             content = fill_data(self._content, values)
         except TemplateFault as fault:
@@ -617,11 +580,3 @@ def fill_data(value: Json, values: JsonObject) -> Json:
     if isinstance(value, Mapping):
         return {key: fill_data(item, values) for key, item in value.items()}
     return [fill_data(item, values) for item in value] if isinstance(value, list) else value
-
-
-def fill_url(text: str, values: JsonObject) -> str:
-    """Return a URL with its templates filled in, percent-encoded. Raises `TemplateFault`."""
-    if not has_template(text):
-        return text
-    encoded = {name: quote(as_text(value), safe="") if name in text else "" for name, value in values.items()}
-    return as_text(render(text, encoded))

@@ -74,11 +74,9 @@ class Settings(Part):
 
 
 def _plain(value: object) -> Json:
-    if isinstance(value, Settings):
-        return value.to_plain()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value
+    return value.to_plain() if isinstance(value, Settings) else value
 
 
 class Provider(Settings, Kind):
@@ -313,14 +311,13 @@ def parse_response(data: Json) -> ProviderResponse:
         is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
         finish_reason=wire.finish_reason,
         retrieved_context=None if wire.retrieved_context is None else tuple(wire.retrieved_context),
-        warnings=tuple(islice(chain(dict.fromkeys(odd), _unknown_keys(wire)), _MOST_WARNINGS)),
+        warnings=tuple(islice(dict.fromkeys(chain(odd, _unknown_keys(wire))), _MOST_WARNINGS)),
     )
 
 
 def _messages(wire: _Response, *, is_traced: bool) -> tuple[Message, ...] | None:
     messages = tuple(map(_message, wire.output_messages or ()))
-    is_answered = any(map(is_answer, messages))
-    if is_answered or wire.text is ABSENT or (messages and wire.text is None):
+    if any(map(is_answer, messages)) or wire.text is ABSENT or (messages and wire.text is None):
         return messages or None
     if wire.text is None:
         # As in a message, null beside calls means an empty answer. A trace file is read later, and may hold calls.
@@ -343,20 +340,15 @@ def answer_message(text: str) -> Message:
 
 def _unknown_keys(wire: _Response) -> Iterator[str]:
     """Yield a warning for each key that is not read."""
-    yield from _unknown_in(wire, "", _BATCH_KEY)
-    if wire.token_usage is not None:
-        yield from _unknown_in(wire.token_usage, "token_usage.")
-    calls = [call for message in wire.output_messages or () for call in message.tool_calls or ()]
-    yield from sorted({warning for call in calls for warning in _unknown_in(call, "tool_calls[].")})
-
-
-def _unknown_in(part: _Named, where: str, *known: str) -> Iterator[str]:
-    names = type(part).model_fields
-    for key in part.model_extra or ():
-        if key not in known:
-            hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
-            shown = masked(f"{where}{key}")[:_LONGEST_KEY]
-            yield f"the answer has a key that is not read: {shown!r} ({hint})"  # `repr`, against escape sequences
+    parts: list[tuple[str, _Named | None]] = [("", wire), ("token_usage.", wire.token_usage)]
+    parts += [("tool_calls[].", call) for said in wire.output_messages or () for call in said.tool_calls or ()]
+    for where, part in parts:
+        names = type(part).model_fields if part is not None else {}
+        for key in (part and part.model_extra) or ():
+            if where or key != _BATCH_KEY:
+                hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
+                shown = masked(f"{where}{key}")[:_LONGEST_KEY]
+                yield f"the answer has a key that is not read: {shown!r} ({hint})"  # `repr`, against escape sequences
 
 
 def _describe(error: ValidationError) -> str:
@@ -451,4 +443,5 @@ def read_call(call: object) -> ToolCall:
     given = plain(free) if arguments is None else parsed(arguments)
     name = text(get(called, "name", "toolName", "tool_name", "tool")) or UNNAMED
     call_id = text(get(call, "id", "toolCallId", "tool_call_id")) or text(get(called, "toolUseId"))
-    return ToolCall(name, ABSENT if given is None else given, id=call_id)
+    none: Json = ABSENT if get(call, "function") is None else {}
+    return ToolCall(name, none if given is None else given, id=call_id)

@@ -12,7 +12,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Json, format_number
 from pytest_agentv.model.kind import Items, spelled
 from pytest_agentv.model.messages import Message
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment
 from pytest_agentv.providers.kind import Provider, WireError, parse_response
 from pytest_agentv.targets.fields import Milliseconds, OptionalText
 
@@ -47,7 +47,7 @@ class Mock(Provider):
         return MockProvider(environment.name, self)
 
 
-class MockProvider:
+class MockProvider(TargetAdapter):
     """Answers the same to every request, after an optional delay. Source: "Mock provider for dry-run"."""
 
     mode: PromptMode = "lm"
@@ -60,9 +60,6 @@ class MockProvider:
         is_text = settings.output_messages is None and settings.trace is None
         self._text_answer = self._answer() if is_text else None
         """Created once: nobody can change it, unlike lists of messages and events."""
-
-    async def check(self) -> None:
-        """Do nothing: a mock has no requirements."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         limit, seconds = request.timeout_seconds, choose_delay(self._settings) / 1000
@@ -90,9 +87,6 @@ class MockProvider:
         except WireError as error:
             raise ProviderError(f"target '{self._name}': {error}", "config") from error
 
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
-
 
 def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms: float = 0) -> MockProvider:
     """Return the mock that replaces the target in a dry run. The delays are in milliseconds."""
@@ -101,8 +95,6 @@ def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms:
 
 
 def choose_delay(settings: Mock) -> float:
-    """Return the milliseconds to wait: a random integer of the range if there is one, else the fixed delay."""
-    if settings.delay_min_ms <= 0 and settings.delay_max_ms <= 0:
-        return max(0, settings.delay_ms)
-    low = max(0, round(settings.delay_min_ms))
-    return random.randint(low, max(low, round(settings.delay_max_ms)))  # noqa: S311 - a delay is no secret
+    """Return the milliseconds to wait: random ones of the range if there is one, else the fixed delay."""
+    low, high = settings.delay_min_ms, settings.delay_max_ms
+    return random.uniform(low, max(low, high)) if low or high else settings.delay_ms  # noqa: S311 - a delay is no secret

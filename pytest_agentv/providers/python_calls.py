@@ -184,10 +184,7 @@ class Question(Record):
 def build_question(request: ProviderRequest, *, as_messages: bool | None) -> Question:
     """Return the question for an agent. Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
 
-    Args:
-        request: The call.
-        as_messages: Whether to pass the conversation message by message; None: only if the case has one, or pictures or
-            PDFs.
+    `as_messages` passes the conversation message by message; None: only if the case has one, or pictures or PDFs.
     """
     text, prompt = prompt_text(request), request.prompt
     is_conversation = prompt.chat_prompt is not None or bool(prompt.media) if as_messages is None else as_messages
@@ -210,22 +207,16 @@ def conversation(request: ProviderRequest) -> list[Turn]:
     Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
     """
     prompt = request.prompt
-    messages, guidelines = prompt.chat_prompt, ""
-    if messages is None:
-        messages, guidelines = (
-            (ChatMessage(USER, prompt.question, prompt.parts),),
-            guidelines_section(prompt.guidelines),
-        )
+    messages = prompt.chat_prompt or (ChatMessage(USER, prompt.question, prompt.parts),)
+    guidelines = guidelines_section(prompt.guidelines) if prompt.chat_prompt is None else ""
     turns: list[Turn] = [{"role": message.role, "content": chat_content(message)} for message in messages]
-    rules = (request.system_prompt, guidelines)
-    system = "\n\n".join(rule for rule in rules if rule)
+    system = "\n\n".join(filter(None, (request.system_prompt, guidelines)))
     return [{"role": "system", "content": system}, *turns] if system else turns
 
 
 def prompt_text(request: ProviderRequest) -> str:
     """Return the system prompt of a judge, the guidelines and the question, with blank lines between them."""
-    parts = (request.system_prompt, request.prompt.guidelines, request.prompt.question)
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, (request.system_prompt, request.prompt.guidelines, request.prompt.question)))
 
 
 # Agents of frameworks, told by their package and an attribute that only its agents have.
@@ -264,11 +255,7 @@ class OwnCalls:
     """The calls of a user's object that are running. Used on the run's event loop, apart from `current`."""
 
     def __init__(self) -> None:
-        self._running: set[OwnCall] = set()
-
-    def of(self, provider: Adapter, eval_dir: Path, target: str) -> "OwnProvider":
-        """Return an adapter that notes the calls of a user's object in place of a target."""
-        return OwnProvider(provider, self, eval_dir, target)
+        self.running: set[OwnCall] = set()
 
     def current(self, eval_dir: Path, target: str) -> "OwnCall | None":
         """Return the call that the running code belongs to; None: it belongs to none. Any thread may call it.
@@ -279,24 +266,13 @@ class OwnCalls:
         call = _CALL.get()
         if call is not None and call.calls is self:
             return call
-        running = tuple(self._running)
-        if len(running) > 1 and all(each.is_first(eval_dir, target) for each in running):
+        running = tuple(self.running)
+        if len(running) > 1 and all(each.first_of == (eval_dir, target) for each in running):
             return None
         if len(running) > 1:
             way_out = "start the thread with contextvars.copy_context().run"
             raise ProviderError(f"unknown which of {len(running)} answers a thread asks the target for: {way_out}")
         return running[0] if running else None
-
-    @contextmanager
-    def running(self, call: "OwnCall") -> Iterator[None]:
-        token = _CALL.set(call)
-        self._running.add(call)
-        try:
-            yield
-        finally:
-            self._running.discard(call)
-            _CALL.reset(token)
-            call.end()
 
 
 class OwnCall:
@@ -310,11 +286,8 @@ class OwnCall:
         self._asked: Counter[str] = Counter()
         self._asking: set[asyncio.Task[Any]] = set()
         self._has_ended = False
-
-    def is_first(self, eval_dir: Path, target: str) -> bool:
-        """Whether it is the first answer of its case, of this target."""
-        request = self._request
-        return (self.eval_dir, self.target) == (eval_dir, target) and not (request.answer or request.reruns)
+        self.first_of = None if request.answer or request.reruns else (eval_dir, target)
+        """The target, if it is the first answer of its case."""
 
     @contextmanager
     def asking(self, prompt: str) -> Iterator[ProviderRequest]:
@@ -329,16 +302,9 @@ class OwnCall:
         before = self._asked[prompt]
         self._asked[prompt] += 1
         self._asking.add(task)
+        own = {"guideline_paths": (), "input_paths": (), "system_prompt": None, "schema": None}
         try:
-            occurrence = (before,) if before else ()
-            yield self._request.replace(
-                prompt=Prompt(prompt),
-                occurrence=occurrence,
-                guideline_paths=(),
-                input_paths=(),
-                system_prompt=None,
-                schema=None,
-            )
+            yield self._request.replace(prompt=Prompt(prompt), occurrence=(before,) if before else (), **own)
         finally:
             self._asking.discard(task)
 
@@ -363,8 +329,15 @@ class OwnProvider:
         await self._provider.check()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        with self._calls.running(OwnCall(self._calls, self._eval_dir, self._target, request)):
+        call = OwnCall(self._calls, self._eval_dir, self._target, request)
+        token = _CALL.set(call)
+        self._calls.running.add(call)
+        try:
             return await self._provider.invoke(request)
+        finally:
+            self._calls.running.discard(call)
+            _CALL.reset(token)
+            call.end()
 
     async def close(self) -> None:
         await self._provider.close()

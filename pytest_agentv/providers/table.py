@@ -28,9 +28,9 @@ KINDS: Final = TargetKinds(
             "cli": "pytest_agentv.providers.cli:Cli",
             "mock": "pytest_agentv.providers.mock:Mock",
             "python": "pytest_agentv.providers.python:Python",
-            "codex": "pytest_agentv.providers.agents.codex:Codex",
-            "claude-code": "pytest_agentv.providers.agents.claude_code:ClaudeCode",
-            "pi-coding-agent": "pytest_agentv.providers.agents.pi:Pi",
+            "codex": "pytest_agentv.providers.agent_programs:Codex",
+            "claude-code": "pytest_agentv.providers.agent_programs:ClaudeCode",
+            "pi-coding-agent": "pytest_agentv.providers.agent_programs:Pi",
             "vscode": "pytest_agentv.providers.vscode:Vscode",
             "vscode-insiders": "pytest_agentv.providers.vscode:VscodeInsiders",
         },
@@ -50,12 +50,9 @@ KINDS: Final = TargetKinds(
 
 
 def create_provider(target: Target, variables: Mapping[str, str], timeout_seconds: float | None = None) -> Adapter:
-    """Open a target.
+    """Open a target with the variables of this process and of `.env`.
 
-    Args:
-        target: The target, with its variables resolved.
-        variables: Variables of the processes it starts: this process's and those of `.env`.
-        timeout_seconds: The longest that a user's object may take to be checked or closed; None: no limit.
+    A user's object may take `timeout_seconds` to be checked or closed; None: no limit.
     """
     environment = TargetEnvironment(target, variables)
     opened: Adapter = target.settings.open(environment)

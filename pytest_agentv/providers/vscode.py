@@ -12,19 +12,26 @@ import shlex
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 from pydantic import Field
 
-from pytest_agentv.cases.prompts import PromptMode, build_preread, file_uri, render_template
+from pytest_agentv.cases.prompts import PromptMode, build_preread, file_uri
 from pytest_agentv.errors import FileError, ProviderError, locate
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.providers.agents.agent import find_program
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, total_seconds
+from pytest_agentv.providers.agents import find_program
+from pytest_agentv.providers.base import (
+    ProviderRequest,
+    ProviderResponse,
+    TargetAdapter,
+    TargetEnvironment,
+    total_seconds,
+)
 from pytest_agentv.providers.kind import Provider, Sources, answer_message
 from pytest_agentv.runtime.files import hold_folder, read_regular_file, write_atomically
 from pytest_agentv.runtime.processes import Launched, LaunchError, launch
@@ -43,9 +50,6 @@ _FOCUS_SECONDS: Final = 0.5
 
 _POLL_SECONDS: Final = 0.5
 """The time between two looks at the answers. An answer that is unchanged for so long is complete."""
-
-_MOST_CLAIMS: Final = 5
-"""How many times other programs may take a folder first, before it can be no accident."""
 
 
 class Vscode(Provider):
@@ -100,7 +104,7 @@ class VscodeInsiders(Vscode):
     )
 
 
-class VscodeProvider:
+class VscodeProvider(TargetAdapter):
     """Passes requests to VS Code in files, and reads its answers.
 
     There is one window at a time: all calls of a user, in any run, hold the lock on the root folder one after another.
@@ -113,7 +117,10 @@ class VscodeProvider:
         self._where = environment.where
         self._settings = settings
         self._environment = environment.variables
-        self._root = _root_path(settings, environment.variables)
+        is_insiders = "code-insiders" in Path(settings.vscode_cmd).name
+        name = "vscode-insiders-agents" if is_insiders else "vscode-agents"
+        home = environment.variables.get("HOME") or Path.home()
+        self._root = Path(settings.subagent_root or Path(home, ".subagent", name))
 
     async def check(self) -> None:
         """Check that the program and the workspace template exist."""
@@ -129,9 +136,6 @@ class VscodeProvider:
         """Send all requests in one chat. A missing answer is an error of its own request only."""
         return await self._ask(requests, total_seconds(requests), is_batch=True)
 
-    async def close(self) -> None:
-        """Do nothing: windows stay open."""
-
     async def _ask(
         self, requests: Sequence[ProviderRequest], limit: float | None, *, is_batch: bool
     ) -> list[ProviderResponse]:
@@ -140,42 +144,41 @@ class VscodeProvider:
             if self._settings.dry_run:
                 reason = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
                 dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
-                return [_without_answer(reason, exchange.describe()) for exchange in dispatch.exchanges]
+                none = ProviderResponse(output_messages=(), error=reason, error_kind="no_answer")
+                return [none.replace(raw=exchange.describe()) for exchange in dispatch.exchanges]
             async with hold_folder(self._root):
-                for _ in range(_MOST_CLAIMS):
-                    dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
-                    try:
-                        return await self._exchange(dispatch, limit)
-                    except SubagentTakenError as error:
-                        if dispatch.is_sent:
-                            raise ProviderError(f"{error} before its answer was there", "process") from None
-                    finally:
-                        dispatch.subagent.release()
+                dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
+                try:
+                    return await self._exchange(dispatch, limit)
+                finally:
+                    dispatch.subagent.release()
         except FileError as error:
             raise ProviderError(f"{self._where}: {error}", "config") from error
         except OSError as error:
             reason = f"subagent_root {self._root} cannot be used: {error.strerror} ({error.filename})"
             raise ProviderError(f"{self._where}: {reason}", "config") from error
-        raise ProviderError(f"another program takes the subagents in {self._root} that are chosen", "process")
 
     async def _exchange(self, dispatch: "Dispatch", limit: float | None) -> list[ProviderResponse]:
         started = time.perf_counter()
-        exchanges, folder = dispatch.exchanges, dispatch.subagent.folder
-        window = Window(self._program(), self._environment, folder)
+        exchanges = dispatch.exchanges
+        window = Window(self._program(), self._environment, dispatch.subagent)
         try:
             async with asyncio.timeout(limit) as clock:
                 await dispatch.send(window, workspace_text(self._settings.workspace_template))
-                if self._settings.wait:
-                    await dispatch.collect()
-                else:
-                    dispatch.subagent.hand_over()
+                while self._settings.wait and [exchange for exchange in exchanges if not exchange.look()]:
+                    dispatch.subagent.keep()
+                    await asyncio.sleep(_POLL_SECONDS)
+                if not self._settings.wait:
+                    dispatch.subagent.lock_file.write_text("", "utf-8")  # which the agent removes
         except TimeoutError:
             if not clock.expired():
                 raise
             if not any(exchange.text for exchange in exchanges):
-                state = f"its window on {folder} was not ready for the request"
+                state = f"its window on {dispatch.subagent.folder} was not ready for the request"
                 state = exchanges[0].state if dispatch.is_sent else state
-                raise ProviderError(f"VS Code timed out after {_seconds(limit)}: {state}", "timeout") from None
+                raise ProviderError(
+                    f"VS Code timed out after {format_number(limit or 0)}s: {state}", "timeout"
+                ) from None
         took = round((time.perf_counter() - started) * 1000 / len(exchanges))
         return [self._response(exchange, limit).replace(duration_ms=took) for exchange in exchanges]
 
@@ -184,10 +187,10 @@ class VscodeProvider:
         if exchange.text is not None:
             return ProviderResponse((answer_message(exchange.text),), is_text_only=True, raw=raw)
         if self._settings.wait:
-            error = f"VS Code answered other cases of the batch, and not this one, within {_seconds(limit)}"
+            error = f"VS Code answered other cases of the batch, and not this one, within {format_number(limit or 0)}s"
             return ProviderResponse(error=f"{error}: {exchange.state}", raw=raw)
         reason = "the answer was not waited for, so there is none to judge: the target has `wait: false`"
-        return _without_answer(reason, raw)
+        return ProviderResponse(output_messages=(), error=reason, error_kind="no_answer", raw=raw)
 
     def _program(self) -> tuple[str, ...]:
         command = self._settings.vscode_cmd
@@ -202,24 +205,6 @@ class VscodeProvider:
         return program
 
 
-def _without_answer(reason: str, raw: JsonObject) -> ProviderResponse:
-    """Return a response with nothing to judge. Checks for what must not be said would pass on an empty answer."""
-    return ProviderResponse(output_messages=(), error=reason, error_kind="no_answer", raw=raw)
-
-
-def _seconds(limit: float | None) -> str:
-    return f"{format_number(limit or 0)}s"
-
-
-def _root_path(settings: Vscode, environment: Mapping[str, str]) -> Path:
-    """Return the folder of the subagents. The stable and the insiders' edition have different ones."""
-    if settings.subagent_root is not None:
-        return Path(settings.subagent_root)
-    is_insiders = "code-insiders" in Path(settings.vscode_cmd).name
-    name = "vscode-insiders-agents" if is_insiders else "vscode-agents"
-    return Path(environment.get("HOME") or Path.home(), ".subagent", name)
-
-
 # The folders that VS Code works in, and the messages in them.
 
 _NAME: Final = re.compile(r"subagent-(\d+)")
@@ -229,10 +214,6 @@ description: Tells whoever opened this folder that it is ready
 ---
 Create the file that you are asked for, empty, and do nothing else.
 """
-
-
-class SubagentTakenError(Exception):
-    """Another program has taken our folder: its locking is not atomic."""
 
 
 class Subagent:
@@ -245,44 +226,36 @@ class Subagent:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lock_file = folder / "subagent.lock"
+        self.workspace_file = folder / f"{folder.name}.code-workspace"
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody has the folder: a lock of ours is from a killed run. Locks of others are never broken."""
-        return self._owner() in (None, _OWNER)
+        """Whether nobody else has the folder: a lock of ours is from a killed run. Locks of others are never broken."""
+        try:
+            return self.lock_file.read_text("utf-8", "replace") == _OWNER
+        except FileNotFoundError:
+            return True
 
     def keep(self) -> None:
-        """Write the lock file if it is not there. Raises `SubagentTakenError` if another program has written it."""
-        owner = self._owner()
-        if owner is None:
+        """Write the lock file if it is not there. Raises `ProviderError` if another program has written it."""
+        if self.is_free:
             self.lock_file.write_text(_OWNER, "utf-8")
-        elif owner != _OWNER:
-            raise SubagentTakenError(f"another program took {self.folder.name}")
+        else:
+            raise ProviderError(f"another program took {self.folder.name} before its answer was there", "process")
 
     def prepare(self, workspace: str) -> None:
         """Take the folder, and write its workspace file if it differs: VS Code would load it again."""
         wakeup = self.folder / ".github" / "agents" / "wakeup.md"
         wakeup.parent.mkdir(parents=True, exist_ok=True)
         self.keep()
-        workspace_file = _workspace_file(self.folder)
-        if not workspace_file.exists() or workspace_file.read_text("utf-8") != workspace:
-            write_atomically(workspace_file, workspace)
+        if not self.workspace_file.exists() or self.workspace_file.read_text("utf-8") != workspace:
+            write_atomically(self.workspace_file, workspace)
         if not wakeup.exists():
             write_atomically(wakeup, _WAKEUP)
 
-    def hand_over(self) -> None:
-        """Leave the lock file to the agent."""
-        self.lock_file.write_text("", "utf-8")
-
     def release(self) -> None:
-        if self._owner() == _OWNER:
+        if self.is_free:
             self.lock_file.unlink(missing_ok=True)
-
-    def _owner(self) -> str | None:
-        try:
-            return self.lock_file.read_text("utf-8", "replace")
-        except FileNotFoundError:
-            return None
 
 
 def free_subagent(root: Path) -> Subagent:
@@ -293,50 +266,52 @@ def free_subagent(root: Path) -> Subagent:
     return next(subagent for subagent in subagents if subagent.is_free)
 
 
-def _workspace_file(folder: Path) -> Path:
-    return folder / f"{folder.name}.code-workspace"
-
-
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
 _STAMPED: Final = re.compile(r"(\d{14})_")
 
-_INSTRUCTIONS: Final = """[[ ## task ## ]]
 
-{{ userQuery }}
+_HAND_IN: Final = """with these commands:
+
+```sh
+mv {temp} {final}
+rm -f {lock}
+```
+"""
+_HAND_IN_OF_BATCH: Final = """by renaming that file to: {final}
+
+Leave `subagent.lock` where it is: other requests are answered in the same folder, and it goes when all of them are.
+"""
+
+
+def _request_text(exchange: "Exchange", hand_in: str, lock: Path) -> str:
+    paths = {"temp": exchange.temp_file, "final": exchange.response_file, "lock": lock}
+    quoted = {name: shlex.quote(str(path)) if hand_in is _HAND_IN else str(path) for name, path in paths.items()}
+    return f"""[[ ## task ## ]]
+
+{build_query(exchange.request)}
 
 [[ ## system_instructions ## ]]
 
 A program reads your answer from a file; nobody reads this chat.
 
-1. Write your whole answer, as Markdown, to this new file: {{ responseFileTmp }}
+1. Write your whole answer, as Markdown, to this new file: {exchange.temp_file}
    Create or change no other file. Where the task asks for changes of files, give them in the answer as unified diffs
    (`diff --git`), each under the name of its repository and the path of the file inside it.
-"""
 
-_SINGLE: Final = f"""{_INSTRUCTIONS}
-2. Once the answer is complete, and no earlier, hand it in with these commands:
+2. Once the answer is complete, and no earlier, hand it in {hand_in.format_map(quoted)}"""
 
-```sh
-mv {{{{ quotedTmp }}}} {{{{ quotedFinal }}}}
-rm -f {{{{ quotedLock }}}}
-```
-"""
 
-_IN_BATCH: Final = f"""{_INSTRUCTIONS}
-2. Once the answer is complete, and no earlier, hand it in by renaming that file to: {{{{ responseFileFinal }}}}
-
-Leave `subagent.lock` where it is: other requests are answered in the same folder, and it goes when all of them are.
-"""
-
-_ORCHESTRATOR: Final = """Each of the files below holds one request. Use the tool #runSubagent once for each of them:
+def _orchestrator_text(exchanges: Sequence["Exchange"], lock: Path) -> str:
+    requests = "\n".join(f"{at}. messages/{each.request_file.name}" for at, each in enumerate(exchanges, start=1))
+    return f"""Each of the files below holds one request. Use the tool #runSubagent once for each of them:
 give it the path of the file, and nothing else. Do not read the files yourself, so that no request learns of another.
 
-{{ requests }}
+{requests}
 
 When every subagent has ended, make sure that all answers are there, and only then open the lock:
 
 ```sh
-ls {{ answers }} && rm -f {{ quotedLock }}
+ls {shlex.join(str(exchange.response_file) for exchange in exchanges)} && rm -f {shlex.quote(str(lock))}
 ```
 """
 
@@ -351,37 +326,35 @@ class Exchange:
         self.response_file = messages / f"{prefix}_res.md"
         self.text: str | None = None
         """The answer, once its file is complete."""
-        self._seen: tuple[int, int] | None = None
+        self._seen = b""
 
     def look(self) -> bool:
-        """Return whether the answer is complete. Called repeatedly.
+        """Return whether the answer is complete: not blank, and the same as at the last look.
 
-        It is complete when the file is the same as at the last look and holds a text that is not blank. Agents write it
-        in pieces, even if they are told not to. Raises `ProviderError` for a file that cannot be read.
+        Agents write it in pieces, even if they are told not to. Raises `ProviderError` if it cannot be read.
         """
         if self.text is not None:
             return True
         try:
-            status = self.response_file.stat()
-            seen = (status.st_size, status.st_mtime_ns)
-            if seen == self._seen:
-                self.text = _decode(read_regular_file(self.response_file))
-            self._seen = seen
+            data = read_regular_file(self.response_file)
         except FileNotFoundError:
-            self._seen = None
+            return False
         except OSError as error:
             reason = f"VS Code's answer cannot be read: {self.response_file}: {error.strerror}"
             raise ProviderError(reason, "process") from error
+        if data == self._seen:
+            is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes
+            with suppress(UnicodeDecodeError):  # torn
+                text = data.decode("utf-16" if is_utf16 else "utf-8-sig").replace("\r\n", "\n")
+                self.text = text if text.strip() else None
+        self._seen = data
         return self.text is not None
 
     @property
     def state(self) -> str:
         """Describe an answer that did not arrive."""
-        if self.response_file.exists():
-            return f"{self.response_file} is there, but blank, no UTF-8 text, or still being written"
-        if self.temp_file.exists():
-            return f"{self.temp_file} was begun, but not renamed to {self.response_file.name}"
-        return f"{self.response_file} was not written"
+        what = "is there, but blank, no UTF-8 text, or still being written"
+        return f"{self.response_file} {what if self.response_file.exists() else 'was not written'}"
 
     def describe(self, exit_code: int | None = None) -> JsonObject:
         """Return the record of the request: its folder and files, or those that a dry run would use."""
@@ -395,16 +368,6 @@ class Exchange:
             "input_files": list(dict.fromkeys(self.request.file_paths)),
             "response_file": str(self.response_file),
         }
-
-
-def _decode(data: bytes) -> str | None:
-    """Return an answer's text; None for a blank or torn one. PowerShell writes UTF-16 with a byte order mark."""
-    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = data.decode("utf-16" if is_utf16 else "utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        return None
-    return text if text.strip() else None
 
 
 class Dispatch:
@@ -431,9 +394,15 @@ class Dispatch:
         self._orchestrator_file = self._messages / f"{stamp}_orchestrator.md" if is_batch else None
 
     async def send(self, window: "Window", workspace: str) -> None:
-        """Write the requests and start the chat. Raises `ProviderError`, `SubagentTakenError`, `OSError`."""
+        """Write the requests and start the chat. Raises `ProviderError`, `OSError`."""
         self.subagent.prepare(workspace)
-        texts = self._texts()
+        lock, orchestrator = self.subagent.lock_file, self._orchestrator_file
+        texts = {}
+        for exchange in self.exchanges:
+            hand_in = _HAND_IN if orchestrator is None else _HAND_IN_OF_BATCH
+            texts[exchange.request_file] = _request_text(exchange, hand_in, lock)
+        if orchestrator is not None:
+            texts[orchestrator] = _orchestrator_text(self.exchanges, lock)
         self._messages.mkdir(exist_ok=True)
         for path, content in texts.items():
             path.write_text(content, "utf-8")
@@ -442,68 +411,40 @@ class Dispatch:
                 path.unlink(missing_ok=True)
         await window.open()
         self.subagent.keep()  # by now, another program that took the folder at the same moment has shown itself
-        entry = self._orchestrator_file or self.exchanges[0].request_file
+        entry = orchestrator or self.exchanges[0].request_file
         files = dict.fromkeys(path for exchange in self.exchanges for path in exchange.request.file_paths)
         text = f"Follow instructions in [{entry.name}]({file_uri(str(entry))})"
-        if self._orchestrator_file is None:
+        if orchestrator is None:
             await window.chat([*files, str(entry)], text)
         else:
             await window.chat([str(entry), *files], f"{text}. Use #runSubagent tool.")
         self.is_sent = True
 
-    async def collect(self) -> None:
-        """Wait until all answers are complete. Raises `ProviderError`, `SubagentTakenError`, `OSError`."""
-        while [exchange for exchange in self.exchanges if not exchange.look()]:
-            self.subagent.keep()
-            await asyncio.sleep(_POLL_SECONDS)
-
-    def _texts(self) -> dict[Path, str]:
-        """Return the texts of the files to write."""
-        lock = shlex.quote(str(self.subagent.lock_file))
-        template = _SINGLE if self._orchestrator_file is None else _IN_BATCH
-        texts = {}
-        for exchange in self.exchanges:
-            variables = {
-                "userQuery": build_query(exchange.request),
-                "responseFileTmp": str(exchange.temp_file),
-                "responseFileFinal": str(exchange.response_file),
-                "quotedTmp": shlex.quote(str(exchange.temp_file)),
-                "quotedFinal": shlex.quote(str(exchange.response_file)),
-                "quotedLock": lock,
-            }
-            texts[exchange.request_file] = render_template(template, variables)
-        if self._orchestrator_file is not None:
-            names = [f"{at}. messages/{path.name}" for at, path in enumerate(texts, start=1)]
-            answers = shlex.join(str(exchange.response_file) for exchange in self.exchanges)
-            variables = {"requests": "\n".join(names), "answers": answers, "quotedLock": lock}
-            texts[self._orchestrator_file] = render_template(_ORCHESTRATOR, variables)
-        return texts
-
 
 def build_query(request: ProviderRequest) -> str:
-    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens."""
-    prompt = request.prompt.question
+    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens.
+
+    Source: evaluation-2025-11, "VS Code Copilot provider".
+    """
+    prompt, tokens = request.prompt.question, ["[[ ## sha256_tokens ## ]]\n"]
     document = build_preread(prompt, request.guideline_paths, request.input_paths, input_word="attachment")
-    files = tuple(dict.fromkeys(request.file_paths))
-    # Source: evaluation-2025-11, "VS Code Copilot provider".
-    tokens = "\n".join(("[[ ## sha256_tokens ## ]]\n", *(f"{_hash(path)}  {path}" for path in files))) if files else ""
-    return "\n\n".join(filter(None, (request.system_prompt, document, tokens)))
-
-
-def _hash(path: str) -> str:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError as error:
-        raise ProviderError(f"attachment {path} cannot be read: {error.strerror}", "config") from error
+    for path in dict.fromkeys(request.file_paths):
+        try:
+            tokens.append(f"{hashlib.sha256(Path(path).read_bytes()).hexdigest()}  {path}")
+        except OSError as error:
+            raise ProviderError(f"attachment {path} cannot be read: {error.strerror}", "config") from error
+    shown = "\n".join(tokens) if request.file_paths else ""
+    return "\n\n".join(filter(None, (request.system_prompt, document, shown)))
 
 
 class Window:
     """The editor's window on one subagent's folder, handled by the editor's command line program."""
 
-    def __init__(self, program: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, program: Sequence[str], environment: Mapping[str, str], subagent: Subagent) -> None:
         self._program = program
         self._environment = environment
-        self._folder = folder
+        self._folder = subagent.folder
+        self._workspace_file = subagent.workspace_file
 
     async def open(self) -> None:
         """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
@@ -511,27 +452,24 @@ class Window:
         # An open window shows by its title; `subagent-1` is not `subagent-10`.
         is_open = re.search(rf"(?<![\w-]){re.escape(self._folder.name)}(?![\w-])", status.stdout)
         alive = self._folder / ".alive"
-        _remove(alive)
-        await self._call(str(_workspace_file(self._folder)))
+        alive.unlink(missing_ok=True)
+        await self._call(str(self._workspace_file))
         if not is_open:
             await asyncio.sleep(_OPEN_SECONDS)
             wish = f"Create an empty file named .alive in the folder {self._folder}"
             await self._call("-r", "chat", "-m", "wakeup", wish)
-            await self._wait_for(alive)
+            for _ in range(round(_READY_SECONDS / _READY_POLL_SECONDS)):
+                if alive.exists():
+                    break
+                await asyncio.sleep(_READY_POLL_SECONDS)
+            else:
+                _LOGGER.warning("VS Code did not show within %gs that %s is open", _READY_SECONDS, self._folder)
         await asyncio.sleep(_FOCUS_SECONDS)
 
     async def chat(self, attachments: Iterable[str], text: str) -> None:
         """Start a new chat. Raises `ProviderError`."""
         attached = [word for path in attachments for word in ("-a", path)]
         await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
-
-    async def _wait_for(self, alive: Path) -> None:
-        deadline = time.monotonic() + _READY_SECONDS
-        while not _remove(alive):
-            if time.monotonic() >= deadline:
-                _LOGGER.warning("VS Code did not show within %gs that %s is open", _READY_SECONDS, self._folder)
-                return
-            await asyncio.sleep(_READY_POLL_SECONDS)
 
     async def _call(self, *arguments: str) -> None:
         done = await self._launch(arguments, _LAUNCH_SECONDS)
@@ -551,15 +489,6 @@ class Window:
             )
         except LaunchError as error:
             raise ProviderError(f"VS Code could not be started: {error}", "process") from error
-
-
-def _remove(path: Path) -> bool:
-    """Remove a file; return whether it was there."""
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return False
-    return True
 
 
 # The workspace file that VS Code opens for a subagent, by itself or from a template of the user.
@@ -587,7 +516,13 @@ def workspace_text(template: str | None) -> str:
         return pretty_json(DEFAULT_WORKSPACE)
     path = Path(template)
     workspace = _read(path)
-    workspace["folders"] = [{"path": "."}, *(_absolute_folder(path, folder) for folder in workspace["folders"])]
+    folders: list[Json] = [{"path": "."}]
+    for folder in workspace["folders"]:
+        if not isinstance(folder, dict) or not isinstance(folder.get("path", folder.get("uri")), str):
+            _refuse(path, f'folders: expected objects with a text "path", got {json.dumps(folder)[:60]}')
+        place = {"path": os.path.normpath(path.parent / folder["path"])} if "path" in folder else {}
+        folders.append({**folder, **place})
+    workspace["folders"] = folders
     settings = workspace.get("settings")
     for key in _LOCATIONS:
         if isinstance(settings, dict) and isinstance(locations := settings.get(key), dict):
@@ -610,12 +545,6 @@ def _read(path: Path) -> dict[str, Json]:
     if not isinstance(data, dict) or not isinstance(data.get("folders"), list):
         _refuse(path, 'expected an object with a list such as "folders": [{"path": "."}]')
     return data
-
-
-def _absolute_folder(path: Path, folder: Json) -> JsonObject:
-    if not isinstance(folder, dict) or not isinstance(folder.get("path", folder.get("uri")), str):
-        _refuse(path, f'folders: expected objects with a text "path", got {json.dumps(folder)[:60]}')
-    return {**folder, "path": os.path.normpath(path.parent / folder["path"])} if "path" in folder else folder
 
 
 def _absolute_pattern(folder: Path, pattern: str) -> str:

@@ -12,7 +12,7 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.providers.row_makers import call_row_maker
+from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.session.recording.run_results import with_texts
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.plan import PreparedCase

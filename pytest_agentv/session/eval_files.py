@@ -16,7 +16,7 @@ from pytest_agentv.errors import SourceError
 from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
 from pytest_agentv.files.problems import Hint, Problem, join_problems
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.providers.row_makers import call_row_maker
+from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import shown, visible
 from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.options import run_options

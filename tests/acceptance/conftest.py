@@ -6,6 +6,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
@@ -26,6 +27,9 @@ targets:
     response: hello world
 """
 
+SDK = "from pytest_agentv.sdk import Result, code_judge, create_target_client\n\n\n"
+"""The first line of a judge script of a user."""
+
 OTHER_PLUGINS = tuple(
     word
     for name in (
@@ -39,6 +43,12 @@ OTHER_PLUGINS = tuple(
 hypothesis imports itself at the end of each run, which takes a second. Each of the others takes a half per cent of a
 short run.
 """
+
+
+def agentv(words: Iterable[str]) -> int:
+    """Run the command `agentv` in this process, by its entry point, and return its exit code."""
+    (entry, *_) = entry_points(group="console_scripts", name="agentv")
+    return int(entry.load()([*words]))
 
 
 @dataclass

@@ -68,22 +68,6 @@ def test_a_call_that_times_out_is_made_again_and_each_attempt_has_its_log(projec
     assert result["log_file"].endswith(logs(project)[1])
 
 
-@pytest.mark.scenario("Claude Code provider invocation")
-def test_a_program_that_is_missing_is_an_error_of_the_set_up_of_its_cases_only(project):
-    write_target(project, executable="./bin/claude")
-    write_cases(project, "a")
-    project.write(
-        "b.eval.yaml", (project.path / "a.eval.yaml").read_text().replace('"a"', '"b"').replace("coder", "model")
-    )
-    run = project.run()
-    assert run.by_id["b"]["status"] == "fail"
-    assert run.by_id["a"]["error_detail"] == {"stage": "setup", "kind": "config"}
-    assert run.by_id["a"]["error"] == (
-        f"target 'coder' (targets.yaml:1): Claude Code CLI: executable '{project.path}/bin/claude' is no program that "
-        "can be run; install it, or write its path as `executable`"
-    )
-
-
 ON_PATH = """#!{python} -IS
 import json
 for event in {events}:

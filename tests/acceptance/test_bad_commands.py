@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from thorough import varied
 
-from pytest_agentv.runtime import processes
-
 HELLO = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 
 
@@ -50,73 +48,6 @@ def temp(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", None)
 
 
-FAULTS = {
-    "killed-talking": (
-        "echo out of memory >&2; kill -9 $$",
-        "out of memory (exit code unknown: killed by SIGKILL)",
-        "process",
-    ),
-    "folder-for-file": (
-        "mkdir {OUTPUT_FILE}",
-        "Failed to read output file '{folder}/output.json': it is a folder, not a regular file",
-        "process",
-    ),
-    "pipe-for-file": (
-        "mkfifo {OUTPUT_FILE}",
-        "Failed to read output file '{folder}/output.json': it is a named pipe, not a regular file",
-        "process",
-    ),
-    "device-for-file": (
-        "ln -s /dev/zero {OUTPUT_FILE}",
-        "Failed to read output file '{folder}/output.json': it is a device, not a regular file",
-        "process",
-    ),
-    "fails-after-much-talk": (
-        "echo Traceback >&2; echo '  at line 1' >&2; echo 'ValueError: no such order' >&2; echo '  ^' >&2; exit 1",
-        "ValueError: no such order (exit code 1)\nTraceback\n  at line 1\nValueError: no such order\n  ^",
-        "process",
-    ),
-    "floods": ("yes", "CLI wrote more than 10 MiB and was stopped (exit code unknown)", "process"),
-    "hangs": ("echo thinking; sleep 60", "CLI provider timed out after 0.3s: thinking", "timeout"),
-    "no-cwd": (
-        {"command_template": "echo hello", "cwd": "lost"},
-        "CLI provider could not be started: cannot run '/bin/sh': its working directory '{project}/lost' does not "
-        "exist",
-        "process",
-    ),
-}
-"""Commands, the error that comes of each, and its kind."""
-
-
-@pytest.mark.scenario("Timeout and retries")
-@pytest.mark.scenario("Maximum retries exceeded")
-@pytest.mark.scenario("Error surfacing")
-def test_each_way_in_which_a_command_breaks_is_an_error_of_its_own_case(project, temp):
-    write_targets(project, {name: command for name, (command, _, _) in FAULTS.items()} | {"fine": "echo hello"})
-    write_cases(project, [*FAULTS, "fine"])
-    targets = json.loads((project.path / "targets.yaml").read_text())
-    next(target for target in targets["targets"] if target["name"] == "hangs")["timeout_seconds"] = 0.3
-    project.write("targets.yaml", json.dumps(targets))
-    run = project.run("--agentv-max-retries=1")
-    assert list(run.by_id) == [*FAULTS, "fine"]
-    for name, (_, message, kind) in FAULTS.items():
-        result = run.by_id[name]
-        said = result["error"].replace(str(project.path), "{project}")
-        made = next((part for part in said.split("'") if part.startswith(str(temp))), "")
-        assert said.replace(made.removesuffix("/output.json") or "-none-", "{folder}") == message
-        assert (result["status"], result["score"]) == ("error", 0)
-        assert result["error_detail"] == {"stage": "provider", "kind": kind}
-        assert result["attempts"] == (2 if kind == "timeout" else 1)
-    assert run.statuses["fine"] == "pass"
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1, "errors": len(FAULTS)}, [])
-    assert list(temp.iterdir()) == []
-    assert run.lines.index("=" * 36 + " ERRORS " + "=" * 36) < run.lines.index(next(filter(is_summary, run.lines)))
-
-
-def is_summary(line):
-    return "EVALUATION SUMMARY" in line
-
-
 DEAF = """
 import os, signal, subprocess, sys, time
 
@@ -132,7 +63,7 @@ time.sleep(60)
 
 
 def test_a_command_that_ignores_being_asked_to_end_is_killed_with_all_its_children(project, temp, monkeypatch):
-    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
+    monkeypatch.setattr("pytest_agentv.runtime.processes._TERM_SECONDS", 0.2)
     project.write("deaf.py", DEAF)
     write_targets(project, {"deaf": f"{sys.executable} deaf.py {{OUTPUT_FILE}}", "fine": "echo hello"})
     write_cases(project, ["deaf", "fine"])
@@ -187,16 +118,13 @@ def test_a_hostile_prompt_reaches_the_command_as_it_is_and_runs_nothing(project)
     assert (run.internals, [line for line in run.lines if "\x1b" in line or "\x07" in line]) == ([], [])
 
 
-def test_a_prompt_too_long_for_an_argument_can_be_piped_and_otherwise_the_error_says_how(project):
+def test_a_prompt_too_long_for_an_argument_can_be_piped(project):
     text = "0123456789" * 20_000 + " hello"
     write_targets(project, {"argument": "/bin/echo {PROMPT}", "piped": "printf %s {PROMPT} | cat"})
     write_cases(project, ["argument", "piped"], prompt=text)
     run = project.run()
     assert run.by_id["piped"]["candidate_answer"] == text
-    assert run.by_id["argument"]["error"].endswith(
-        "(exit code 126); {PROMPT} has 200008 bytes and the system takes 128 KiB in one argument: "
-        'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
-    )
+    assert run.by_id["argument"]["error"].endswith("Argument list too long (exit code 126)")
     assert run.statuses == {"argument": "error", "piped": "pass"}
     assert run.internals == []
 

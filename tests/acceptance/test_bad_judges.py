@@ -6,13 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime import processes
-
-SHAPE = (
-    'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} on standard '
-    "output, and everything else on standard error"
-)
-
 
 @pytest.fixture
 def judged(project):
@@ -43,90 +36,10 @@ def is_running(pid):
         return False
 
 
-BROKEN = {
-    "crashes": (
-        "import sys\nprint('half a res')\nsys.stderr.write('looking\\n')\nraise ValueError('no such table')\n",
-        "Code evaluator exited with code 1 (script: {python} {script}): looking\n"
-        "Traceback (most recent call last):\n"
-        '  File "{folder}/{script}", line 4, in <module>\n'
-        "    raise ValueError('no such table')\n"
-        "ValueError: no such table",
-        "process",
-    ),
-    "killed": (
-        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
-        "Code evaluator was killed by SIGKILL (script: {python} {script}): it wrote nothing on standard error",
-        "process",
-    ),
-    "floods": (
-        "import sys\nwhile True: sys.stdout.write('x' * 100_000)\n",
-        "Code evaluator was stopped because it printed too much (script: {python} {script}): it wrote nothing on "
-        "standard error",
-        "process",
-    ),
-}
-"""Scripts, the error that comes of each, and its kind."""
-HANGING = {
-    "hangs": (
-        "import sys, time\nprint('{}', flush=True)\nsys.stderr.write('waiting for the "
-        "database')\nsys.stderr.flush()\ntime.sleep(60)\n",
-        "Code evaluator timed out after 2 s (script: {python} {script}): waiting for the database",
-        "timeout",
-    ),
-}
-"""A script that a run of its own ends: under its limit the others would be ended on a busy machine."""
-
-
-@pytest.mark.scenario("Code evaluator execution")
-@pytest.mark.parametrize(("limit", "broken"), [(60, BROKEN), (2, HANGING)], ids=["broken", "hanging"])
-def test_a_judge_that_breaks_makes_its_case_an_error_with_what_the_script_said(project, judged, limit, broken):
-    for name, (script, _, _) in broken.items():
-        project.write(f"{name}.py", script)
-    run = judged({name: f"{name}.py" for name in broken}, f"--agentv-timeout={limit}")
-    for name, (_, text, kind) in broken.items():
-        message = text.format(python=sys.executable, script=f"{name}.py", folder=project.path)
-        result = run.by_id[name]
-        assert (result["status"], result["score"], result["error"]) == ("error", 0, message)
-        assert result["error_detail"] == {"stage": "evaluator", "kind": kind}
-        assert result["candidate_answer"] == "hello world"
-        assert result["misses"] == [f"Evaluator 'judge' failed: {message}"]
-        (evaluation,) = result["evaluator_results"]
-        assert (evaluation["score"], evaluation["error"]) == (0, message)
-    if broken is BROKEN:
-        assert run.by_id["crashes"]["evaluator_results"][0]["raw_output"] == "half a res\n"
-        assert len(run.by_id["floods"]["evaluator_results"][0]["raw_output"]) < 11_000
-    assert (run.exit_code, run.outcomes) == (1, {"passed": 1, "errors": len(broken)})
-
-
-UNREADABLE = {
-    "nan": (
-        '{"score": 1, "details": {"mean": NaN}}',
-        f"Code evaluator did not print one JSON object: {SHAPE}; it printed: "
-        '{"score": 1, "details": {"mean": NaN}}',
-    ),
-    "word": ('{"score": "high"}', 'Code evaluator printed a `score` that is no number: "high"; print one from 0 to 1'),
-    "chatty": ("x" * 5000, f"Code evaluator did not print one JSON object: {SHAPE}; it printed: {'x' * 200}…"),
-}
-"""What judges print, and the miss that comes of it."""
-
-
-@pytest.mark.scenario("Details payload is not valid JSON")
-def test_a_judge_that_ends_well_but_prints_no_judgement_scores_0_and_is_told_how_to_mend_it(project, judged):
-    for name, (output, _) in UNREADABLE.items():
-        project.write(f"{name}.py", f"import sys\nsys.stdout.write({output!r})\n")
-    run = judged({name: f"{name}.py" for name in UNREADABLE})
-    for name, (output, message) in UNREADABLE.items():
-        result = run.by_id[name]
-        assert (result["status"], result["score"], result["misses"]) == ("error", 0, [message])
-        assert (result["error"], result["error_detail"]) == (message, {"stage": "evaluator", "kind": "process"})
-        assert result["evaluator_results"][0]["raw_output"] == output
-    assert (run.exit_code, run.outcomes) == (1, {"passed": 1, "errors": len(UNREADABLE)})
-
-
 def test_a_judge_that_hangs_with_children_and_ignores_being_asked_to_end_is_gone_afterwards(
     project, judged, monkeypatch
 ):
-    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
+    monkeypatch.setattr("pytest_agentv.runtime.processes._TERM_SECONDS", 0.2)
     project.write(
         "deaf.py",
         """

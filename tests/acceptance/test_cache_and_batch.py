@@ -9,7 +9,7 @@ from pooled import TWO
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
-from .conftest import WITH_WORKERS_ON_REQUEST
+from .conftest import SDK, WITH_WORKERS_ON_REQUEST
 
 
 @pytest.fixture
@@ -23,30 +23,6 @@ def called(project):
     started = read_calls(project.path).started
     (project.path / "calls.jsonl").unlink(missing_ok=True)
     return sorted(started)
-
-
-@pytest.mark.scenario("Caching control")
-@pytest.mark.parametrize(
-    ("flags", "ini"), [varied(["--agentv-cache"], ""), ([], "agentv_cache = true"), (["--agentv-cache", "-n2"], "")]
-)
-def test_an_answer_is_paid_for_once_and_marked_when_it_comes_from_the_cache(project, flags, ini):
-    project.write("pytest.ini", f"[pytest]\n{ini}\n")
-    write_cases(project, {**numbered(4), "bad": "say nothing"})
-    first, second = project.run("--agentv-cache"), project.run(*flags)
-    assert called(project) == ["bad", *(f"case-{number}" for number in range(4))]
-    assert first.outcomes == second.outcomes == {"passed": 4, "failed": 1}
-    assert [result.get("cached") for result in first.results] == [None] * 5
-    assert [result.get("cached") for result in second.results] == [True] * 5
-
-
-def test_failed_calls_are_made_again_and_another_prompt_is_asked_anew(project):
-    write_cases(project, {"breaks": "fail no tokens", "edited": "say hello"})
-    project.run("--agentv-cache")
-    write_cases(project, {"breaks": "fail no tokens", "edited": "say hello again"})
-    called(project)
-    run = project.run("--agentv-cache")
-    assert called(project) == ["breaks", "edited"]
-    assert run.statuses == {"breaks": "error", "edited": "pass"}
 
 
 @pytest.mark.scenario("Caching control")
@@ -344,14 +320,14 @@ def test_a_rerun_takes_another_reply_of_the_judge(project):
         assert (project.path / "asked").read_text() == "xx"
 
 
-ASKING_JUDGE = """
-from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-
+ASKING_JUDGE = (
+    SDK
+    + """\
 @code_judge
 def judge(case):
     return Result(score=create_target_client().invoke("good?").raw_text == "yes")
 """
+)
 
 
 def test_a_rerun_takes_another_reply_of_what_a_judge_script_asks(project):
@@ -390,15 +366,15 @@ def vote(prompt):
     return json.dumps({"score": score, "reasoning": f"vote {number}"}) if "judge" in prompt else f"vote {number}"
 """
 PANEL = "{name: %s, type: llm_judge}"
-ASKING_THRICE = """
-from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-
+ASKING_THRICE = (
+    SDK
+    + """\
 @code_judge
 def judge(case):
     client = create_target_client()
     return Result(score=1, reasoning=", ".join(client.invoke("good?").raw_text for _ in range(3)))
 """
+)
 SCRIPT = "{name: %s, type: code_judge, script: [python3, judge.py], target: {max_calls: 3}}"
 
 

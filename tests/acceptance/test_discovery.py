@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cli.main import main
+from .conftest import agentv
 
 LINE = json.dumps({"id": "line", "expected_outcome": "x", "input": "Say it", "evaluators": []})
 RESULT_LINE = json.dumps({"timestamp": "2026-01-01", "eval_id": "a", "score": 1, "candidate_answer": "x"})
@@ -14,7 +14,7 @@ COMPOSE = "services:\n  web: {image: nginx}\n"
 OTHER_COLLECTOR = """
 import pytest
 
-from pytest_agentv.cli.main import main
+
 
 class File(pytest.File):
     def collect(self):
@@ -113,37 +113,6 @@ def test_eval_files_are_found_by_name_or_below_a_folder_named_evals_and_files_of
     assert (run.exit_code, "Warning" in run.text, "foreign" in run.text) == (0, False, False)
 
 
-NAMES_OF_OTHERS = {
-    "targets.yaml": ("targets.yaml", "targets.eval.yaml"),
-    "targets.yml": ("targets.yml", "targets.eval.yml"),
-    "config.yaml": ("config.yaml", "config.eval.yaml"),
-    ".agentv.yaml": (".agentv.yaml", "agentv.eval.yaml"),
-    "login.tavern.yaml": ("*.tavern.yaml", "login.eval.yaml"),
-    "test_math.yaml": ("test_*.yaml", "math.eval.yaml"),
-    "test_.yml": ("test_*.yml", "cases.eval.yml"),
-    "docker-compose.override.yml": ("docker-compose*.yml", "docker-compose.override.eval.yml"),
-    "compose-email.yaml": ("compose*.yaml", "compose-email.eval.yaml"),
-}
-
-
-def test_files_with_cases_that_their_names_keep_out_of_a_run_are_warned_of(project, case_list):
-    project.write("evals/.agentv/targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write("evals/qa.yaml", case_list)
-    for name in NAMES_OF_OTHERS:
-        project.write(f"evals/deep/{name}", f"description: x\n{case_list}")
-    run = project.run()
-    assert run.statuses == {"a": "pass"}
-    for name, (pattern, free) in NAMES_OF_OTHERS.items():
-        warning = (
-            f"AgentvWarning: evals/deep/{name}:2: has a list of cases but is not collected: names like {pattern} "
-            f"belong to other files (rename it to {free}, or add its name to the ini key agentv_files)"
-        )
-        assert run.text.count(warning) == 1
-        (project.path / f"evals/deep/{name}").rename(project.path / f"evals/deep/{free}")
-    renamed = project.run()
-    assert (len(renamed.results), "not collected" in renamed.text) == (1 + len(NAMES_OF_OTHERS), False)
-
-
 def test_workers_tell_of_each_file_once_and_run_the_others(project, case_list):
     project.write("evals/qa.yaml", case_list)
     project.write("evals/test_math.yaml", case_list)
@@ -163,38 +132,6 @@ def test_a_file_of_another_kind_that_another_plugin_collects_is_not_warned_of(pr
     project.write("other.tavern.yaml", OPENAPI)
     run = project.run("evals", "other.tavern.yaml")
     assert (run.exit_code, run.outcomes) == (0, {"passed": 2})
-
-
-TABLE_FORMS = {
-    "sample-first": "case: {id: 'q-{{ id }}', input: '{{ q }}', assert: [contains: bye]}\n"
-    "evalcases: {sample: 1, from: t.csv}\n",
-    "rows-are-cases": "evalcases: {sample: 50, from: t.csv}\nassert: [contains: bye]\n",
-    "from-a-list": "assert: [contains: bye]\ntests:\n  from:\n    - t.csv\n",
-    "comment": "assert: [contains: bye]\ncases:\n  # our questions\n  from: t.csv\n",
-    "function": "case: {id: '{{ id }}', input: '{{ q }}', assert: [contains: bye]}\n"
-    "cases: {seed: 1, from: 'rows.py:make'}\n",
-    "blank-in-a-name": "assert: [contains: bye]\ntests: {from: 'my cases.csv'}\n",
-}
-
-
-def test_cases_of_tables_below_evals_run_however_they_are_written(project):
-    project.write("evals/rows.py", "def make():\n    return [{'id': '1', 'q': 'hi'}]\n")
-    for name in ("t.csv", "my cases.csv"):
-        project.write(f"evals/{name}", "id,q,input,expected_outcome\n1,hello,hello,ok\n")
-    for name, text in TABLE_FORMS.items():
-        project.write(f"evals/{name}.yaml", text)
-    run = project.run("evals", "-n2")
-    names = sorted(f"evals/{name}.yaml" for name in TABLE_FORMS)
-    assert sorted((each["eval_file"], each["status"]) for each in run.results) == [(name, "fail") for name in names]
-
-
-def test_a_file_named_on_the_command_line_is_an_eval_file_by_its_shape(project, suite):
-    names = {"a": "qa.yaml", "b": "evals/test_login.yaml", "c": ".hidden/qa.yaml", "d": "evals/config.yaml"}
-    for eval_id, name in names.items():
-        project.write(name, suite(**{eval_id: "hello"}))
-    assert project.run(*names.values()).statuses == dict.fromkeys(names, "pass")
-    one_by_one = [f"{name}::{eval_id}" for eval_id, name in names.items()]
-    assert project.run(*one_by_one).statuses == dict.fromkeys(names, "pass")
 
 
 @pytest.mark.parametrize("name", ["data.eval", "evals/data"])
@@ -230,7 +167,7 @@ def test_a_file_that_cannot_be_read_is_not_passed_over_in_silence(project, case_
     (line,) = [line for line in run.lines if "cannot be read" in line]
     assert line.endswith(f"evals/broken.yaml: {said}")
     assert project.run("--agentv-strict").exit_code == pytest.ExitCode.INTERRUPTED
-    assert main(["validate", str(project.path / "evals")]) == 0
+    assert agentv(["validate", str(project.path / "evals")]) == 0
     assert f"evals/broken.yaml: warning: {said}" in capsys.readouterr().out
 
 
@@ -250,5 +187,5 @@ def test_files_that_may_hold_cases_but_are_no_yaml_or_json_are_warned_of(project
         ("evals/wide.yaml", "expected UTF-8, got UTF-16"),
     ]
     assert project.run("--agentv-strict").outcomes["errors"] == len(said)
-    assert main(["validate", "--strict", str(project.path / "evals")]) == 1
+    assert agentv(["validate", "--strict", str(project.path / "evals")]) == 1
     assert "1 file checked: 0 errors, 3 warnings" in capsys.readouterr().out

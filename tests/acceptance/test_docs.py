@@ -10,7 +10,7 @@ import pytest
 from docs_pages import PAGES, ROOT, Page, added_kinds, read_page
 from docs_reader import Reader, holds, shows
 
-from pytest_agentv.cli.main import main
+from .conftest import agentv
 
 ACTIVE = [page for page in map(read_page, PAGES) if page.has_something_to_do]
 
@@ -28,7 +28,7 @@ def test_a_page_does_what_it_says(
     if any(block.name and block.language == "yaml" for block in page.blocks):
         monkeypatch.chdir(tmp_path)
         kinds = [f"--plugin-kind={kind}" for kind in added_kinds(page.text)]
-        exit_code = main(["validate", "--strict", *kinds, "."])
+        exit_code = agentv(["validate", "--strict", *kinds, "."])
         assert exit_code == 0, capsys.readouterr().out
 
 

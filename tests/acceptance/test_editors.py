@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.cli.main import main
-from pytest_agentv.cli.schema import schema_path
+from .conftest import agentv
 
 _FOLDER = os.environ.get("AGENTV_TEST_PROGRAMS")
 SERVER = (
@@ -27,7 +26,6 @@ pytestmark = [
     ),
 ]
 
-HEAD = f"# yaml-language-server: $schema={schema_path('eval').as_uri()}\n"
 CASES = "cases:\n  - id: a\n    criteria: o\n    input: q\n    assert:\n"
 
 
@@ -36,6 +34,8 @@ class Editor:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.head = (folder / "example.eval.yaml").read_text("utf-8").partition("\n")[0] + "\n"
+        """The line that names the schema."""
         self._ids = 0
         self._diagnostics: dict[str, list[Any]] = {}
         self._process = subprocess.Popen([SERVER, "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -119,7 +119,7 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     folder = tmp_path_factory.mktemp("editor")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["init"]) == 0
+        assert agentv(["init"]) == 0
     started = Editor(folder / "evals")
     yield started
     started.close()
@@ -137,7 +137,7 @@ def test_short_forms_have_no_fault(editor: Editor) -> None:
         "      - length: {min_words: 3}\n      - field: {path: a, equals: 3}\n      - is-json: true\n"
         "      - Is polite\n"
     )
-    assert editor.faults("good.eval.yaml", HEAD + CASES + checks) == []
+    assert editor.faults("good.eval.yaml", editor.head + CASES + checks) == []
 
 
 @pytest.mark.parametrize(
@@ -150,37 +150,37 @@ def test_short_forms_have_no_fault(editor: Editor) -> None:
     ],
 )
 def test_a_wrong_key_or_value_is_underlined(editor: Editor, check: str, fault: str) -> None:
-    found = editor.faults(f"{abs(hash(check))}.eval.yaml", f"{HEAD}{CASES}      - {check}\n")
+    found = editor.faults(f"{abs(hash(check))}.eval.yaml", f"{editor.head}{CASES}      - {check}\n")
     assert any(each.startswith("7: ") and fault in each for each in found), found
 
 
 def test_a_wrong_kind_and_a_wrong_key_of_a_case_are_underlined(editor: Editor) -> None:
-    assert editor.faults("kind.eval.yaml", f"{HEAD}{CASES}      - contians: x\n") != []
-    found = editor.faults("case.eval.yaml", f"{HEAD}{CASES}      - contains: x\n    treshold: 1\n")
+    assert editor.faults("kind.eval.yaml", f"{editor.head}{CASES}      - contians: x\n") != []
+    found = editor.faults("case.eval.yaml", f"{editor.head}{CASES}      - contains: x\n    treshold: 1\n")
     assert any("Property treshold is not allowed" in each for each in found), found
 
 
 def test_kinds_and_keys_are_completed(editor: Editor) -> None:
-    kinds = editor.completions("a.eval.yaml", f"{HEAD}{CASES}      - con|\n")
+    kinds = editor.completions("a.eval.yaml", f"{editor.head}{CASES}      - con|\n")
     assert {"contains", "contains-any", "not-contains", "is-json", "type"} <= set(kinds)
-    keys = editor.completions("b.eval.yaml", f"{HEAD}{CASES}      - levenshtein: x\n        |\n")
+    keys = editor.completions("b.eval.yaml", f"{editor.head}{CASES}      - levenshtein: x\n        |\n")
     assert {"threshold", "weight", "required", "path", "name"} <= set(keys)
-    inner = editor.completions("c.eval.yaml", f"{HEAD}{CASES}      - length:\n          m|\n")
+    inner = editor.completions("c.eval.yaml", f"{editor.head}{CASES}      - length:\n          m|\n")
     assert {"min_words", "max_chars"} <= set(inner)
-    types = editor.completions("d.eval.yaml", f"{HEAD}{CASES}      - type: |\n")
+    types = editor.completions("d.eval.yaml", f"{editor.head}{CASES}      - type: |\n")
     assert {"contains", "is-json", "llm_judge", "not-regex"} <= set(types)
 
 
 def test_other_spellings_are_not_offered(editor: Editor) -> None:
-    case = editor.completions("e.eval.yaml", f"{HEAD}cases:\n  - id: a\n    |\n")
+    case = editor.completions("e.eval.yaml", f"{editor.head}cases:\n  - id: a\n    |\n")
     assert {"criteria", "input", "assert"} <= set(case)
     assert {"expected_outcome", "input_messages", "evaluators", "execution"}.isdisjoint(case)
-    kinds = editor.completions("f.eval.yaml", f"{HEAD}{CASES}      - h|\n")
+    kinds = editor.completions("f.eval.yaml", f"{editor.head}{CASES}      - h|\n")
     assert "contains" in kinds
     assert "heuristic" not in kinds
     old = "evalcases:\n  - {id: a, expected_outcome: o, input_messages: q, evaluators: [{heuristic: [x]}]}\n"
-    assert editor.faults("g.eval.yaml", HEAD + old) == []
+    assert editor.faults("g.eval.yaml", editor.head + old) == []
 
 
 def test_a_key_is_explained(editor: Editor) -> None:
-    assert "A text is in the answer" in editor.hover("h.eval.yaml", f"{HEAD}{CASES}      - cont|ains: x\n")
+    assert "A text is in the answer" in editor.hover("h.eval.yaml", f"{editor.head}{CASES}      - cont|ains: x\n")

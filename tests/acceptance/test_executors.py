@@ -485,8 +485,15 @@ def family(project):
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    ("number", "method"),
+    [
+        (signal.SIGINT, "fork"),
+        (signal.SIGKILL, "spawn"),
+        varied(signal.SIGINT, "spawn"),
+        varied(signal.SIGKILL, "fork"),
+    ],
+)
 def test_the_end_of_the_run_is_that_of_all_processes(project, number, method):
     write_families(project)
     project.write("conftest.py", HOOK.replace("fork", method))

@@ -117,37 +117,6 @@ def test_an_autouse_fixture_that_skips_leaves_nothing_called(project):
     assert "EVALUATION SUMMARY" not in run.text
 
 
-@pytest.mark.parametrize("scope", ["function", "session"])
-def test_a_fixture_that_fails_is_an_error_with_the_users_traceback(project, scope):
-    conftest = """
-        import pytest
-
-        @pytest.fixture(autouse=True, scope="SCOPE")
-        def broken():
-            raise RuntimeError("the database is down")
-    """
-    project.write("conftest.py", conftest.replace("SCOPE", scope))
-    run = project.run("one.eval.yaml")
-    assert run.outcomes == {"errors": 2}
-    assert 'raise RuntimeError("the database is down")' in run.text
-    assert "conftest.py:5: RuntimeError" in run.text
-    assert "ERROR one.eval.yaml::a - RuntimeError: the database is down" in run.text
-    assert "pytest_agentv" not in run.text, "no frame of ours"
-    assert lines(project, "calls.txt") == []
-    assert run.statuses == {"a": "error", "b": "error"}
-    assert run.by_id["a"]["error"] == "RuntimeError: the database is down"
-    assert run.by_id["a"]["error_detail"] == {"stage": "setup", "kind": "crash"}
-
-
-def test_fixtures_of_cases_are_shown_by_pytests_own_flags(project):
-    project.write("conftest.py", OF_A_SCOPE.replace("SCOPE", "module").replace("\n@", "import pytest\n@"))
-    assert "around_module" in project.run("--fixtures-per-test", "one.eval.yaml").text
-    shown = project.run("--setup-plan", "one.eval.yaml").text
-    assert "SETUP    M around_module" in shown
-    assert "one.eval.yaml::a (fixtures used: around_module)" in shown
-    assert lines(project, "calls.txt") == []
-
-
 EVALUATING_FIXTURES = """
 import pytest
 

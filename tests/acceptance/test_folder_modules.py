@@ -114,29 +114,3 @@ def test_what_is_in_one_folder_only_is_not_found_from_another(project: Project, 
             "target 'default': agent.py:ask raised ModuleNotFoundError: No module named 'prices'\n"
             "  pear/agent.py:2 in ask"
         )
-
-
-def test_a_module_that_may_be_another_folders_is_an_error_that_names_both(
-    project: Project, suite: Callable[..., str]
-) -> None:
-    """`sys.path` is changed after the target was imported: its import at the time of the call may find either file."""
-    write_folder(project, suite, "apple", "late", cases=2)
-    project.write("pear/prices.py", "WHO = 'apple and pear'\n")
-    project.write(
-        "apple/conftest.py",
-        "import agent, sys, pytest\n"
-        "@pytest.fixture(autouse=True)\n"
-        "def path(request):\n"
-        "    yield\n"
-        "    sys.path.insert(0, 'pear')\n"
-        "    sys.modules.pop('prices')\n"
-        "    import prices\n",
-    )
-
-    run = project.run("apple", "--agentv-workers=1")
-
-    assert run.statuses == {"apple0": "pass", "apple1": "error"}
-    assert run.by_id["apple1"]["error"] == (
-        "target 'default' (apple/targets.yaml:1): agent.py:ask: an import of 'prices' may mean "
-        f"{project.path}/pear/prices.py or {project.path}/apple/prices.py: rename one of them"
-    )

@@ -150,18 +150,6 @@ def test_a_suite_with_two_broken_cases(project, monkeypatch):
         assert {name: {**line["baseline"], "target": "default"} for name, line in lines.items()} == told
 
 
-def test_cases_that_a_conftest_left_out_are_missing_from_a_baseline(small):
-    """It is known before anything is paid for, in one process."""
-    small.write("conftest.py", """
-        def pytest_collection_modifyitems(config, items):
-            config.hook.pytest_deselected(items=items[1:])
-            del items[1:]
-        """)  # fmt: skip
-    run = small.run("--agentv-update-baseline")
-    assert (run.exit_code, run.results) == (4, [])
-    assert "--agentv-update-baseline needs all cases: some were deselected" in run.text
-
-
 def test_a_baseline_of_another_root_directory_is_not_called_gone(small):
     """Its files have other names from there. They are beside it."""
     run = small.run(f"--rootdir={small.path.parent}", f"--agentv-baseline={small.path / BASELINE}")
@@ -286,31 +274,6 @@ def test_a_resumed_run_tells_which_cases_its_gates_judged(project, monkeypatch, 
         project.run(*flags, *more, mode=mode if more else ())
         contract = json.loads((project.path / "run.verdict.json").read_text())
         assert contract["judged_with_run"] == ["evals/a.eval.yaml::c0"]
-
-
-@pytest.mark.parametrize("mode", [(), varied(("-n", "2"))], ids=["plain", "n2"])
-@pytest.mark.parametrize("path", ["evals/more", "evals/more/b.eval.yaml"])
-def test_a_gate_gets_no_verdict_on_a_part_of_its_cases(project, mode, path, monkeypatch):
-    """A gate on all files was red, and on one of them green. A folder is a whole for `--agentv-min-rate`."""
-    project.write("pytest.ini", "[pytest]\nagentv_gates = booking: min_rate=0.4\n")
-    write(project, suite(2, "tags: [booking]"))
-    project.write("evals/more/b.eval.yaml", suite(2, "tags: [booking]", first=10))
-    monkeypatch.setenv("BROKEN", "c0 c1 c10")
-    flags = ("--agentv-gate=run", "--agentv-min-rate=0.4")
-    whole = project.run(*flags, mode=mode)
-    assert "GATE booking: FAILED, the pass rate 25.0 % of 4 cases is below 40.0 %" in section(whole)
-    run = project.run(path, *flags, mode=mode)
-    reasons = {each["name"]: each["reason"] for each in verdict(project, 2)["gates"] if each.get("not_enforced")}
-    reason = "evals/a.eval.yaml was not collected: no verdict"
-    if path.endswith(".yaml"):
-        assert reasons == {"gate::run": reason, "gate::booking": reason}
-        assert f"GATE run: not enforced, {reason}" in section(run)
-        assert (run.exit_code, run.outcomes["failed"], run.outcomes["xfailed"]) == (1, 1, 2), "each case for itself"
-        assert "judged with the run" not in run.text
-    else:
-        assert reasons == {"gate::booking": reason}
-        assert "GATE run: passed, the pass rate 50.0 % of 2 cases reaches 40.0 %" in section(run)
-        assert (run.exit_code, "failed" in run.outcomes) == (0, False)
 
 
 @pytest.mark.parametrize(

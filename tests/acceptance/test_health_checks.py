@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from thorough import varied
 
+from .conftest import SDK
+
 PROBE = '{type: command, command_template: "echo x >> checked; sleep 0.2; exit CODE"}'
 FAILING = f"provider: cli, command_template: 'echo no', healthcheck: {PROBE.replace('CODE', '3')}"
 
@@ -131,14 +133,8 @@ def test_a_judge_that_no_case_needs_is_not_probed(project, evaluators, wanted):
 def test_a_target_that_a_script_names_is_probed_before_its_first_call(project):
     project.write(
         "evals/judge.py",
-        """
-        from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-        @code_judge
-        def judge(case):
-            create_target_client().invoke("well?", target="j")
-            return Result(score=1.0)
-        """,
+        f"{SDK}@code_judge\ndef judge(case):\n    create_target_client().invoke('well?', target='j')\n"
+        "    return Result(score=1.0)\n",
     )
     run, paid = paid_for(project, CALLS_TARGETS, "other")
     assert probes(project) == 1

@@ -21,10 +21,6 @@ ASYNC_WAYS = WAYS | {
     "waits": ("asyncio.current_task().cancel(); await asyncio.sleep(1)", "CancelledError"),
     "returns": ("asyncio.current_task().cancel(); return 'hello'", "CancelledError"),
 }
-WORKERS = pytest.mark.parametrize(
-    ("mode", "workers"),
-    [varied((), "1", id="plain-1"), pytest.param((), "4", id="plain-4"), varied(("-n", "2"), "4", id="n2-4")],
-)
 GOOD = ("good-1", "good-2", "good-3")
 
 
@@ -83,96 +79,6 @@ def test_a_target_that_raises_what_ends_programs(
     assert run.by_id["interrupt"]["error"] == (
         "target 'default': agent.py:ask raised KeyboardInterrupt: mine\n  agent.py:5 in ask"
     )
-
-
-@WORKERS
-def test_evaluators_and_hooks_that_raise_what_ends_programs(project_in_all_modes: Project, workers: str) -> None:
-    project = project_in_all_modes
-    write_agent(project, "def", "")
-    ways = {"judge": ASYNC_WAYS, "response": WAYS, "assert": WAYS}
-    ways = {place: {f"{place}-{name}": way for name, way in each.items()} for place, each in ways.items()}
-    hooks = ("pytest_agentv_response(case, response)", "pytest_agentv_assert(case, result)")
-    project.write(
-        "conftest.py",
-        f"{HEAD}from pytest_agentv.model.results import Score\n"
-        f"async def judge(name):\n{misbehaving(ways['judge'], 'name')}"
-        "class Judge:\n"
-        "  async def evaluate(self, context):\n"
-        "    await judge(context.case.eval_id)\n"
-        "    return Score(1.0)\n"
-        "def pytest_agentv_evaluators(): return {'odd': lambda spec, services: Judge()}\n"
-        + "".join(f"def {hook}:\n{misbehaving(ways[hook[14:].partition('(')[0]], 'case.eval_id')}" for hook in hooks),
-    )
-    every = {name: way for each in ways.values() for name, way in each.items()}
-    write_cases(project, "good-1", *every, "good-2", "good-3", evaluator="{name: odd, type: odd}")
-
-    check(project.run(f"--agentv-workers={workers}"), every, "evaluator")
-
-
-PROVIDER = """
-from pytest_agentv.model.messages import Message
-from pytest_agentv.providers.base import ProviderResponse
-
-class Odder:
-    mode = "lm"
-    def __init__(self, name): self.name = name
-    async def check(self): await check(self.name)
-    async def invoke(self, request):
-        await invoke(self.name)
-        return ProviderResponse((Message("assistant", "hello"),))
-    async def close(self): await close(self.name)
-
-def make(target, environment):
-    factory(target.name)
-    return Odder(target.name)
-
-def pytest_agentv_providers(): return {"odd": make}
-"""
-STAGES = {"factory": "setup", "check": "setup", "invoke": "provider", "close": None}
-
-
-def test_a_provider_of_a_conftest_that_raises_what_ends_programs(project: Project) -> None:
-    ways = {place: {f"{place}-{name}": way for name, way in WAYS.items()} for place in STAGES}
-    names = [*GOOD, *(name for each in ways.values() for name in each)]
-    targets = ", ".join(f"{{name: {name}, provider: odd, who: {name}}}" for name in names)
-    project.write("targets.yaml", f"targets: [{targets}]\n")
-    functions = "".join(
-        f"{'' if place == 'factory' else 'async '}def {place}(name):\n{misbehaving(each, 'name')}"
-        for place, each in ways.items()
-    )
-    project.write("conftest.py", f"{HEAD}{functions}{PROVIDER}")
-    cases = "".join(f"  - {{id: {name}, input: x, target: {name}, assert: [contains: hello]}}\n" for name in names)
-    project.write("x.eval.yaml", f"evalcases:\n{cases}")
-
-    run = project.run("--agentv-workers=2")
-
-    assert run.internals == []
-    for place, stage in STAGES.items():
-        for name, (_, message) in ways[place].items():
-            assert run.statuses[name] == ("error" if stage else "pass"), name
-            if stage:
-                assert message in run.by_id[name]["error"]
-                assert run.by_id[name]["error_detail"] == {"stage": stage, "kind": "crash"}
-    assert {run.statuses[name] for name in GOOD} == {"pass"}
-
-
-def test_a_bare_timeout_error_without_a_limit_is_a_timeout(project: Project) -> None:
-    write_agent(project, "def", "")
-    project.write(
-        "conftest.py",
-        "import pytest\n"
-        "class Agent:\n"
-        "    async def invoke(self, request): raise TimeoutError('slow' if request.eval_id == 'slow' else '')\n"
-        "@pytest.fixture(scope='session')\n"
-        "def agentv_provider(): return Agent()\n",
-    )
-    write_cases(project, "bare", "slow")
-
-    run = project.run("--agentv-timeout=0")
-
-    for name, more in (("bare", "\n"), ("slow", ": slow")):
-        assert run.by_id[name]["error_detail"] == {"stage": "provider", "kind": "timeout"}
-        assert run.by_id[name]["error"].startswith(f"agentv_provider raised TimeoutError{more}")
 
 
 ODD = """

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cli.report import run as report
-
-from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
+from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project, agentv
 
 SECRET = "sk-not-to-be-seen-4711-4711-4711"
 AGENT = f"""
@@ -68,7 +66,7 @@ def test_a_run_writes_its_report_and_its_file_makes_the_same(shop: Project) -> N
     assert "***" in json.dumps(details)
 
     results = next(shop.path.glob("out-*.jsonl"))
-    assert report([str(results), "-o", str(shop.path / "later.html")]) == 0
+    assert agentv(["report", str(results), "-o", str(shop.path / "later.html")]) == 0
     assert without_times((shop.path / "later.html").read_text("utf-8")) == without_times(page)
 
 
@@ -96,7 +94,7 @@ def test_commands_of_cases_are_those_of_the_terminal_and_find_them(project_in_al
     told = {line.removeprefix("Rerun:  ") for line in run.lines if line.startswith("Rerun:")}
     assert len(told) == 4
     assert commands_of(project.path / "own.html") == told
-    report([str(project.path / "run.jsonl"), "-o", str(project.path / "later.html")])
+    agentv(["report", str(project.path / "run.jsonl"), "-o", str(project.path / "later.html")])
     files = ("pytest evals/p.eval.yaml", "cd 'app/[slug]' && pytest p.eval.yaml")
     assert commands_of(project.path / "later.html") == {
         f"{file}::tent@{name} --agentv-target=gpt,careful" for file in files for name in ("gpt", "careful")
@@ -120,7 +118,7 @@ def test_a_case_that_was_skipped_is_not_gone_in_the_report(shop: Project, capsys
     run = shop.run("--agentv-baseline", "--agentv-out=run.jsonl", "--agentv-html=own.html", "-p", "no:cacheprovider")
     assert any(line.startswith("Skipped 1") for line in run.lines)
     base = str(shop.path / "agentv.baseline.jsonl")
-    report([str(shop.path / "run.jsonl"), base, "-o", str(shop.path / "later.html")])
+    agentv(["report", str(shop.path / "run.jsonl"), base, "-o", str(shop.path / "later.html")])
     capsys.readouterr()
     for name in ("own.html", "later.html"):
         page = (shop.path / name).read_text("utf-8")
@@ -171,17 +169,17 @@ def test_a_report_from_the_file_has_the_verdict_of_the_run(
     assert run.outcomes["passed"] == 6
     own, later, path = (regressed.path / name for name in ("own.html", "later.html", "run.jsonl"))
     assert headline_of(own) == "Failed: 6 cases broke against the baseline."
-    assert report([str(path), "-o", str(later)]) == 0
+    assert agentv(["report", str(path), "-o", str(later)]) == 0
     assert headline_of(later) == "Failed at a gate: 6 cases are broken."
     capsys.readouterr()
-    assert report([str(path)]) == 0
+    assert agentv(["report", str(path)]) == 0
     comment = capsys.readouterr().out.splitlines()
     assert comment[1].startswith("## ❌ Evaluations: 6 passed")
     assert "- The gate failed: `6 cases are broken`" in comment
 
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[1:]), "utf-8")
-    assert report([str(path), "-o", str(later)]) == 0
+    assert agentv(["report", str(path), "-o", str(later)]) == 0
     assert "run.verdict.json: left out, it is no verdict on these results" in capsys.readouterr().err
     assert headline_of(later) == "Passed: all 5 cases pass."
 
@@ -190,7 +188,7 @@ def test_a_report_from_the_file_has_the_verdict_of_the_run(
 def test_a_part_of_a_run_with_a_baseline_has_no_verdict(regressed: Project) -> None:
     regressed.run("--agentv-baseline", "--agentv-html=own.html", "--agentv-out=run.jsonl", "-k", "c3")
     assert headline_of(regressed.path / "own.html") == "No verdict: the one case passes."
-    assert report([str(regressed.path / "run.jsonl"), "-o", str(regressed.path / "later.html")]) == 0
+    assert agentv(["report", str(regressed.path / "run.jsonl"), "-o", str(regressed.path / "later.html")]) == 0
     assert headline_of(regressed.path / "later.html") == "No verdict: the one case passes."
 
 

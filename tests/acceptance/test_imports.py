@@ -4,9 +4,12 @@ import functools
 import os
 import subprocess
 import sys
+import sysconfig
 from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
+import warm
 from thorough import variation
 
 HEAVY = {"pydantic", "yaml", "litellm", "asyncio", "dotenv", "wcmatch"}
@@ -182,3 +185,14 @@ def test_evals_run_where_xdist_is_not_installed(project, suite):
     assert "FAILED qa.eval.yaml::b - words: missing" in finished.stdout
     assert "2 passed, 1 failed" in finished.stdout or "1 failed, 2 passed" in finished.stdout
     assert finished.stderr == ""
+
+
+@variation
+def test_nothing_is_warned_of_because_agentv_was_imported_before_pytest(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", MOCK_TARGET)
+    command = [str(Path(sysconfig.get_path("scripts"), "agentv")), "eval", "qa.eval.yaml", "-W", "error"]
+    environment = {**warm.environment_of_a_user(), "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:anyio"}
+    finished = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "warning" not in finished.stdout

@@ -11,11 +11,9 @@ import time
 
 import pytest
 import warm
-from busy import slowness
+from busy import locked, slowness
 from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases, write_plugin
 from thorough import varied
-
-from pytest_agentv.runtime.files import ProcessLock
 
 FOUR_WORKERS = TARGETS.replace("workers: 1", "workers: 4")
 
@@ -88,6 +86,46 @@ def test_each_target_has_as_many_cases_in_flight_as_it_says(project):
     assert {name: noted.of(name).most for name in ("two", "three")} == {"two": 2, "three": 3}
 
 
+def test_a_slow_target_with_one_worker_does_not_hold_up_the_other(project):
+    """The slow target answers its first case once the other has answered all of its cases, two at a time."""
+    project.write("agent.py", """
+        import threading
+
+        CASES = 6
+        lock, both, done = threading.Lock(), threading.Barrier(2, timeout=60), threading.Event()
+        answered, slow_now = 0, 0
+
+        def quick(prompt):
+            global answered
+            both.wait()  # fails unless two cases are in flight
+            with lock:
+                answered += 1
+                if answered == CASES:
+                    done.set()
+            return "yes"
+
+        def slow(prompt):
+            global slow_now
+            with lock:
+                slow_now += 1
+                alone = slow_now == 1
+            waited = done.wait(60)
+            with lock:
+                slow_now -= 1
+            return "yes" if waited and alone else "no"
+        """)  # fmt: skip
+    project.write("targets.yaml", """
+        targets:
+          - {name: slow, provider: python, callable: 'agent.py:slow', workers: 1}
+          - {name: quick, provider: python, callable: 'agent.py:quick', workers: 2}
+        """)  # fmt: skip
+    checks = "evaluators: [{name: w, type: heuristic, hits: ['yes']}]"
+    cases = "\n".join(f"  - {{id: c{number}, input: hi, {checks}}}" for number in range(6))
+    project.write("a.eval.yaml", f"matrix: {{target: [slow, quick]}}\nevalcases:\n{cases}\n")
+    run = project.run()
+    assert (run.exit_code, run.outcomes) == (0, {"passed": 12})
+
+
 @pytest.mark.scenario("Immediate work scheduling")
 def test_a_case_starts_the_moment_another_one_ends_and_waits_for_no_batch(project):
     write_cases(project, {"case-0": "start_of case-9; say hello"} | dict(list(numbered(10).items())[1:]))
@@ -120,18 +158,16 @@ def test_while_results_cannot_be_written_no_more_is_paid_for_than_is_in_flight(p
     seen = []
 
     def hold_lock():
-        lock = ProcessLock(project.path / ".out-1.jsonl.lock")
         deadline = time.monotonic() + 20
         # Before its first case the run itself wants the lock: it finds out whether it can write.
         while not read_calls(project.path).started and time.monotonic() < deadline:
             time.sleep(0.02)
-        with lock.hold(5):
+        with locked(project.path / ".out-1.jsonl.lock"):
             project.write("held", "yes\n")
             while len(read_calls(project.path).ended) < 2 and time.monotonic() < deadline:
                 time.sleep(0.02)
             time.sleep(0.5)
             seen.extend(read_calls(project.path).ended)
-        lock.close()
 
     holder = threading.Thread(target=hold_lock)
     holder.start()

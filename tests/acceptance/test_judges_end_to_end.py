@@ -5,6 +5,8 @@ import json
 import pytest
 from fake_llm import FakeLlm, Reply
 
+from .conftest import SDK
+
 TARGETS = """
 targets:
   - {name: default, provider: python, callable: agent.py:answer, judge_target: judge}
@@ -64,44 +66,6 @@ def asked(project):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-FIELD_CASES = """
-evalcases:
-  - id: file
-    input: q
-    expected_messages: [{role: assistant, content: [{type: file, value: ideal.json}]}]
-    assert: &total [{field_accuracy: [{path: total, match: exact}]}]
-  - id: text
-    input: q
-    expected_messages: [{role: assistant, content: [{type: text, value: '{"total": 120}'}]}]
-    assert: *total
-  - {id: no-json, input: q, expected_messages: [{role: assistant, content: [{type: text, value: x}]}], assert: *total}
-  - {id: no-data, input: q, assert: *total}
-  - {id: no-date, input: q, expected_output: {d: soon}, assert: [{not-field_accuracy: [{path: d, match: date}]}]}
-  - id: no-format
-    input: q
-    expected_output: {d: 2025-01-05}
-    assert: [{field_accuracy: [{path: d, match: date, formats: [EU]}]}]
-"""
-
-
-def test_expected_data_is_read_from_parts_and_what_no_answer_can_meet_is_not_asked(project):
-    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    project.write("agent.py", 'def answer(prompt):\n    return \'{"total": 999, "d": "2025-01-05"}\'\n')
-    project.write("ideal.json", '{"total": 120}\n')
-    project.write("a.eval.yaml", FIELD_CASES)
-    run = project.run()
-    found = {result["eval_id"]: result for result in run.results}
-    assert {name: result["status"] for name, result in found.items()} == {
-        **dict.fromkeys(("file", "text", "no-data"), "fail"),
-        **dict.fromkeys(("no-json", "no-date", "no-format"), "error"),
-    }
-    assert found["file"]["misses"] == found["text"]["misses"] == ["total (value mismatch)"]
-    assert found["no-date"]["error"].startswith("the expected 'd' is the text 'soon', and no date that can be read")
-    assert found["no-json"]["error"].startswith("the text and file parts of the expected message hold no JSON")
-    assert [found[name]["attempts"] for name in ("no-json", "no-date", "no-format")] == [0, 0, 0]
-    assert run.text.count("no-data: evaluator 'field_accuracy': there is no expected data") == 1
-
-
 JUDGED = "evaluators: [{name: quality, type: llm_judge}]"
 
 
@@ -125,15 +89,15 @@ def judge(prompt):
     text = json.dumps({"score": 1, "checks": checks, "overall_reasoning": ""})
     return {"text": text, "token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25}
 """
-SCRIPT = """
-from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-
+SCRIPT = (
+    SDK
+    + """\
 @code_judge
 def judge(case):
     reply = create_target_client().invoke("Is it polite?")
     return Result(score=float("score" in reply.raw_text))
 """
+)
 SCRIPTED = "evaluators: [{name: s, type: code_judge, script: [python3, script.py], target: true}]"
 ONE = {"calls": 1, "cost_usd": 0.25, "cost_known": 1, "input": 100, "output": 20, "tokens_known": 1}
 UNKNOWN = {"calls": 1, "cost_usd": 0, "cost_known": 0, "input": 0, "output": 0, "tokens_known": 0}

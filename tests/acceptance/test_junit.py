@@ -4,9 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from pytest_agentv.cli.convert import run as convert
-
-from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
+from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, agentv
 
 TARGETS = """
 targets:
@@ -156,7 +154,7 @@ def test_a_file_made_of_the_results_has_the_names_of_pytests_own(project_in_all_
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]")
     junit("evals/test_a.py", "evals/odd.eval.yaml", "--agentv-out=r.jsonl")
     (own,) = ElementTree.parse(project.path / "junit.xml").getroot()
-    assert convert([str(project.path / "r.jsonl"), "-o", str(project.path / "r.xml")]) == 0
+    assert agentv(["convert", str(project.path / "r.jsonl"), "-o", str(project.path / "r.xml")]) == 0
     (made,) = ElementTree.parse(project.path / "r.xml").getroot()
     expected = addresses(own)
     assert ("evals.test_a.TestA", "test_x") in expected
@@ -214,19 +212,3 @@ def test_properties_are_plain_scalars_and_each_report_has_them(project_in_all_mo
     junit("evals/qa.eval.yaml::good", "-p", "no:cacheprovider")
     lines = (project_in_all_modes.path / "kinds.txt").read_text().splitlines()
     assert set(lines) == {f"{when} 16 True" for when in ("setup", "call", "teardown")}
-
-
-@IN_ONE_PROCESS
-def test_properties_that_fixtures_record_are_kept(project_in_all_modes, junit):
-    project_in_all_modes.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def owner(record_property):
-            record_property("owner", "desk")
-        """,
-    )
-    found = properties(junit()["good"])
-    assert (found["owner"], found["agentv_score"]) == ("desk", "1.0")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pytest_agentv.session.outcomes import NEEDS_UNIX, PATCHED_BY_GEVENT
-
 from .conftest import WITH_WORKERS_ON_REQUEST
 
+NEEDS_UNIX = "pytest-agentv runs evals on Linux and macOS only; here, leave them out (--ignore, -p no:agentv)"
+PATCHED_BY_GEVENT = "gevent has patched this process (monkey.patch_all), and evals need threads and an event loop"
 WITHOUT_LOCKS = """
 import os, sys
 

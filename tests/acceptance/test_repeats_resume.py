@@ -7,7 +7,7 @@ import pytest
 from repeating_agent import answered, asked, counts, write_project, write_suite
 from thorough import varied
 
-from pytest_agentv.cli.main import main
+from .conftest import agentv
 
 
 @pytest.fixture
@@ -330,41 +330,6 @@ def test_a_worker_that_dies_among_answers_leaves_them_to_the_next_run(project):
     )
 
 
-AGAIN = """
-import pytest
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop(session):
-    done = yield
-    if not hasattr(session.config, "workerinput"):
-        from pytest_agentv.session.confirming import ask_again
-        from pytest_agentv.session.options import run_options
-        from pytest_agentv.session.recording.identity import run_identity
-        from pytest_agentv.session.recording.run_results import read_run
-
-        run = read_run(run_identity(session.config, run_options(session.config)))
-        ask_again(session, [result for result in run.results if result.status == "fail"], 4)
-    return done
-"""
-
-
-@pytest.mark.parametrize("flags", [(), ("-n", "2"), varied(("--agentv-workers=20",))])
-def test_cases_can_be_asked_again_after_their_items_have_ended(project, flags):
-    project.write("conftest.py", AGAIN)
-    write_suite(project, {"tent": "ppppp", "lamp": "pffppfppp", "rope": "fpppp|repeat: 1"}, repeat=5)
-    run = project.run("--agentv-stop=never", *flags)
-    assert counts(asked(project.path)) == {"tent": 5, "lamp": 9, "rope": 5}
-    last = {result["eval_id"]: result for result in run.results}
-    confirm = last["lamp"]["repeat"]["confirm"]
-    assert (confirm["asked"], confirm["scores"], confirm["passes"]) == (4, [0, 1, 1, 1], 3)
-    assert (last["lamp"]["status"], last["lamp"]["repeat"]["passes"]) == ("fail", 3)
-    assert last["rope"]["repeat"]["confirm"]["scores"] == [1, 1, 1, 1]
-    assert "confirm" not in last["tent"]["repeat"]
-    assert "Cost:             $4.7500" in run.lines
-    assert not any(line.startswith("Reruns") for line in run.lines)
-    assert run.outcomes == {"passed": 1, "failed": 2}
-
-
 def test_a_rerun_that_goes_on_tells_of_the_answers_that_it_replaced_and_of_their_cost(project):
     write_suite(project, {"tent": "ppnpp"}, repeat=5)
     project.write("repeating_agent.py", FLAKY.replace(".touch()", ".touch() if request.reruns else None"))
@@ -381,7 +346,7 @@ def test_a_rerun_that_goes_on_tells_of_the_answers_that_it_replaced_and_of_their
 def said(project, run, capsys):
     """Return cost and reruns as the summary says, and as a report on the results file does."""
     capsys.readouterr()
-    main(["report", str(project.path / "own.jsonl")])
+    agentv(["report", str(project.path / "own.jsonl")])
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     header = next(number for number, row in enumerate(rows) if "Cost" in row)
     table = dict(zip(rows[header], rows[header + 2], strict=True))
@@ -427,7 +392,9 @@ def judge(prompt):
 """
 
 
-@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+@pytest.mark.parametrize(
+    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+)
 def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
     project.write("targets.yaml", JUDGED_TARGETS)
@@ -452,7 +419,9 @@ def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, c
     assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
 
 
-@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+@pytest.mark.parametrize(
+    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+)
 def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
     write_suite(project, {"tent": "ppppp"})

@@ -1,13 +1,10 @@
 """The results file: where it is, what it holds, and when."""
 
-import dataclasses
 import json
 import re
 from datetime import UTC, datetime
 
 import pytest
-
-from pytest_agentv.model.results import EvalResult
 
 MOCK = "targets: [{name: default, provider: mock, response: hello world}]\n"
 
@@ -130,7 +127,6 @@ KEYS = (
 """The documented keys of a result, in their order; AgentV's come first, up to `error`."""
 
 AGENTV_KEYS = KEYS[: KEYS.index("error") + 1]
-FIELDS = [field.name for field in dataclasses.fields(EvalResult)]
 
 ALWAYS = {
     *("timestamp", "eval_id", "dataset", "score", "hits", "misses", "candidate_answer", "target", "schema_version"),
@@ -162,7 +158,7 @@ DETAILS = {"byField": {"unitPrice": 2, "Total_Sum": [{"rowId": 1}]}}
 
 
 @pytest.mark.parametrize("flags", [(), ("--agentv-include-trace",), ("--agentv-dry-run",)])
-def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(project, flags):
+def test_every_record_has_the_known_keys_in_their_order(project, flags):
     project.write("agent.py", AGENT)
     project.write("judge.py", f"import json\nprint(json.dumps({{'score': 1, 'details': {DETAILS}}}))\n")
     project.write(
@@ -183,12 +179,9 @@ def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(
         assert [key for key in record if key in KEYS] == [key for key in KEYS if key in record]
         upstream = [key for key in AGENTV_KEYS if key in record]
         assert list(record)[: len(upstream)] == upstream
-        assert list(record) == [key for key in FIELDS if key in record]
         assert set(record) >= ALWAYS
         assert None not in record.values()
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["timestamp"])
-        assert EvalResult.from_plain(record).to_plain() == record
-        assert list(EvalResult.from_plain(record).to_plain()) == list(record)
     if flags == ("--agentv-include-trace",):
         record = run.by_id["passes"]
         assert record["evaluator_results"][0]["details"] == DETAILS, "keys of users stay as they are"

@@ -13,11 +13,7 @@ import warm
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
-from pytest_agentv.cli.main import main
-from pytest_agentv.model.results import SCHEMA_VERSION
-from pytest_agentv.store.readers import iter_recorded
-
-from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
+from .conftest import WITH_WORKERS_ON_REQUEST, Project, agentv
 
 SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
@@ -86,17 +82,6 @@ def complete(project):
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
-def test_a_run_that_is_resumed_when_it_was_complete_calls_nothing_and_writes_nothing(project, whole):
-    written = (project.path / "own.jsonl").read_bytes()
-    resumed = run(project, "--agentv-resume=own.jsonl")
-    assert called(project) == []
-    assert (project.path / "own.jsonl").read_bytes() == written
-    assert resumed.outcomes == whole.outcomes
-    assert figures(resumed.lines) == figures(whole.lines)
-    assert "Score 0.000 is below the threshold" in resumed.text
-    assert "out of tokens" in resumed.text
-
-
 @WITH_WORKERS_ON_REQUEST
 def test_the_summary_names_the_file_that_a_run_went_on_from_if_it_writes_another_one(project_in_all_modes):
     """Without a file it is the newest of the folder, and not that of --agentv-out."""
@@ -109,29 +94,6 @@ def test_the_summary_names_the_file_that_a_run_went_on_from_if_it_writes_another
     written = shown.index("Results written to: own.jsonl")
     assert shown[written + 1] == "Resumed from:       .agentv/results/eval_2.jsonl"
     assert "Resumed from" not in project.run("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl").text
-
-
-@pytest.mark.parametrize("flag", ["--agentv-resume", "--agentv-resume=.agentv/results"])
-def test_without_a_file_the_newest_run_of_the_folder_is_resumed(project, pytester, flag):
-    for number in (1, 2):
-        pytester.runpytest_inprocess("-p", "no:hypothesispytest", "-k", f"case-{number + 2}")
-    old, new = sorted((project.path / ".agentv/results").glob("eval_*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
-    os.utime(old, ns=(0, 0))
-    called(project)
-    finished = pytester.runpytest_inprocess("-p", "no:hypothesispytest", flag)
-    assert called(project) == ["case-0", "case-1", "case-2", "case-3", "case-5"]
-    finished.assert_outcomes(passed=4, failed=1, errors=1)
-    assert len(old.read_text().splitlines()) == 1
-    assert len(new.read_text().splitlines()) == 6
-
-
-def test_a_dry_run_in_between_is_not_the_run_to_resume(project, pytester):
-    """The mocked results were the newest, so that every case was called and paid for once more."""
-    pytester.runpytest_inprocess("-p", "no:hypothesispytest", "-k", "case-3")
-    pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-dry-run")
-    called(project)
-    pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-resume")
-    assert called(project) == ["case-0", "case-1", "case-2", "case-4", "case-5"]
 
 
 @WITH_WORKERS_ON_REQUEST
@@ -154,18 +116,6 @@ def test_mocked_results_are_not_mixed_with_those_of_calls(project, first, second
     assert called(project) == []
     assert (project.path / "own.jsonl").read_bytes() == written
     assert refused.internals == []
-
-
-def test_the_results_of_a_resumed_run_can_go_to_another_file_which_is_then_complete(project, whole):
-    cut_to(project, "case-0", "case-1")
-    before = (project.path / "own.jsonl").read_bytes()
-    resumed = run(project, "--agentv-resume=own.jsonl", out="other.jsonl")
-    assert called(project) == ["case-2", "case-3", "case-4", "case-5"]
-    assert (project.path / "own.jsonl").read_bytes() == before
-    written = results(project, "other.jsonl")
-    assert [result["eval_id"] for result in written] == list(SUITE)
-    assert len({result["run_id"] for result in written} | {results(project)[0]["run_id"]}) == 2
-    assert "Total eval cases: 6 (4 passed, 1 failed, 1 error)" in resumed.lines
 
 
 @WITH_WORKERS_ON_REQUEST
@@ -232,45 +182,6 @@ def test_results_of_an_older_version_are_not_carried_over_and_one_line_says_why(
     assert line.startswith("own.jsonl: 2 results do not tell with which target")
 
 
-def test_a_yaml_file_is_resumed_as_well(project):
-    flags = ("--agentv-output-format=yaml",)
-    run(project, *flags, "-k", "case-3 or case-4", out="own.yaml")
-    called(project)
-    resumed = run(project, *flags, "--agentv-resume=own.yaml", out="own.yaml")
-    assert called(project) == ["case-0", "case-1", "case-2", "case-5"]
-    assert "Total eval cases: 6 (4 passed, 1 failed, 1 error)" in resumed.lines
-
-
-def test_a_case_whose_text_or_files_changed_is_another_case(project):
-    part = [{"type": "text", "value": "say hello"}, {"type": "file", "value": "notes.md"}]
-    attached = {"input": [{"role": "user", "content": part}]}
-    project.write("notes.md", "one")
-    cases = {"same": "say hello", "edited": "say hello", "attached": "say hello"}
-    write_cases(project, cases, "b.eval.yaml", attached=attached)
-    run(project, "b.eval.yaml")
-    project.write("notes.md", "two")
-    write_cases(project, {**cases, "edited": "say hello again"}, "b.eval.yaml", attached=attached)
-    called(project)
-    resumed = run(project, "b.eval.yaml", "--agentv-resume=own.jsonl")
-    assert called(project) == ["attached", "edited"]
-    assert sum(resumed.outcomes.values()) == 3
-    assert len(results(project)) == 5
-
-
-def test_another_target_is_called_anew(project):
-    write_agent(
-        project,
-        "targets: [{name: default, provider: python, callable: agent.py:answer},"
-        " {name: other, provider: python, callable: agent.py:answer}]\n",
-    )
-    run(project)
-    called(project)
-    run(project, "--agentv-resume=own.jsonl", "--agentv-target=other")
-    assert called(project) == sorted(SUITE)
-    run(project, "--agentv-resume=own.jsonl", "--agentv-target=other")
-    assert called(project) == []
-
-
 TWO = """
 def cheap(prompt):
     return {"text": "hello", "cost_usd": 1.0}
@@ -295,56 +206,10 @@ def test_the_costs_of_another_target_and_of_an_edited_case_stay_apart_and_count_
     assert "Cost:             $2.0000" in resumed.lines
     assert "Reruns" not in resumed.text
     assert "$1.0000 a case" in (project.path / "run.html").read_text()
-    main(["report", str(project.path / "own.jsonl")])
+    agentv(["report", str(project.path / "own.jsonl")])
     written = capsys.readouterr().out
     assert "Evaluations: 4 passed" in written
     assert "| $8.0000 |" in written
-
-
-def test_another_threshold_judges_the_carried_scores_anew_without_a_call(project, whole):
-    resumed = run(project, "--agentv-resume=own.jsonl", "--agentv-threshold=0")
-    assert called(project) == []
-    assert resumed.outcomes == {"passed": 5, "errors": 1}
-    assert "Total eval cases: 6 (5 passed, 0 failed, 1 error)" in resumed.lines
-    last = {result["eval_id"]: result for result in results(project)}
-    assert (last["case-1"]["status"], last["case-1"]["threshold"]) == ("pass", 0)
-
-
-@pytest.mark.parametrize("text", ["threshold: 0\n", "execution: {threshold: 0}\n"])
-def test_another_threshold_of_the_file_is_no_reason_to_call_again(project, whole, text):
-    path = project.path / "a.eval.yaml"
-    path.write_text(text + path.read_text())
-    assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 5, "errors": 1}
-    assert called(project) == []
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_errors_are_carried_over_unless_they_are_to_be_retried(project, mode):
-    write_cases(project, {**SUITE, "case-2": "fail_once mark; say hello"})
-    assert run(project).outcomes == {"passed": 4, "failed": 1, "errors": 1}
-    cut_to(project, "case-0", "case-1", "case-2")
-    called(project)
-    carried = run(project, *mode, "--agentv-resume=own.jsonl")
-    assert called(project) == [], "the answers of the lost lines are kept"
-    assert carried.outcomes == {"passed": 4, "failed": 1, "errors": 1}
-    retried = run(project, *mode, "--agentv-resume=own.jsonl", "--agentv-retry-errors")
-    assert called(project) == ["case-2"]
-    assert retried.outcomes == {"passed": 5, "failed": 1}
-    assert "Total eval cases: 6 (5 passed, 1 failed, 0 errors)" in retried.lines
-
-
-@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=["plain", "n2"])
-def test_retrying_errors_alone_runs_nothing_else_and_completes_the_summary(project, pytester, mode):
-    write_cases(project, {**SUITE, "case-2": "fail_once mark; say hello"})
-    project.write("test_python.py", "def test_one(): ...\n")
-    pytester.runpytest_inprocess("-p", "no:hypothesispytest").assert_outcomes(passed=5, failed=1, errors=1)
-    called(project)
-    finished = pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-retry-errors", *mode)
-    assert called(project) == ["case-2"]
-    outcomes = finished.parseoutcomes()
-    assert outcomes["passed"] == 1
-    assert mode or outcomes["deselected"] == 6
-    assert "Total eval cases: 6 (5 passed, 1 failed, 0 errors)" in finished.outlines
 
 
 NEEDS_A_FILE = """
@@ -400,14 +265,6 @@ def test_errors_of_tests_are_retried_beside_eval_files_and_without_them(outage, 
     assert mode or retried.parseoutcomes()["deselected"] == 2 + has_file
     total = 3 + 2 * has_file
     assert f"Total eval cases: {total} ({total} passed, 0 failed, 0 errors)" in retried.outlines
-
-
-@IN_ONE_PROCESS
-def test_a_run_that_retries_only_some_errors_is_not_green(outage):
-    retried = outage("a.eval.yaml", has_file=True)
-    assert (retried.ret, retried.parseoutcomes()["passed"]) == (1, 1)
-    said = "a case could not be judged, and this run did not ask it again, so the run fails: test_evals.py::test_broken"
-    assert said in retried.outlines
 
 
 BREAKS_ONCE = """
@@ -619,35 +476,6 @@ def test_an_error_of_the_target_of_the_run_counts_although_its_item_is_skipped(t
 
 
 @pytest.mark.parametrize(
-    ("flag", "message", "mode"),
-    [
-        ("--agentv-resume=missing.jsonl", "--agentv-resume: missing.jsonl holds no results file to go on from", ()),
-        varied(
-            "--agentv-resume=missing.jsonl",
-            "--agentv-resume: missing.jsonl holds no results file to go on from",
-            ("-n2",),
-        ),
-        ("--agentv-resume", "--agentv-resume: .agentv/results holds no results file to go on from", ()),
-        ("--agentv-retry-errors", "--agentv-retry-errors: .agentv/results holds no results file to go on from", ()),
-        (
-            "--agentv-resume=foreign.jsonl",
-            "--agentv-resume: foreign.jsonl holds no results of a run of pytest-agentv; foreign.jsonl:1: timestamp: "
-            "the key is missing; the result was skipped",
-            (),
-        ),
-    ],
-    ids=["missing", "missing-n2", "no folder", "retry", "foreign"],
-)
-def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(project, flag, message, mode):
-    project.write("foreign.jsonl", '{"eval_id": "a", "score": 1}\n')
-    broken = run(project, flag, *mode)
-    assert broken.exit_code == pytest.ExitCode.USAGE_ERROR
-    assert broken.text.count(message) == broken.lines.count(f"ERROR: {message}") == 1
-    assert "Traceback" not in broken.text
-    assert (called(project), broken.internals) == ([], [])
-
-
-@pytest.mark.parametrize(
     "flags",
     [(), varied(("-n2",)), ("--agentv-retry-errors",), ("--agentv-dry-run",)],
     ids=["plain", "n2", "retry", "dry"],
@@ -670,7 +498,7 @@ def test_what_was_not_checked_is_kept_in_resumed_and_merged_results(project, mon
     run(project, "--agentv-out=own.jsonl")
     run(project, "--agentv-resume=own.jsonl", out="resumed.jsonl", mode=mode)
     monkeypatch.chdir(project.path)
-    assert main(["merge", "resumed.jsonl", "--out", "merged.jsonl"]) == 0
+    assert agentv(["merge", "resumed.jsonl", "--out", "merged.jsonl"]) == 0
     for name in ("own.jsonl", "resumed.jsonl", "merged.jsonl"):
         [result] = results(project, name)
         told = [each.get("unchecked") for each in result["evaluator_results"]]
@@ -695,15 +523,14 @@ def test_tests_that_do_not_evaluate_need_no_file_to_go_on_from(project, mode):
 
 
 def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(project, whole):
-    newer = [{**each, "schema_version": SCHEMA_VERSION + 1} for each in results(project)]
-    path = project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))
+    newer = [{**each, "schema_version": each["schema_version"] + 1} for each in results(project)]
+    project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))
     called(project)
     refused = run(project, "--agentv-resume=newer.jsonl", out=None)
     reason = "schema_version: expected 1 or less, got 2: a newer pytest-agentv wrote it; the result was skipped"
     message = f"newer.jsonl holds no results of a run of pytest-agentv; newer.jsonl:1: {reason}"
     assert f"ERROR: --agentv-resume: {message}" in refused.lines
     assert (called(project), refused.exit_code) == ([], pytest.ExitCode.USAGE_ERROR)
-    assert "schema_version: expected 1 or less, got 2" in str(next(iter_recorded(path)))
 
 
 PYTHON_AGENT = """
@@ -812,75 +639,11 @@ def test_a_secret_that_changed_is_another_target_and_stands_nowhere(project, mod
     assert "quite-secret" not in (project.path / "own.jsonl").read_text()
 
 
-def test_another_agent_of_a_fixture_is_another_target(project):
-    text = """
-        import pytest
-
-        @pytest.fixture
-        def agentv_provider():
-            return lambda prompt: "hello"
-        """
-    project.write("conftest.py", text)
-    run(project)
-    assert len(results(project)) == 6
-    run(project, "--agentv-resume=own.jsonl")
-    assert len(results(project)) == 6
-    project.write("conftest.py", text.replace('"hello"', '"hello again"'))
-    run(project, "--agentv-resume=own.jsonl")
-    assert [result["candidate_answer"] for result in results(project)[6:]] == ["hello again"] * 6
-
-
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
-def test_evaluations_in_python_are_resumed_and_another_target_is_asked_anew(project, mode):
-    (project.path / "a.eval.yaml").unlink()
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write(
-        "test_one.py",
-        """
-        WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
-
-        def test_asked(agentv):
-            assert agentv.run("Say hello", evaluators=WORDS)
-
-        def test_known(agentv):
-            assert agentv.evaluate("hello", evaluators=WORDS)
-        """,
-    )
-    run(project)
-    run(project, *mode, "--agentv-resume=own.jsonl")
-    assert len(results(project)) == 2
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello you}]\n")
-    run(project, *mode, "--agentv-resume=own.jsonl")
-    assert [result["eval_id"] for result in results(project)[2:]] == ["test_asked"]
-
-
 @WITH_WORKERS_ON_REQUEST
 def test_the_summary_of_a_resumed_run_counts_what_was_selected(project, whole, mode):
     resumed = run(project, *mode, "--agentv-resume=own.jsonl", "-k", "case-0 or case-1")
     assert called(project) == []
     assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in resumed.lines
-
-
-@pytest.mark.parametrize(
-    ("flags", "mode"),
-    [
-        (("--agentv-resume=own.jsonl",), ()),
-        varied(("--agentv-resume=own.jsonl",), ("-n2",)),
-        (("--agentv-resume=own.jsonl", "--agentv-out=b.jsonl"), ()),
-    ],
-    ids=["plain", "n2", "into another file"],
-)
-def test_the_file_of_another_project_is_refused(project, whole, flags, mode):
-    (project.path / "a.eval.yaml").rename(project.path / "moved.eval.yaml")
-    refused = run(project, *mode, *flags, out=None)
-    assert refused.exit_code == pytest.ExitCode.USAGE_ERROR
-    (line,) = [line for line in refused.lines if "another project" in line]
-    assert line == (
-        "ERROR: own.jsonl holds results of a.eval.yaml, and none of what was collected: moved.eval.yaml; is it the "
-        "file of another project?"
-    )
-    assert (called(project), refused.internals) == ([], [])
-    assert len(results(project)) == 6
 
 
 @WITH_WORKERS_ON_REQUEST
@@ -929,16 +692,6 @@ def test_what_was_paid_for_is_not_lost_when_a_variable_is_missing_for_once(proje
     records = results(project)
     assert len(records) == 18
     assert [record["timestamp"] for record in records[12:]] == [record["timestamp"] for record in records[:6]]
-
-
-def test_a_file_outside_of_the_root_directory_is_known_again(project):
-    root = project.path / "root"
-    root.mkdir()
-    flags = (f"--rootdir={root}", "a.eval.yaml")
-    run(project, *flags, "-k", "case-0 or case-1")
-    called(project)
-    run(project, *flags, "--agentv-resume=own.jsonl")
-    assert called(project) == ["case-2", "case-3", "case-4", "case-5"]
 
 
 @pytest.mark.parametrize("repeat", [[], ["--agentv-repeat=2"]], ids=["once", "repeated"])

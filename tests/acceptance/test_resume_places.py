@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 WORDS = '[{"contains": "good"}]'
 
@@ -37,29 +37,27 @@ def calls(project):
     return len((project.path / "evals/calls.txt").read_text())
 
 
-@IN_ONE_PROCESS
 @pytest.mark.parametrize("has_repository", [True, False], ids=["repository", "ini-file"])
-@pytest.mark.parametrize("folder", ["evals", "other", ".."])
-def test_the_folder_that_a_run_is_started_in_changes_no_target(project, monkeypatch, mode, has_repository, folder):
+def test_the_folder_that_a_run_is_started_in_changes_no_target(project, monkeypatch, has_repository):
     if has_repository:
         (project.path / ".git").mkdir()
     (project.path / "other").mkdir()
     first = project.run("--agentv-update-baseline")
     assert first.statuses == {"one": "pass"}
     assert calls(project) == 2  # the answer and its judgement
-    monkeypatch.chdir(project.path / folder)
     evals = str(project.path / "evals")
-    resumed = project.run(f"--agentv-resume={project.path}/out-1.jsonl", evals)
-    assert resumed.exit_code == 0
-    assert calls(project) == 2
     baseline = next(project.path.rglob("*baseline*"))
-    compared = project.run(f"--agentv-baseline={baseline}", evals)
-    assert compared.exit_code == 0
-    assert "not comparable" not in compared.text
+    for asked, folder in enumerate(("evals", "other", ".."), start=1):
+        monkeypatch.chdir(project.path / folder)
+        resumed = project.run(f"--agentv-resume={project.path}/out-1.jsonl", evals)
+        assert (resumed.exit_code, calls(project)) == (0, 2 * asked), folder
+        compared = project.run(f"--agentv-baseline={baseline}", evals)
+        assert compared.exit_code == 0, folder
+        assert "not comparable" not in compared.text, folder
 
 
-@pytest.mark.parametrize("changed", ["conftest.py", "evals/conftest.py", "words.py"])
-def test_the_file_of_a_fixture_is_part_of_the_agent_that_it_makes(project, mode, changed):
+@WITH_WORKERS_ON_REQUEST
+def test_the_file_of_a_fixture_is_part_of_the_agent_that_it_makes(project, mode):
     project.write(
         "evals/bot.py",
         """
@@ -92,12 +90,16 @@ def test_the_file_of_a_fixture_is_part_of_the_agent_that_it_makes(project, mode,
     )
     project.write("evals/a.eval.yaml", f"evalcases: [{{id: one, input: q, evaluators: {WORDS}}}]\n")
     project.write("evals/test_b.py", f"def test_b(agentv):\n    assert agentv.run('q', evaluators={WORDS}).passed\n")
-    first = project.run(subprocess=True)
+    first = project.run(mode=mode, subprocess=True)
     assert [result["candidate_answer"] for result in first.results] == ["good good good"] * 2
-    assert project.run(f"--agentv-resume={project.path}/out-1.jsonl", subprocess=True).exit_code == 0
+    resume = f"--agentv-resume={project.path}/out-1.jsonl"
+    assert project.run(resume, mode=mode, subprocess=True).exit_code == 0
 
-    path = project.path / changed
-    path.write_text(path.read_text().replace("good", "BAD"))
-    resumed = project.run(f"--agentv-resume={project.path}/out-1.jsonl", subprocess=True)
-    assert sorted(result["eval_id"] for result in resumed.results) == ["one", "test_b"]
-    assert all("BAD" in result["candidate_answer"] for result in resumed.results)
+    for changed in ("conftest.py", "evals/conftest.py", "words.py"):
+        path = project.path / changed
+        text = path.read_text()
+        path.write_text(text.replace("good", "BAD"))
+        resumed = project.run(resume, mode=mode, subprocess=True)
+        assert sorted(result["eval_id"] for result in resumed.results) == ["one", "test_b"], changed
+        assert all("BAD" in result["candidate_answer"] for result in resumed.results), changed
+        path.write_text(text)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from thorough import varied
 
 
 @pytest.fixture
@@ -109,8 +110,16 @@ def test_b(agentv):
 """
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), ("-n2",)], ids=str)
-@pytest.mark.parametrize(("name", "text"), [("qa.eval.yaml", TWO_CASES), ("test_qa.py", TWO_TESTS)])
+@pytest.mark.parametrize(
+    ("name", "text", "flags"),
+    [
+        ("qa.eval.yaml", TWO_CASES, ("--agentv-workers=4",)),
+        ("test_qa.py", TWO_TESTS, ("-n2",)),
+        varied("qa.eval.yaml", TWO_CASES, ("-n2",)),
+        varied("test_qa.py", TWO_TESTS, ()),
+    ],
+    ids=["cases", "tests-n2", "cases-n2", "tests"],
+)
 def test_without_an_event_loop_each_case_is_recorded_as_an_error(project, name, text, flags):
     """In a resumed run, the results of the runs before counted, even for a case that has changed."""
     write(project, "False", "echo x >> asked.txt; echo hello")

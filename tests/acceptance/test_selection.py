@@ -1,100 +1,12 @@
 """pytest's own ways to choose what runs, with eval cases: names, paths, failures of last time, stopping early."""
 
 import pytest
-from thorough import varied
-
-COUNTING_TARGETS = """
-targets:
-  - name: default
-    provider: python
-    callable: agent.py:answer
-    arguments: {said: hello world}
-"""
-COUNTING_AGENT = """
-def answer(prompt, request, said):
-    with open("calls.txt", "a") as file:
-        print(request.eval_id, file=file)
-    return said
-"""
-
-FILES_GIVEN_TWICE_RUN_ONCE = pytest.mark.skipif(
-    pytest.version_tuple < (8, 4), reason="before pytest 8.4, tests of a file that is given twice run twice"
-)
 
 
 @pytest.fixture
-def project(project, suite):
-    """Two files of which each has a case that passes and one that fails; each call leaves a line in `calls.txt`."""
-    project.write("targets.yaml", COUNTING_TARGETS)
-    project.write("agent.py", COUNTING_AGENT)
-    project.write("one.eval.yaml", suite(**{"good-1": "hello", "bad-1": "nothing", "good-10": "world"}))
-    project.write("two.eval.yaml", suite(**{"bad-2": "nothing", "good-2": "hello"}))
+def project(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello world}]\n")
     return project
-
-
-def calls(project):
-    path = project.path / "calls.txt"
-    return path.read_text().split() if path.exists() else []
-
-
-def test_all_cases_run_once_in_the_order_of_files_and_lines(project):
-    run = project.run()
-    assert list(run.statuses.items()) == [
-        ("good-1", "pass"),
-        ("bad-1", "fail"),
-        ("good-10", "pass"),
-        ("bad-2", "fail"),
-        ("good-2", "pass"),
-    ]
-    assert calls(project) == list(run.statuses)
-    assert run.outcomes == {"passed": 3, "failed": 2}
-    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
-
-
-@pytest.mark.scenario("Positional test file argument")
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["two.eval.yaml"], ["bad-2", "good-2"]),
-        (["two.eval.yaml", "one.eval.yaml"], ["bad-2", "good-2", "good-1", "bad-1", "good-10"]),
-        pytest.param(["two.eval.yaml"] * 2, ["bad-2", "good-2"], marks=FILES_GIVEN_TWICE_RUN_ONCE),
-        varied(["one.eval.yaml::bad-1"], ["bad-1"]),
-        (["one.eval.yaml::good-1"], ["good-1"]),
-        (["one.eval.yaml::good-10", "two.eval.yaml::good-2"], ["good-10", "good-2"]),
-        (["."], ["good-1", "bad-1", "good-10", "bad-2", "good-2"]),
-    ],
-    ids=" ".join,
-)
-def test_paths_and_node_ids_choose_cases(project, arguments, expected):
-    run = project.run(*arguments)
-    assert list(run.statuses) == expected
-    assert calls(project) == expected
-
-
-def test_stepwise_stops_at_a_failure_and_goes_on_from_it(project):
-    project.remembers = True
-    assert list(project.run("--sw").statuses) == ["good-1", "bad-1"]
-    assert list(project.run("--sw").statuses) == ["bad-1"]
-    assert list(project.run("--sw", "--sw-skip").statuses) == ["bad-1", "good-10", "bad-2"]
-    assert calls(project) == ["good-1", "bad-1", "bad-1", "bad-1", "good-10", "bad-2"]
-
-
-def test_a_run_that_stops_early_has_started_no_more_cases_than_fit_in_flight(project, suite):
-    keywords = {f"case-{number}": "nothing" if number == 2 else "hello" for number in range(20)}
-    project.write("one.eval.yaml", suite(**keywords))
-    run = project.run("-x", "--agentv-workers=3", "one.eval.yaml")
-    assert run.outcomes == {"passed": 2, "failed": 1}
-    assert {"case-0", "case-1", "case-2"} <= set(calls(project))
-    assert len(calls(project)) <= 3 + 3
-    assert len(calls(project)) == len(set(calls(project)))
-
-
-@pytest.mark.parametrize("flag", ["--setup-only", "--setup-plan", "--collect-only"])
-def test_a_run_that_only_looks_calls_nothing_and_writes_nothing(project, flag):
-    run = project.run(flag)
-    assert (run.exit_code, run.results, calls(project)) == (0, [], [])
-    assert "EVALUATION SUMMARY" not in run.text
-    assert not (project.path / ".agentv").exists()
 
 
 def test_a_run_from_a_folder_below_the_root_finds_the_same_cases(project, suite, monkeypatch):
@@ -118,34 +30,12 @@ def test_pyargs_takes_eval_files_of_a_package(project, suite, monkeypatch):
     assert list(project.run("--pyargs", "package").statuses) == ["inside"]
 
 
-def test_keep_duplicates_runs_a_file_as_often_as_it_is_named(project):
-    run = project.run("--keep-duplicates", "two.eval.yaml", "two.eval.yaml")
-    assert [result["eval_id"] for result in run.results] == ["bad-2", "good-2", "bad-2", "good-2"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("odd.eval.yaml::b[1]",), ["b[1]"]),
-        (("odd.eval.yaml::b(1)", "odd.eval.yaml::c::d"), ["b[1]", "c::d"]),
-        (("odd.eval.yaml", "--deselect=odd.eval.yaml::b[1]", "--deselect", "odd.eval.yaml::c::d"), ["a"]),
-    ],
-)
-def test_a_case_is_found_by_its_id_too(project, suite, arguments, expected):
-    """pytest's names have no brackets, which the ids of cases may have."""
-    project.write("odd.eval.yaml", suite(**{"a": "hello", "b[1]": "hello", "c::d": "hello"}))
-    run = project.run(*arguments)
-    assert sorted(result["eval_id"] for result in run.results) == expected
-
-
-def test_a_case_is_deselected_by_its_id_in_the_options_of_a_project_too(project, suite, monkeypatch):
-    monkeypatch.setenv("PYTEST_ADDOPTS", "'--deselect=odd.eval.yaml::b[1]'")
-    project.write("odd.eval.yaml", suite(**{"a": "hello", "b[1]": "hello"}))
-    assert list(project.run("odd.eval.yaml").by_id) == ["a"]
-
-
-def test_a_file_of_another_plugin_keeps_its_node_ids(project):
-    project.write("evals/api.yaml", "test_name: x\n")
-    text = project.run("evals/api.yaml::x[1]").text
-    assert "evals/api.yaml::x\n" in text
-    assert "x(1)" not in text
+def test_workers_know_what_the_command_line_names(project, suite):
+    """With `agentv_run = asked`, folders ask for the evals in them, unless these have tests of another kind as well."""
+    project.write("pytest.ini", "[pytest]\nagentv_run = asked\n")
+    project.write("evals/a.yaml", suite(**{"a-1": "hello", "a-2": "hello"}))
+    project.write("tests/c.eval.yaml", suite(**{"c-1": "hello", "c-2": "hello"}))
+    project.write("tests/test_plain.py", "def test_plain(): pass\n")
+    run = project.run("-n2", "evals", "tests")
+    assert set(run.by_id) == {"a-1", "a-2"}
+    assert run.outcomes == {"passed": 3, "skipped": 2}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from repeating_agent import answered, asked, counts, write_project, write_suite
 
-from pytest_agentv.cli.main import main
+from .conftest import agentv
 
 SUITE = {
     "tent": "ppp|tags: [gear]",
@@ -79,7 +79,7 @@ class Sharded:
         self.asked_by_shards = asked(self.path)
         self.merged = self.path / "all.jsonl"
         files = [str(self.path / f"out-{number}.jsonl") for number in (2, 3, 4)]
-        self.exit_code = main(["merge", *files, "-o", str(self.merged)])
+        self.exit_code = agentv(["merge", *files, "-o", str(self.merged)])
         self.results = lines(self.merged)
         self.resumed = project.run(f"--agentv-resume={self.merged}", f"--agentv-out={self.merged}")
         self.asked_by_resumed = asked(self.path)
@@ -199,7 +199,7 @@ def test_a_shard_has_no_verdict_on_the_run(small):
 
 def merge(project, *names, out="all.jsonl"):
     files = [str(project.path / name) for name in names]
-    return main(["merge", *files, "-o", str(project.path / out), "--overwrite"])
+    return agentv(["merge", *files, "-o", str(project.path / out), "--overwrite"])
 
 
 def test_the_gate_on_merged_results_is_that_of_one_run(small, capsys):
@@ -220,7 +220,7 @@ def test_the_gate_on_merged_results_is_that_of_one_run(small, capsys):
     base = str(small.path / "agentv.baseline.jsonl")
     codes, texts = [], []
     for runs in (["whole.jsonl"], ["all.jsonl"], ["part-1.jsonl", "part-2.jsonl"]):
-        codes.append(main(["compare", base, *(str(small.path / run) for run in runs), "--statistics", "--gate"]))
+        codes.append(agentv(["compare", base, *(str(small.path / run) for run in runs), "--statistics", "--gate"]))
         texts.append(sorted(re.split(r"[\s,]+", capsys.readouterr().out)))  # cases are in the order of the file
     assert codes[0] == codes[1] == codes[2]
     assert texts[0] == texts[1] == texts[2]

@@ -26,56 +26,13 @@ def summary(project_in_all_modes, suite, monkeypatch):
     return path
 
 
-VERDICT = """\
-## ❌ Evaluations: 1 passed, 1 failed, 1 error
-
-| Mean score | Time |
-| ---: | ---: |
-| 0.500 | # |
-
-### Errors (1)
-
-| Case | Line | Error |
-| --- | --- | --- |
-| `evals/sick.eval.yaml::broken` | 3 | `[provider, process] out of order (exit code 3)` |
-
-### Failed (1)
-
-| Case | Line | Score | Threshold | Evaluators |
-| --- | --- | --- | --- | --- |
-| `evals/qa.eval.yaml::bad` | 6 | 0.000 | 1.000 | `words` 0.000 |
-
-<details>
-<summary>Questions and answers of failed cases (1)</summary>
-
-`evals/qa.eval.yaml::bad`
-
-Question:
-
-```text
-Say nothing
-```
-
-Answer:
-
-```text
-hello world
-```
-
-</details>
-
-Results: `out-1.jsonl`
-"""
-
-
-def verdict_of(text):
-    return re.sub(r"\| [\d.]+ (ms|s) \|", "| # |", text)
-
-
 @WITH_WORKERS_ON_REQUEST
 def test_without_a_terminal_it_is_written_all_the_same(project_in_all_modes, summary):
     project_in_all_modes.run("-p", "no:terminal")
-    assert verdict_of(summary.read_text("utf-8")) == VERDICT
+    written = summary.read_text("utf-8")
+    assert written.startswith("## ❌ Evaluations: 1 passed, 1 failed, 1 error\n")
+    assert "| `evals/qa.eval.yaml::bad` | 6 | 0.000 | 1.000 | `words` 0.000 |\n" in written
+    assert written.endswith("Results: `out-1.jsonl`\n")
 
 
 @WITH_WORKERS_ON_REQUEST

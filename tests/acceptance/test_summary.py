@@ -34,30 +34,6 @@ def shop(project):
     return project
 
 
-def summary(run):
-    """Return the lines of the summary."""
-    first = next(index for index, line in enumerate(run.lines) if re.fullmatch(r"=+ EVALUATION SUMMARY =+", line))
-    last = next(index for index, line in enumerate(run.lines) if line.startswith("Results written to: "))
-    return run.lines[first : last + 1]
-
-
-@pytest.mark.scenario("Statistics match sequential execution")
-@pytest.mark.scenario("Wait for all workers")
-def test_the_summary_of_two_workers_is_that_of_one_process_and_comes_once(shop):
-    shop.write("a.eval.yaml", scored(a=0.15, b=0.9, c=None, d=0.33))
-    shop.write("b.eval.yaml", scored(e=0.65, f=1))
-    alone, together = shop.run(), shop.run(mode=("-n", "2"))
-    apart = ("Time: ", "Results written to: ")
-
-    def figures(run):
-        # The order of equals and of errors is that of the cases' ends.
-        return sorted(line for line in summary(run) if not line.startswith(apart))
-
-    assert figures(together) == figures(alone)
-    assert together.text.count("EVALUATION SUMMARY") == 1
-    assert alone.outcomes == together.outcomes == {"passed": 3, "failed": 2, "errors": 1}
-
-
 def test_a_case_that_cannot_be_asked_is_no_rerun_however_often_the_run_is_resumed(shop):
     bad = "  - {id: b, expected_outcome: o, input: hello, evaluators: [{contians: q}]}\n"
     shop.write("a.eval.yaml", scored(a=1) + bad)

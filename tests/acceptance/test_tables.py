@@ -58,25 +58,6 @@ def calls(project):
     return sorted(asked)
 
 
-def test_with_workers_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project):
-    run = project.run(mode=("-n", "2"))
-    assert run.outcomes == {"passed": 2, "failed": 1, "errors": 2}
-    by_node = {result["node_id"].partition("::")[2]: result for result in run.results}
-    assert {name: (result["status"], result["row"], result["line"]) for name, result in by_node.items()} == {
-        "q-1": ("pass", "evals/data/questions.csv:2", 2),
-        "q-2": ("fail", "evals/data/questions.csv:4", 2),
-        "row-5": ("error", "evals/data/questions.csv:5", 2),
-        "q-4": ("pass", "evals/data/questions.csv:6", 2),
-        "q-1-2": ("error", "evals/data/questions.csv:7", 2),
-    }
-    assert by_node["row-5"]["error"] == "evals/data/questions.csv:5: has 2 cells: expected 4, as many as the header has"
-    assert "id 'q-1' is that of evals/data/questions.csv:2 already" in by_node["q-1-2"]["error"]
-    assert "Case:   evals/q.eval.yaml:2, row evals/data/questions.csv:4" in run.text
-    assert "FAILED evals/q.eval.yaml::q-2" in run.text
-    assert calls(project) == ["Answer: What is\nthis?", "Answer: four", "Answer: two"]
-    assert not run.internals
-
-
 @WITH_WORKERS_ON_REQUEST
 def test_a_resumed_run_asks_only_for_rows_that_changed(project, mode):
     project.write("evals/data/questions.csv", ROWS.replace("3;too few\n", "").replace("1;again;again;stoves\n", ""))
@@ -106,35 +87,6 @@ def test_a_function_that_makes_rows_and_fails_is_an_error_of_the_file_without_se
     assert not run.internals
 
 
-def test_judge_scripts_and_judges_see_the_variables(project, python):
-    project.write("evals/check.py", """
-        from pytest_agentv.sdk import code_judge
-
-        @code_judge
-        def judge(case):
-            return {"score": float(case.vars["number"] == "1" and "docId" in case.vars), "hits": sorted(case.vars)}
-        """)  # fmt: skip
-    project.write("evals/targets.yaml", TARGETS.replace("}]", ", judge_target: judge}, {name: judge, provider: python, "
-                  "callable: 'judge.py:judge'}]"))  # fmt: skip
-    project.write("evals/judge.py", "def judge(prompt):\n    assert 'the topic tents of' in prompt\n"
-                  "    return '{\"score\": 1, \"reasoning\": \"ok\"}'\n")  # fmt: skip
-    project.write("evals/q.eval.yaml", """
-        vars: {docId: 7}
-        evalcases: {from: data/questions.csv}
-        case:
-          id: "q-{{ number }}"
-          input: "{{ question }}"
-          expected_outcome: "{{ answer }}"
-          evaluators:
-            - {name: code, type: code_judge, script: [PYTHON, check.py]}
-            - {name: model, type: llm_judge, prompt: "Judge the topic {{ topic }} of {{ candidate_answer }}"}
-        """.replace("PYTHON", python))  # fmt: skip
-    run = project.run("-k", "q-1 and not q-1-2")
-    assert run.outcomes["passed"] == 1
-    (result,) = run.results
-    assert result["evaluator_results"][0]["hits"] == ["answer", "docId", "number", "question", "topic"]
-
-
 def test_a_secret_in_a_table_is_masked_in_what_is_written(project, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "sk-very-secret-4711")
     project.write("evals/data/questions.csv", "number,question,answer,topic\n1,Use sk-very-secret-4711,nothing,x\n"
@@ -152,48 +104,6 @@ def test_a_secret_in_a_table_is_masked_in_what_is_written(project, monkeypatch):
         assert "very-secret" not in text
 
 
-JUDGE = """
-import json, sys
-
-case = json.load(sys.stdin)
-wanted = case["config"]["pattern"].replace("{{ input }}", case["question"])
-print(json.dumps({"score": float(wanted in case["candidate_answer"])}))
-"""
-OWN_KIND = """
-from pytest_agentv import Evaluator, Score
-
-class Says(Evaluator):
-    kind = "says"
-    template: str
-
-    async def evaluate(self, context):
-        wanted = self.template.replace("{{ input }}", context.case.question)
-        return Score(float(wanted in context.candidate_answer))
-
-def pytest_agentv_evaluators():
-    return [Says]
-"""
-FILLED_ELSEWHERE = """
-evalcases: data/tasks.data.jsonl
-evaluators:
-  - {name: script, type: code_judge, script: [PYTHON, judge.py], pattern: "said: {{ input }}"}
-  - {name: own, type: says, template: "said: {{ input }}"}
-"""
-
-
-@WITH_WORKERS_ON_REQUEST
-def test_judges_that_fill_braces_themselves_and_rows_about_templates_are_no_errors(project_in_all_modes, python):
-    project = project_in_all_modes
-    project.write("conftest.py", OWN_KIND)
-    project.write("evals/judge.py", JUDGE)
-    own = {"id": "t2", "input": "Show `id`: {{ id }}", "evaluators": [{"type": "contains", "value": "{{ id }}"}]}
-    project.write("evals/data/tasks.data.jsonl", '{"id": "t1", "input": "hello"}\n' + json.dumps(own) + "\n")
-    project.write("evals/q.eval.yaml", FILLED_ELSEWHERE.replace("PYTHON", python))
-    run = project.run("evals/q.eval.yaml")
-    assert run.statuses == {"t1": "pass", "t2": "pass"}
-    assert "stays as it is" not in run.text, "what a row holds is data"
-
-
 def test_a_crashed_worker_leaves_an_error_that_names_the_row(project):
     project.write(
         "evals/agent.py", "import os\ndef answer(prompt):\n    if 'two' in prompt: os._exit(3)\n    return prompt\n"
@@ -201,23 +111,3 @@ def test_a_crashed_worker_leaves_an_error_that_names_the_row(project):
     run = project.run("-n1", "--max-worker-restart=1")
     crashed = next(result for result in run.results if result["eval_id"] == "q-2")
     assert (crashed["status"], crashed["row"]) == ("error", "evals/data/questions.csv:4")
-
-
-@pytest.mark.parametrize("of_file", [True, False], ids=["of the file", "of the case"])
-def test_a_broken_row_is_an_error_whatever_its_reason_to_skip_would_be(project, of_file):
-    """The row was skipped with the reason `{{ why }}`."""
-    keys = """skip: '{{ why }}', fixtures: ['{{ fixture }}'], tags: [hours, '{{ why }}']"""
-    case = "id: '{{ day }}', input: '{{ day }}', evaluators: [contains: said]"
-    case, header = (case, f"{keys}, ") if of_file else (f"{case}, {keys}", "")
-    for table in ("a.csv", "b.jsonl", "c.json"):
-        project.write(f"evals/{table}.eval.yaml", f"{{{header}evalcases: {{from: {table}}}, case: {{{case}}}}}")
-    rows = [f'{{"day": "{day}", "why": "{why}", "fixture": ""}}' for day, why in (("Mon", ""), ("Sat", "closed"))]
-    project.write("evals/a.csv", "day,why,fixture\nMon,,\nSat,closed,\nTue\n")
-    project.write("evals/b.jsonl", "\n".join([*rows, "{no JSON"]))
-    project.write("evals/c.json", f"[{', '.join(rows)}, 5]")
-    run = project.run(*(f"evals/{table}.eval.yaml" for table in ("a.csv", "b.jsonl", "c.json")))
-    assert run.outcomes == {"passed": 3, "skipped": 3, "errors": 3}
-    broken = [result for result in run.results if result["status"] == "error"]
-    places = [result["error"].partition(": ")[0] for result in broken]
-    assert places == ["evals/a.csv:4", "evals/b.jsonl:3", "evals/c.json:1"]
-    assert {tuple(result["tags"]) for result in broken} == {("hours",)}

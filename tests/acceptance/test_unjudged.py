@@ -16,11 +16,7 @@ from fake_llm import FakeLlm, Reply
 from pooled import TWO
 from thorough import varied
 
-from pytest_agentv.cli.main import main
-from pytest_agentv.errors import FileError
-from pytest_agentv.reports.figures import figures_of
-from pytest_agentv.reports.reading import read_view
-from pytest_agentv.store.writers import ResultSink
+from .conftest import agentv
 
 VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
 OUTAGE = Reply(status=401)
@@ -76,7 +72,7 @@ SIGNALS = {"kill": signal.SIGKILL, "^C": signal.SIGINT}
 
 
 @pytest.mark.parametrize(
-    "mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(ELSEWHERE), CACHED, varied(CACHED + WITH_WORKERS)], ids=str
+    "mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(ELSEWHERE), varied(CACHED), varied(CACHED + WITH_WORKERS)], ids=str
 )
 def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, model, mode):
     assert run(project, *mode).outcomes == {"errors": 2}
@@ -97,11 +93,11 @@ def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, mod
     ("name", "mode"),
     [
         ("kill", IN_ONE_PROCESS),
-        ("^C", IN_ONE_PROCESS),
+        varied("^C", IN_ONE_PROCESS),
         varied("kill", WITH_WORKERS),
         ("^C", WITH_WORKERS),
-        ("kill", CACHED),
-        ("^C", CACHED),
+        varied("kill", CACHED),
+        varied("^C", CACHED),
         varied("kill", CACHED + WITH_WORKERS),
     ],
     ids=str,
@@ -168,7 +164,7 @@ def test_a_run_of_some_cases_keeps_the_answers_of_the_others(project, model):
 
 
 @pytest.mark.parametrize(
-    ("name", "mode"), [("kill", IN_ONE_PROCESS), ("^C", IN_ONE_PROCESS), varied("^C", WITH_WORKERS)], ids=str
+    ("name", "mode"), [varied("kill", IN_ONE_PROCESS), ("^C", IN_ONE_PROCESS), varied("^C", WITH_WORKERS)], ids=str
 )
 def test_answers_of_an_edited_case_are_left_although_its_older_version_has_a_verdict(project, model, name, mode):
     model.script("judge", Reply(VERDICT))
@@ -282,15 +278,26 @@ def workers_of(pid):
     return [int(child) for child in children if Path(f"/proc/{child}/cmdline").read_bytes() == own]
 
 
-def test_an_answer_whose_result_cannot_be_written_waits(project, model, monkeypatch):
-    def write(self, *_):
-        raise FileError(self.path, "cannot be written: No space left on device")
+SPOILS = """
+from pathlib import Path
 
+
+def pytest_agentv_assert(case, result):
+    path = Path("own.jsonl")
+    if path.is_file() and not Path("over").exists():
+        path.unlink()
+        path.mkdir()
+"""
+
+
+def test_an_answer_whose_result_cannot_be_written_waits(project, model):
     model.script("judge", Reply(VERDICT))
-    with monkeypatch.context() as patched:
-        patched.setattr(ResultSink, "write", write)
-        run(project, "--agentv-workers=2")
+    project.write("conftest.py", SPOILS)
+    assert "Results were lost: own.jsonl: cannot be written: Is a directory" in run(project, "--agentv-workers=2").lines
     assert model.asked("model")
+    (project.path / "own.jsonl").rmdir()
+    for name in ("own.jsonl", "over"):
+        project.write(name, "")
     assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
 
@@ -301,7 +308,9 @@ def test_two_items_of_one_name_get_an_answer_each(project, model):
     assert len(model.asked("model")) == 4
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-repeat=2",), CACHED, varied([*CACHED, "--agentv-repeat=2"])], ids=str)
+@pytest.mark.parametrize(
+    "flags", [(), ("--agentv-repeat=2",), varied(CACHED), varied([*CACHED, "--agentv-repeat=2"])], ids=str
+)
 def test_a_run_that_goes_on_in_another_file_finds_them_and_counts_their_cost(project, model, flags):
     """The record that counted them first is in the other file."""
     run(project, *flags)
@@ -320,7 +329,7 @@ def test_a_run_that_goes_on_in_another_file_finds_them_and_counts_their_cost(pro
 def test_a_merged_file_takes_them_along(project, model, capsys):
     for name in ("c0", "c1"):
         run(project, f"--agentv-eval-id={name}", out=f"{name}.jsonl")
-    assert main(["merge", "c0.jsonl", "c1.jsonl", "--out=all.jsonl"]) == 0, capsys.readouterr().err
+    assert agentv(["merge", "c0.jsonl", "c1.jsonl", "--out=all.jsonl"]) == 0, capsys.readouterr().err
     model.script("judge", Reply(VERDICT))
     assert run(project, "--agentv-resume=all.jsonl", "--agentv-retry-errors", out="all.jsonl").outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
@@ -328,7 +337,7 @@ def test_a_merged_file_takes_them_along(project, model, capsys):
 
 @pytest.mark.parametrize(
     ("change", "flags"),
-    [({"more": ", temperature: 1"}, []), ({"prompt": "hello"}, []), ({"more": ", temperature: 1"}, CACHED)],
+    [({"more": ", temperature: 1"}, []), ({"prompt": "hello"}, []), varied({"more": ", temperature: 1"}, CACHED)],
     ids=str,
 )
 def test_after_a_change_that_affects_the_answer_the_target_is_asked_again(project, model, change, flags):
@@ -380,7 +389,7 @@ def test_a_new_run_does_not_leave_an_answer_of_the_old_one_to_a_third(project, m
     assert records(project)["c0"]["candidate_answer"] == "another answer"
 
 
-@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, CACHED], ids=str)
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, varied(CACHED)], ids=str)
 def test_each_answer_of_a_repeated_case_waits(project, model, mode):
     model.script("judge", Reply(VERDICT), OUTAGE)
     write(project, model, keys=", repeat: 3")
@@ -396,7 +405,7 @@ def test_each_answer_of_a_repeated_case_waits(project, model, mode):
     assert cost.startswith("Cost:             $0.000750; "), "of 6 answers, all of them known"
 
 
-@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, CACHED], ids=str)
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, varied(CACHED)], ids=str)
 @pytest.mark.parametrize("flags", [[], ["--agentv-repeat=2", "--agentv-stop=never"]], ids=["once", "repeated"])
 def test_a_rerun_judges_an_answer_that_was_not_judged(project, model, flags, mode):
     model.script("judge", OUTAGE, OUTAGE, Reply(VERDICT))
@@ -467,7 +476,7 @@ WITHOUT_FILES = "provider: python, callable: agent.py:answer"
 @pytest.mark.parametrize(
     ("target", "evaluator", "calls"), [(WITH_FILES, SCRIPT, 2), (WITH_FILES, JUDGE, 1), (WITHOUT_FILES, SCRIPT, 1)]
 )
-@pytest.mark.parametrize("again", ["rerun", "resume"])
+@pytest.mark.parametrize("again", ["rerun", varied("resume")])
 def test_a_command_is_called_again_if_a_script_may_judge_what_it_left(
     project, model, command, target, evaluator, calls, again
 ):
@@ -500,7 +509,7 @@ def test_a_hook_gets_an_answer_that_waited(project, model):
     assert sorted((project.path / "shown.txt").read_text().split("c")) == ["", "0", "0", "1", "1"]
 
 
-@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, CACHED], ids=str)
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, varied(CACHED)], ids=str)
 def test_an_answer_that_holds_a_secret_is_not_written(project, model, mode):
     project.write(".env", "MY_API_KEY=s3cr3t-value-of-mine\n")
     model.script("model", Reply("it is s3cr3t-value-of-mine"))
@@ -533,14 +542,23 @@ def costs(project, run):
         float(told.split("$")[1].split(";")[0]),
         sum(each["spent"]["answer"]["cost_usd"] for each in record),
         sum(float(each.get("value")) for each in junit if each.get("name") == "agentv_cost_usd"),
-        sum(figures_of(each)["cost_usd"] for each in read_view(project.path / "own.jsonl").results),
+        reported_cost(project),
     ]
+
+
+def reported_cost(project):
+    page = project.path / "comment.md"
+    page.unlink(missing_ok=True)
+    assert agentv(["report", str(project.path / "own.jsonl"), "--format=markdown", "-o", str(page)]) == 0
+    rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")]
+    (header,) = (number for number, row in enumerate(rows) if "Cost" in row)
+    return float(rows[header + 2][rows[header].index("Cost")].split("$")[1].split(";")[0])
 
 
 IN_FULL = ["--agentv-include-answers"]
 
 
-@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, IN_FULL, varied(ELSEWHERE)], ids=str)
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(IN_FULL), varied(ELSEWHERE)], ids=str)
 def test_answers_that_were_judged_after_an_outage_keep_their_cost_beside_further_ones(project, model, mode):
     flags = (*mode, "--agentv-stop=never", "--junitxml=j.xml", "--agentv-resume=own.jsonl")
     run(project, *flags[:-1], "--agentv-repeat=2")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import warm
 from code_stand_in import CodeStandIn, until
+from thorough import varied
 
 from pytest_agentv.providers import vscode
 from pytest_agentv.providers import vscode as window
@@ -323,7 +324,7 @@ def test_several_runs_that_share_a_root_wait_for_each_other(project, code, write
     assert locks(project.path) == []
 
 
-@pytest.mark.parametrize("mode", [{"silent": True}, {"chat_seconds": 30}, {"deaf": True}], ids=str)
+@pytest.mark.parametrize("mode", [{"silent": True}, varied({"chat_seconds": 30}), {"deaf": True}], ids=str)
 def test_a_run_that_is_killed_does_not_block_the_next(project, code, write, mode):
     code.behave(**mode)
     write("one")
@@ -344,7 +345,7 @@ def test_a_run_that_is_killed_does_not_block_the_next(project, code, write, mode
 @pytest.mark.parametrize(
     ("mode", "flags"),
     [
-        ({"chat_seconds": 30}, []),
+        varied({"chat_seconds": 30}, []),
         ({"deaf": True}, []),
         ({"silent": True}, ["-n2"]),
     ],

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from scripted_agent import numbered, read_calls, write_agent, write_cases
+from thorough import varied
 
 
 @pytest.fixture
@@ -34,7 +35,9 @@ def test_a_crash_after_a_case_was_judged_is_told_as_a_crash_and_its_result_stand
 
 
 @pytest.mark.parametrize(
-    ("before", "outcomes"), [("say hello", {"passed": 3}), ("fail it was down", {"passed": 2, "errors": 1})], ids=str
+    ("before", "outcomes"),
+    [("say hello", {"passed": 3}), varied("fail it was down", {"passed": 2, "errors": 1})],
+    ids=str,
 )
 def test_a_crash_on_a_case_is_its_result_whatever_an_earlier_run_has_recorded(project, before, outcomes):
     """What an earlier run had recorded stood in the summary, for the crash of an edited case as well."""
@@ -86,7 +89,7 @@ def test_a_crash_after_a_case_was_carried_over_is_its_result_until_the_next_run_
     assert len(read_calls(project.path).started) == 3
 
 
-@pytest.mark.parametrize("flag", ["-x", "--maxfail=2"])
+@pytest.mark.parametrize("flag", [varied("-x"), "--maxfail=2"])
 def test_a_crash_counts_for_the_failures_that_end_a_run(project, flag):
     """xdist does not count it, and went on to the last case, which costs money."""
     project.write("conftest.py", DIES_AFTER_THE_CASE)

@@ -12,9 +12,7 @@ import yaml
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
-from pytest_agentv.cli.main import main
-
-from .conftest import WITH_WORKERS_ON_REQUEST
+from .conftest import WITH_WORKERS_ON_REQUEST, agentv
 
 WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 
@@ -193,18 +191,16 @@ def test_an_evaluation_in_python_spoils_no_baseline(project, mode):
 OVERWRITING = {"report": ("--format=html",), "merge": ("--overwrite",), "convert": ("--force",)}
 
 
-@pytest.mark.parametrize("command", OVERWRITING)
-@pytest.mark.parametrize(
-    ("name", "what"), [("b.jsonl", "is a baseline"), ("b.eval.jsonl", "has the name of an eval file")]
-)
-def test_a_command_does_not_overwrite_what_a_run_reads(project, capsys, command, name, what):
+def test_a_command_does_not_overwrite_what_a_run_reads(project, capsys):
     write_cases(project, numbered(1))
     project.run("--agentv-out=run.jsonl")
-    out = project.write(name, BASELINE)
-    capsys.readouterr()
-    assert main([command, "run.jsonl", "-o", name, *OVERWRITING[command]]) == 2
-    assert f"{name} {what}, which this would spoil" in capsys.readouterr().err
-    assert out.read_text() == BASELINE
+    for name, what in (("b.jsonl", "is a baseline"), ("b.eval.jsonl", "has the name of an eval file")):
+        out = project.write(name, BASELINE)
+        for command, flags in OVERWRITING.items():
+            capsys.readouterr()
+            assert agentv([command, "run.jsonl", "-o", name, *flags]) == 2
+            assert f"{name} {what}, which this would spoil" in capsys.readouterr().err
+            assert out.read_text() == BASELINE
 
 
 def test_a_name_that_is_too_long_is_one_clear_error(project):
@@ -366,46 +362,3 @@ def test_the_cases_whose_lines_are_not_there_are_named(project):
     names = ", ".join(f"a.eval.yaml::case-{number}" for number in (0, 1, 3))
     found = f"Results were lost: 6 cases ran, 1 line in own.jsonl; none of {names} and 2 more"
     assert lost(project.run("--agentv-out=own.jsonl")) == [found]
-
-
-UNCHECKED = """
-    import pytest
-    from pytest_agentv import Message, Provider, ProviderResponse, ToolCall
-    from pytest_agentv.engine import answers
-
-    answers.require_writable = lambda messages, trace: None
-    LOOP = {}
-    LOOP["self"] = LOOP
-
-    class Loops(Provider):
-        kind = "loops"
-
-        def open(self, environment):
-            return self
-
-        def invoke(self, request):
-            given = LOOP if request.eval_id == "b" else {}
-            return ProviderResponse((Message("assistant", "hello", (ToolCall("t", given),)),), cost_usd=0.5)
-
-    def pytest_agentv_providers():
-        return [Loops]
-
-    def pytest_agentv_result(result):
-        with open("told", "a") as file:
-            print(result.eval_id, result.status, file=file)
-    """
-
-
-@pytest.mark.parametrize("mode", [(), varied(("-n", "2")), varied(("--agentv-repeat=2",))])
-def test_a_result_that_cannot_be_written_is_an_error_and_costs_no_other_result(project, suite, mode):
-    """The last line of defence: what can be in a result is checked before."""
-    project.write("conftest.py", UNCHECKED)
-    project.write("targets.yaml", "targets: [{name: default, provider: loops}]\n")
-    project.write("qa.eval.yaml", suite(a="hello", b="hello", c="hello"))
-    run = project.run(*mode)
-    assert run.outcomes == {"passed": 2, "errors": 1}, run.text
-    assert run.statuses == {"a": "pass", "b": "error", "c": "pass"}
-    assert run.by_id["b"]["error"].startswith("the result cannot be recorded: RecursionError: ")
-    assert run.by_id["b"]["execution_metrics"]["cost_usd"] >= 0.5
-    assert sorted((project.path / "told").read_text().split()[1::2]) == ["error", "pass", "pass"]
-    assert (run.exit_code, lost(run)) == (1, [])

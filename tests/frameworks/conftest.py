@@ -143,18 +143,6 @@ def ask_many(run_inputs: Callable[..., list[Answer]]) -> Callable[[Any, list[str
     return lambda agent, questions: run_inputs(questions, agent)
 
 
-@pytest.fixture
-def png() -> bytes:
-    """The picture that `show` shows."""
-    return PNG
-
-
-@pytest.fixture
-def pdf() -> bytes:
-    """The PDF that `show` shows."""
-    return PDF
-
-
 @pytest.fixture(params=SHOWN)
 def show(request: pytest.FixtureRequest, tmp_path: Path, run_inputs: Callable[..., list[Answer]]) -> Ask:
     """Ask an agent with a picture and a PDF: in one question, and at the end of a conversation with another picture."""

@@ -120,19 +120,3 @@ def test_the_cost_is_that_of_the_models_of_the_replies(ask):
 
     tokens = response.tokens
     assert response.cost_usd == pytest.approx(tokens["input"] * 2.5e-6 + tokens["output"] * 10e-6)
-
-
-def test_pictures_and_pdfs_are_binary_content(show, png, pdf):
-    seen = []
-
-    def reply(messages, info):
-        seen.extend(part.content for message in messages for part in message.parts if part.part_kind == "user-prompt")
-        return ModelResponse(parts=[TextPart("On its way.")])
-
-    assert show(Agent(FunctionModel(reply))).text == "On its way."
-
-    *earlier, (text, picture, document) = seen
-    assert text == "Where is order 7?"
-    assert (picture.data, picture.media_type) == (png, "image/png")
-    assert (document.data, document.media_type) == (pdf, "application/pdf")
-    assert [(words, found.data) for words, found in earlier] in ([], [("Hello", png)])

@@ -10,19 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.secrets import Masker, masking
-from pytest_agentv.providers.agents.agent import AgentOutput, StreamLog, parse_event
+from pytest_agentv.providers.agents import AgentOutput, StreamLog, parse_event
 
 SECRET = "sk-0123456789abcdef"
 
 
-def summarize(event: JsonObject) -> str | None:
-    return None if event.get("type") == "quiet" else f"{event.get('type')}:  {event.get('text')}"
-
-
 def log_to(path: Path | None, is_summary: bool = True) -> StreamLog:
-    return StreamLog(path, "# head\n\n", summarize if is_summary else None)
+    return StreamLog(path, "# head\n\n", in_full=not is_summary)
 
 
 def text_of(path: Path) -> str:
@@ -132,7 +127,7 @@ def test_a_log_that_cannot_be_written_on_ends_with_a_warning(
         return real_open(Path("/dev/full"), "w", **options)
 
     monkeypatch.setattr(Path, "open", open_full)
-    log = StreamLog(tmp_path / "a.log", "", summarize)
+    log = StreamLog(tmp_path / "a.log")
     monkeypatch.undo()
     assert len(listen(b'{"a": 1}\n{"a": 2}\n', AgentOutput(log)).events) == 2
     assert caplog.messages == [f"the stream log {tmp_path}/a.log ends here: No space left on device"]

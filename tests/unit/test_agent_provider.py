@@ -16,8 +16,8 @@ from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.secrets import Masker, Secret, masking
-from pytest_agentv.providers.agents import agent as output
-from pytest_agentv.providers.agents.agent import AgentProvider
+from pytest_agentv.providers import agents as output
+from pytest_agentv.providers.agents import AgentProvider
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.reaper import read_processes

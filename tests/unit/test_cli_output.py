@@ -286,13 +286,3 @@ def test_the_shorter_limit_holds_and_a_batch_may_take_as_long_as_its_requests_to
     for own, run in ((0.3, 50.0), (50.0, 0.3), (None, 0.3)):
         assert failure("exec sleep 1000", request(run), limit=own) == "CLI provider timed out after 0.3s"
     assert failure("exec sleep 1000", request(0.2), request(0.3)) == "CLI provider timed out after 0.5s"
-
-
-def test_a_prompt_that_is_too_long_for_an_argument_names_the_limit() -> None:
-    text = failure("/bin/echo {PROMPT}", request(30, "x" * 200_000))
-
-    assert "Argument list too long" in text
-    assert text.endswith(
-        " (exit code 126); {PROMPT} has 200000 bytes and the system takes 128 KiB in one argument: "
-        'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
-    )

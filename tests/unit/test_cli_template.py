@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.cli_template import (
+from pytest_agentv.providers.cli import (
     KNOWN_PLACEHOLDER,
     LONGEST_ARGUMENT,
-    CallValues,
+    call_values,
+    clean,
     find_unsafe,
     render_command,
-    request_values,
     shell_argv,
     with_prompt,
 )
@@ -28,11 +28,11 @@ def request(question: str = "q", **fields: object) -> ProviderRequest:
 
 
 def values(case: ProviderRequest, files_format: str = "{path}") -> dict[str, str]:
-    return request_values(case, files_format, OUTPUT).for_shell()
+    return call_values(case, files_format, OUTPUT)
 
 
 def files(paths: Sequence[str], files_format: str = "{path}") -> str:
-    return CallValues("x", OUTPUT, files=tuple(paths), files_format=files_format).for_shell()["FILES"]
+    return call_values(ProviderRequest(Prompt(""), "x", input_paths=tuple(paths)), files_format, OUTPUT)["FILES"]
 
 
 def print_with_a_shell(command: str) -> str:
@@ -55,7 +55,7 @@ def test_the_files_format_knows_path_and_basename_and_fills_them_once() -> None:
     ],
 )
 def test_the_prompt_is_in_the_environment(prompt: str, expected: str | None) -> None:
-    variables = with_prompt({"A": "1", "AGENTV_PROMPT": "of a run around this one"}, prompt)
+    variables = with_prompt({"A": "1", "AGENTV_PROMPT": "of a run around this one"}, clean(prompt))
 
     assert variables == ({"A": "1"} if expected is None else {"A": "1", "AGENTV_PROMPT": expected})
     subprocess.run(["/bin/true"], env=variables, check=True)

@@ -12,8 +12,9 @@ import pytest
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import Message, ToolCall, candidate_answer
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.python import Python, PythonProvider, adapt_provider
 from pytest_agentv.runtime.user_code import Outcome, UserLoop
 
@@ -36,7 +37,8 @@ def clean_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 def respond(source: str, **fields: object) -> ProviderResponse:
     Path("agent.py").write_text(source)
     settings = Python.model_construct(callable="agent.py:run").replace(**fields)
-    return asyncio.run(PythonProvider("mine", settings, Path.cwd()).invoke(REQUEST))
+    environment = TargetEnvironment(Target("mine", "python"))
+    return asyncio.run(PythonProvider(environment, settings).invoke(REQUEST))
 
 
 def fault(source: str, kind: ErrorKind = "crash", **fields: object) -> str:

@@ -13,7 +13,7 @@ from pytest_agentv.cases.tables import read_tables
 from pytest_agentv.errors import AgentvError, SourceError
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.source import Source
-from pytest_agentv.providers.row_makers import call_row_maker
+from pytest_agentv.providers.user_modules import call_row_maker
 
 
 @pytest.fixture(autouse=True)

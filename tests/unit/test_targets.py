@@ -20,9 +20,8 @@ from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind_table import no_kinds
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, Secret
-from pytest_agentv.providers.agents.agent import CodingAgent
-from pytest_agentv.providers.agents.claude_code import ClaudeCode
-from pytest_agentv.providers.agents.pi import Pi
+from pytest_agentv.providers.agent_programs import ClaudeCode, Pi
+from pytest_agentv.providers.agents import CodingAgent
 from pytest_agentv.providers.api.model import Model
 from pytest_agentv.providers.cli import Cli, CommandHealthcheck
 from pytest_agentv.providers.mock import Mock

@@ -202,8 +202,6 @@ def test_a_window_that_is_not_ready_in_time_is_a_timeout(code: CodeStandIn, root
 def test_what_is_there_of_an_answer_is_told(tmp_path: Path) -> None:
     exchange = vscode_folders.Exchange(request(), tmp_path, "1")
     assert exchange.state == f"{tmp_path}/1_res.md was not written"
-    exchange.temp_file.touch()
-    assert exchange.state == f"{tmp_path}/1_res.tmp.md was begun, but not renamed to 1_res.md"
     for content in (b" \n", b"\xff"):
         exchange.response_file.write_bytes(content)
         assert exchange.state == f"{tmp_path}/1_res.md is there, but blank, no UTF-8 text, or still being written"

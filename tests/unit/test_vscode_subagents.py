@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.providers.vscode import Subagent, SubagentTakenError, free_subagent
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.providers.vscode import Subagent, free_subagent
 
 
 def take(root: Path) -> Subagent:
@@ -55,7 +56,7 @@ def test_a_lock_that_is_removed_is_written_again_while_the_folder_is_held(tmp_pa
 def test_a_folder_that_another_program_takes_is_left_to_it(tmp_path: Path) -> None:
     subagent = take(tmp_path)
     subagent.lock_file.write_text("")
-    with pytest.raises(SubagentTakenError, match=r"^another program took subagent-1$"):
+    with pytest.raises(ProviderError, match=r"^another program took subagent-1 before its answer was there$"):
         subagent.keep()
     subagent.release()
     assert subagent.lock_file.read_text() == "", "the lock of another program was removed"

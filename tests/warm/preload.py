@@ -93,7 +93,7 @@ def load_all(package: str) -> None:
 
 def load_prices() -> None:
     """Load the tables of prices, and aiohttp. A run within a test takes what it imports out of `sys.modules` again."""
-    importlib.import_module("pytest_agentv.providers.api.replies").load_tables()
+    importlib.import_module("pytest_agentv.providers.api.model").load_tables()
     importlib.import_module("pytest_agentv.providers.api.client").import_aiohttp()
 
 

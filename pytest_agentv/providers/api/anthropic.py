@@ -20,12 +20,12 @@ from pytest_agentv.providers.api.base import (
     entries,
     function_of,
     in_turns,
+    is_unusual,
     known,
     name_of,
     read_usage,
     schema_of,
     split_query,
-    terms_of,
     text_of,
 )
 from pytest_agentv.providers.api.model import DirectModel
@@ -151,18 +151,13 @@ def _file(file: FilePart) -> dict[str, Any]:
 
 
 def _billing(usage: JsonObject) -> Billing:
-    """Return the other paid services: writing to a cache, searches, speed, a tier, a region.
-
-    The tokens of a compaction, and of another model that helped, are in `iterations` only.
-    """
-    written = count(usage.get("cache_creation_input_tokens"))
-    for_hour = count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
-    speed = {} if usage.get("speed") in (None, "standard") else {"speed": text_of(usage["speed"])}
+    """Return what was written to a cache, and whether there is more to pay for, such as `iterations` of a helper."""
     return Billing(
-        context={**terms_of(usage.get("service_tier")), **speed},
-        written=written,
-        written_for_hour=min(for_hour, written),
-        web_searches=count(mapping(usage.get("server_tool_use")).get("web_search_requests")),
-        is_unknown=text_of(usage.get("inference_geo")) not in ("", "global", "not_available")
+        written=count(usage.get("cache_creation_input_tokens")),
+        is_unknown=is_unusual(usage.get("service_tier"))
+        or text_of(usage.get("speed")) not in ("", "standard")
+        or text_of(usage.get("inference_geo")) not in ("", "global", "not_available")
+        or count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) > 0
+        or count(mapping(usage.get("server_tool_use")).get("web_search_requests")) > 0
         or any(each.get("type") not in (None, "message") for each in entries(usage.get("iterations"))),
     )

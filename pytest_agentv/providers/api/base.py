@@ -55,16 +55,15 @@ def chat_content(message: ChatMessage) -> Any:
     """Return the content of a message of OpenAI's chat completions: a text, or a list of parts."""
     if message.parts is None:
         return message.content
-    return [_chat_part(part) for part in message.parts]
-
-
-def _chat_part(part: str | FilePart) -> JsonObject:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    sent = encoded(part)
-    if sent.is_image:
-        return {"type": "image_url", "image_url": {"url": sent.url}}
-    return {"type": "file", "file": {"filename": sent.name, "file_data": sent.url}}
+    found: list[JsonObject] = []
+    for part in message.parts:
+        if isinstance(part, str):
+            found.append({"type": "text", "text": part})
+        elif (sent := encoded(part)).is_image:
+            found.append({"type": "image_url", "image_url": {"url": sent.url}})
+        else:
+            found.append({"type": "file", "file": {"filename": sent.name, "file_data": sent.url}})
+    return found
 
 
 # Reads parts of replies, any of which may be missing, and builds parts of requests.
@@ -206,10 +205,9 @@ def _first(values: JsonObject, *names: str) -> Json:
 _USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified")
 
 
-def terms_of(tier: Json) -> dict[str, str]:
-    """Return the terms of a service tier for `Billing.context`; empty for the usual tiers."""
-    word = text_of(tier).strip().lower()
-    return {} if word in _USUAL_TIERS else {"processing": word} if word == "batch" else {"service_tier": word}
+def is_unusual(tier: Json) -> bool:
+    """Whether a service tier has other prices than the usual one."""
+    return text_of(tier).strip().lower() not in _USUAL_TIERS
 
 
 def vectors_of(values: Sequence[Json]) -> tuple[tuple[float, ...] | None, ...] | None:
@@ -240,16 +238,10 @@ class Billing(Record):
 
     cost_usd: float | None = None
     """US dollars, if the reply reports them."""
-    context: Mapping[str, str] = field(default_factory=dict)
-    """Unusual terms, in the words of genai-prices: `{"service_tier": "flex"}`."""
     written: int = 0
-    """The input tokens that were written to a cache."""
-    written_for_hour: int = 0
-    """The written tokens that the cache keeps for an hour."""
-    web_searches: int = 0
-    file_searches: int = 0
+    """The input tokens that were written to a cache, for some minutes."""
     is_unknown: bool = False
-    """Whether the reply includes paid services that no price table has."""
+    """Whether there is more to pay for: another tier, searches, sounds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from itertools import chain
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # typeshed lacks it
@@ -126,10 +125,7 @@ def refused(
     url: str = "",
     hints: Mapping[int, str] = _HINTS,
 ) -> RequestFailure:
-    """Return the error of a reply with an error status.
-
-    `headers` ignore the case of names. Model and target are named in the message, with advice by status.
-    """
+    """Return the error of a reply with an error status; `headers` ignore the case of names."""
     said = read_error_text(body) or next((each.phrase for each in HTTPStatus if each == status), "")
     hint = f" ({hints[status]} {target})" if status in hints else ""
     if 300 <= status < 400 and (place := headers.get("location")):  # a request that followed it would bring the key
@@ -187,19 +183,13 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
     error, body = reply.get("error"), json.dumps(reply, ensure_ascii=False)
     if not error:
         return RequestFailure(f"{model} replied without any choice: {shorten(body)}", "crash")
-    status = _told_status(error)
+    told = [str(mapping(error).get(name)) for name in ("code", "status", "type")]
+    numbers = [int(text) for text in told if re.fullmatch(r"[45]\d\d", text)]
+    status = next(iter([*numbers, *(_STATUSES[text] for text in told if text in _STATUSES)]), None)
     kind = "crash" if status is None else status_kind(status)
     message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
     kind = "no_answer" if _FILTERED.search(body) else kind
     return RequestFailure(message, kind, status, False, parse_retry_after({}, body), _should_retry({}, body))
-
-
-def _told_status(error: Json) -> int | None:
-    """Return the status in a reply's error: a number, a text of one, else that of a word."""
-    told = [str(mapping(error).get(name)) for name in ("code", "status", "type")]
-    numbers = (int(text) for text in told if re.fullmatch(r"[45]\d\d", text))
-    words = (_STATUSES[text] for text in told if text in _STATUSES)
-    return next(chain(numbers, words), None)
 
 
 def status_kind(status: int) -> ErrorKind:
@@ -217,12 +207,9 @@ def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
 
 
 def parse_retry_after(headers: Any, body: str = "", now: datetime | None = None) -> float | None:
-    """Return the milliseconds that a reply asks to wait; None if it does not, or has an invalid value.
+    """Return the milliseconds that a reply asks to wait; None if it does not. Google's APIs put them into the body.
 
-    Args:
-        headers: A mapping that ignores the case of names.
-        body: Google's APIs put it there.
-        now: The time to compare a date with; default: the server's clock, if it tells the time.
+    `headers` ignore the case of names. A date is compared with `now`; default: the server's clock, if it tells it.
     """
     for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
         text = (headers.get(name) or "").strip()

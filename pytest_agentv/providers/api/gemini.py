@@ -23,11 +23,11 @@ from pytest_agentv.providers.api.base import (
     function_of,
     in_turns,
     is_count,
+    is_unusual,
     known,
     name_of,
     schema_of,
     split_query,
-    terms_of,
     text_of,
     vectors_of,
 )
@@ -184,17 +184,15 @@ def _usage(usage: JsonObject) -> TokenUsage | None:
 
 
 def _billing(usage: JsonObject, candidate: JsonObject, tier: Json) -> Billing:
-    """Return the terms, and whether there is more to pay for than texts.
-
-    The tier that was asked for counts unless the reply names another.
-    """
+    """Return whether there is more to pay for than texts: another tier, sounds, pictures, searches."""
     traffic = text_of(usage.get("trafficType")).upper()
     drawn = entries(usage.get("candidatesTokensDetails"))
-    details = [*entries(usage.get("promptTokensDetails")), *drawn]
+    read = entries(usage.get("promptTokensDetails"))
     return Billing(
-        context=terms_of(tier if traffic in _USUAL_TRAFFIC else traffic.removeprefix("ON_DEMAND_")),
-        is_unknown=_is_searched(candidate)
-        or any(count(each.get("tokenCount")) and each.get("modality") == "AUDIO" for each in details)
+        is_unknown=is_unusual(tier)
+        or traffic not in _USUAL_TRAFFIC
+        or _is_searched(candidate)
+        or any(count(each.get("tokenCount")) and each.get("modality") == "AUDIO" for each in read)
         or any(count(each.get("tokenCount")) and each.get("modality") not in (None, "TEXT") for each in drawn),
     )
 

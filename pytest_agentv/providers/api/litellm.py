@@ -27,10 +27,8 @@ from pytest_agentv.providers.api.client import (
     status_kind,
     without_reply,
 )
-from pytest_agentv.providers.api.model import Model
+from pytest_agentv.providers.api.model import LlmProvider, Model, build_response, read_cost
 from pytest_agentv.providers.api.openai import read_answer, resource_url
-from pytest_agentv.providers.api.provider import LlmProvider
-from pytest_agentv.providers.api.replies import build_response, read_cost
 from pytest_agentv.providers.base import ProviderResponse, TargetEnvironment
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
@@ -41,8 +39,7 @@ _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": 86_400.0}
 class LitellmProvider(LlmProvider):
     """A model that is called through litellm, without its retries, price download and telemetry.
 
-    litellm keeps one client per URL and key, so that connections are reused. It reports the price with its reply, by
-    the target's `base_model` if it has one.
+    litellm reports the price with its reply, by the target's `base_model` if it has one.
     """
 
     reads_environ = True
@@ -155,13 +152,19 @@ _FIRST_USED: Final = (
 
 def import_litellm() -> Any:
     with _without_warnings():
-        with _import_environment():
+        # only while it is imported, so that programs under test do not inherit them
+        added = {name: value for name, value in _IMPORT_ENVIRONMENT.items() if name not in os.environ}
+        os.environ.update(added)
+        try:
             import litellm  # noqa: PLC0415
 
             with suppress(ImportError, AttributeError):  # an older version, which downloads nothing
                 from litellm.anthropic_beta_headers_manager import reload_beta_headers_config  # noqa: PLC0415
 
                 reload_beta_headers_config()
+        finally:
+            for name in added:
+                os.environ.pop(name, None)
         litellm.suppress_debug_info = True
         litellm.telemetry = False
         with suppress(Exception):
@@ -206,18 +209,6 @@ def _without_warnings() -> Iterator[None]:
             warnings.warn = warn
 
 
-@contextmanager
-def _import_environment() -> Iterator[None]:
-    """Set litellm's variables only while it is imported, so that programs under test do not inherit them."""
-    added = {name: value for name, value in _IMPORT_ENVIRONMENT.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
-
-
 _GUESSED: Final = frozenset({422, 500})
 """The statuses that litellm invents if there was no reply."""
 
@@ -230,7 +221,9 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
     """
     import httpx  # noqa: PLC0415 - litellm has imported it by now; earlier it would cost 100 ms
 
-    errors = list(_chain(error))
+    errors = [error]
+    while (cause := errors[-1].__cause__ or errors[-1].__context__) and cause not in errors:
+        errors.append(cause)
     for cause in errors:
         if isinstance(cause, httpx.HTTPStatusError):
             response, body = cause.response, ""
@@ -253,14 +246,6 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
     return RequestFailure(f"no answer from {model} that can be read: {said}", "crash")
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 def _text(error: BaseException) -> str:
     """Return an exception's own words, without the traceback and the object addresses that litellm adds."""
     text = str(error).partition("\nTraceback (most recent call last)")[0]
@@ -270,10 +255,7 @@ def _text(error: BaseException) -> str:
 
 
 def refuse_redirects(handler: Any) -> None:
-    """Make the transports of a class of litellm (`AsyncHTTPHandler`) follow no redirect to another server.
-
-    It would get the key and the question.
-    """
+    """Make the transports of litellm's `AsyncHTTPHandler` bring no key and no question to another server."""
     for name in ("create_async_transport", "_create_async_transport"):  # the name depends on the version
         create = getattr(handler, name, None)
         if create is not None:

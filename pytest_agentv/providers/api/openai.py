@@ -8,32 +8,30 @@ from urllib.parse import parse_qs, quote, urlsplit
 from pydantic import AfterValidator, Field
 
 from pytest_agentv.cases.prompts import ChatMessage
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, is_amount, mapping
+from pytest_agentv.model.base import Json, JsonObject, is_amount, mapping
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import ToolCall
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.api.base import (
     ApiRequest,
     Billing,
     Embeddings,
     ModelReply,
-    call_of,
     chat_content,
     count,
     entries,
     form_of,
     function_of,
+    is_unusual,
     known,
     name_of,
-    parsed,
     read_usage,
     split_query,
-    terms_of,
     text_of,
     vectors_of,
     without,
 )
 from pytest_agentv.providers.api.model import ORGANIZATION, REASONING, SEED, DirectModel, query_without_version
+from pytest_agentv.providers.kind import read_call
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, Whole
 
 _USUAL_URL: Final = "https://api.openai.com/v1"
@@ -256,20 +254,10 @@ def read_answer(reply: JsonObject) -> ModelReply | None:
         name_of(reply.get("model")),
         "error" if is_broken else name_of(choices[0].get("finish_reason")),
         name_of(message.get("refusal")) or name_of(next(refusals, None)),
-        tuple(map(_call, calls)),
+        tuple(map(read_call, calls)),
         read_usage(usage),
         _billing(usage, reply.get("service_tier")),
     )
-
-
-def _call(call: JsonObject) -> ToolCall:
-    """Return a call. The input of a `custom` tool is a free text, which is not parsed."""
-    if custom := mapping(call.get("custom")):
-        return call_of(custom.get("name"), custom.get("input", ABSENT), call.get("id"))
-    function = call.get("function")
-    given = parsed(mapping(function).get("arguments"))
-    none: Json = {} if isinstance(function, dict) else ABSENT
-    return call_of(mapping(function).get("name"), none if given is None else given, call.get("id"))
 
 
 def _read_response(reply: JsonObject) -> ModelReply | None:
@@ -297,9 +285,8 @@ def _billing(usage: JsonObject, tier: Json) -> Billing:
     details = [mapping(usage.get(name)) for name in ("prompt_tokens_details", "completion_tokens_details")]
     return Billing(
         _told_cost(usage),
-        terms_of(tier),
         written=count(details[0].get("cache_write_tokens")),
-        is_unknown=any(count(each.get("audio_tokens")) for each in details),
+        is_unknown=is_unusual(tier) or any(count(each.get("audio_tokens")) for each in details),
     )
 
 

@@ -7,6 +7,7 @@ ANSWERS = {
     "null-text": {"text": None},
     "cut": {"text": "", "finish_reason": "length"},
     "list": [],
+    "no-json": {"text": {1}},
 }
 
 

@@ -1,4 +1,5 @@
 import asyncio
+import time
 
 
 async def slow_at_first(prompt, request):
@@ -9,3 +10,7 @@ async def slow_at_first(prompt, request):
 
 async def never(prompt):
     await asyncio.Event().wait()
+
+
+def blocks(prompt):
+    time.sleep(0.6)

@@ -73,25 +73,12 @@ def test_the_first_chunk_of_azure_tells_of_filters_only(read, told):
 
 
 @pytest.mark.parametrize(
-    ("items", "searches", "files"),
-    [
-        (["search", "open_page", "find_in_page"], 1, 0),
-        (["search", None, "search"], 3, 0),
-        (["open_page"], 0, 0),
-        (["file", "search", "file"], 1, 2),
-    ],
-)
-def test_what_openai_searches_for_is_paid_for_by_the_call(read, items, searches, files):
-    reply = {**RESPONSE, "output": [FILE if each == "file" else looked(each) for each in items]}
-
-    assert read(reply).cost_usd == pytest.approx(read(RESPONSE).cost_usd + searches * 0.01 + files * 0.0025)
-
-
-@pytest.mark.parametrize(
     ("item", "is_known"),
     [
         ({"type": "code_interpreter_call", "id": "c", "code": "1", "container_id": "x"}, False),
         ({"type": "image_generation_call", "id": "c", "result": "AAAA"}, False),
+        ({"type": "web_search_call", "id": "w", "action": {"type": "search", "query": "tents"}}, False),
+        ({"type": "file_search_call", "id": "f", "results": [{"text": "a page"}]}, False),
         ({"type": "shell_call", "id": "c", "environment": {"type": "container_reference", "container_id": "x"}}, False),
         ({"type": "shell_call", "id": "c", "environment": {"type": "local"}}, True),
         ({"type": "function_call", "call_id": "c", "name": "lookup", "arguments": "{}"}, True),

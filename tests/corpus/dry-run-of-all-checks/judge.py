@@ -1,0 +1,1 @@
+import json, sys; print(json.loads(json.load(sys.stdin)['candidate_answer'])['price'])

@@ -1,0 +1,1 @@
+import json, sys; print(json.dumps({'score': 0.25, 'hits': [json.load(sys.stdin)['candidate_answer']]}))

@@ -1,0 +1,8 @@
+def answer(prompt):
+    return "function south"
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        raise RuntimeError("there is none")
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"app south"})

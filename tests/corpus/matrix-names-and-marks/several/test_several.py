@@ -1,0 +1,2 @@
+def test_each(agentv_target):
+    assert agentv_target != "gpt"

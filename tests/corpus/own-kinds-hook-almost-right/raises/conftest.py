@@ -1,0 +1,2 @@
+def pytest_agentv_evaluators():
+    raise SystemExit('oops')

@@ -1,0 +1,5 @@
+import functools
+
+
+def decorate(function):
+    return functools.wraps(function)(lambda *arguments: function(*arguments))

@@ -1,0 +1,2 @@
+def ask(prompt):
+    return {'text': 'hello', 'cost_usd': 0.5}

@@ -1,0 +1,2 @@
+def test_paid(agentv):
+    agentv.run('hi', rubrics=['Is polite'])

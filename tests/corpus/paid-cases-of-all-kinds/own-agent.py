@@ -1,0 +1,6 @@
+import pytest
+
+
+@pytest.fixture
+def agentv_provider():
+    return lambda prompt: 'hi'

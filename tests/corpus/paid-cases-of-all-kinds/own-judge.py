@@ -1,0 +1,6 @@
+import pytest
+
+
+@pytest.fixture
+def agentv_judge():
+    return lambda prompt: '{"score": 1, "hits": [], "misses": []}'

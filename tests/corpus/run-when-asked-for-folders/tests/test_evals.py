@@ -1,0 +1,2 @@
+def test_it(agentv):
+    assert agentv.run('hi', rubrics=['Says hi'])

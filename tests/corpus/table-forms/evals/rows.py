@@ -1,0 +1,2 @@
+def make():
+    return [{'id': '1', 'q': 'hi'}]
