@@ -45,14 +45,9 @@ class TargetEmbedder:
         store: AnswerStore | None,
         timeout_seconds: float | None,
     ) -> None:
-        """Take a target. Raises `TargetError` for one that gives no embeddings.
+        """Take a target with its adapter. Raises `TargetError` for one that gives no embeddings.
 
-        Args:
-            target: Its name is in messages.
-            provider: Returns the vectors of texts by its method `embed`.
-            identity: What identifies the target in keys of the store.
-            store: Where embeddings are kept; None: they are not.
-            timeout_seconds: The longest that a request may take.
+        `identity` stands for the target in keys of the store. Without a store no embeddings are kept.
         """
         ask: Ask | None = getattr(provider, "embed", None)
         if ask is None:
@@ -201,14 +196,9 @@ class CallableTargets:
     ) -> None:
         """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
 
-        Args:
-            primary: The target under test.
-            others: All names of its targets file.
-            default_name: The target of calls that name no other.
-            open_target: Resolves a target by its name; raises `TargetError`.
-            asked: Counts the questions of the case; None: none was asked before.
-            check: Checks a target before it is called; raises `ProviderError`. None: it is a mock.
-            tell: Hears what is odd about the replies.
+        `primary` is the target under test, `others` are all names of its targets file, `default_name` is for calls that
+        name no target. `open_target` raises `TargetError`, `check` (None for mocks) raises `ProviderError`. `asked`
+        counts the questions of the case, and `tell` hears what is odd about the replies.
         """
         self.default_name = default_name
         self.names = tuple(dict.fromkeys((primary, *others)))

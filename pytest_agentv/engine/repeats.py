@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.results import chosen_limit
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.messages import (
     ExecutionMetrics,
@@ -33,13 +34,8 @@ class RepeatPlan(Record):
     def of(cls, job: CaseJob, answers: int) -> "RepeatPlan":
         """Return the plan of a case that is asked for some answers."""
         options, case = job.options, job.case
-        rates = (
-            (options.min_pass_rate, "command line"),
-            (case.min_pass_rate, case.min_pass_rate_source or "case"),
-            (options.ini_min_pass_rate, "ini"),
-        )
-        rate, source = next(((rate, source) for rate, source in rates if rate is not None), (1.0, "default"))
-        return cls(answers, rate, source, stops_early(options))
+        limits = options.min_pass_rate, case.min_pass_rate, case.min_pass_rate_source, options.ini_min_pass_rate
+        return cls(answers, *chosen_limit(*limits, 1.0), stops_early(options))
 
     @property
     def needed(self) -> int:

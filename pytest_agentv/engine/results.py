@@ -92,15 +92,21 @@ def decide_status(score: float, threshold: float, unmet: Sequence[str] | None = 
     return "pass" if score + ROUNDING_SLACK >= threshold and not unmet else "fail"
 
 
+def chosen_limit(
+    of_run: float | None, of_case: float | None, case_source: str | None, of_ini: float | None, default: float
+) -> tuple[float, str]:
+    """Return a limit and where it was set: that of the command line, else case, file, ini file or default."""
+    levels = ((of_run, "command line"), (of_case, case_source or "case"), (of_ini, "ini"))
+    for value, source in levels:
+        if value is not None:
+            return value, source
+    return default, "default"
+
+
 def effective_threshold(options: RunOptions, case: EvalCase) -> Threshold:
-    """Return the threshold of a case: that of the command line, else case, file, ini file or default."""
-    if options.threshold is not None:
-        return Threshold(options.threshold, "command line")
-    if case.threshold is not None:
-        return Threshold(case.threshold, case.threshold_source or "case")
-    if options.ini_threshold is not None:
-        return Threshold(options.ini_threshold, "ini")
-    return Threshold(DEFAULT_THRESHOLD, "default")
+    """Return the threshold of a case."""
+    limits = options.threshold, case.threshold, case.threshold_source, options.ini_threshold
+    return Threshold(*chosen_limit(*limits, DEFAULT_THRESHOLD))
 
 
 # The results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2).

@@ -168,7 +168,13 @@ class Workbench(OuterAdapter):
         if (fault := _fault_of(target)) is not None:
             raise TargetError(f"target {target.name!r}: {fault}")
         if self.workspace.sandbox == "bwrap":
-            await self._require_bwrap(in_process=getattr(provider, "is_in_process", False))
+            if getattr(provider, "is_in_process", False):
+                raise TargetError("workspace.sandbox: a function in this process cannot run in a sandbox")
+            probe = ("bwrap", "--unshare-pid", "--ro-bind", "/", "/", "true")
+            result = await run_in(Path("/"), probe, self.variables, seconds=5)
+            if result.exit_code:
+                said = result.stderr.strip()[-500:]
+                raise TargetError(f"workspace.sandbox: bwrap (of bubblewrap) does not work here: {said}")
         run_id = self._job.identity.run_id
         self._template = await known.template(self.workspace, run_id, self.variables)
         if self.workspace.check is not None:
@@ -258,15 +264,6 @@ class Workbench(OuterAdapter):
     def _has_room(self, copies: int) -> bool:
         assert self._template is not None
         return shutil.disk_usage(tempfile.gettempdir()).free >= copies * self._template.size
-
-    async def _require_bwrap(self, *, in_process: bool) -> None:
-        if in_process:
-            raise TargetError("workspace.sandbox: a function in this process cannot run in a sandbox")
-        probe = ("bwrap", "--unshare-pid", "--ro-bind", "/", "/", "true")
-        result = await run_in(Path("/"), probe, self.variables, seconds=5)
-        if result.exit_code:
-            said = result.stderr.strip()[-500:]
-            raise TargetError(f"workspace.sandbox: bwrap (of bubblewrap) does not work here: {said}")
 
 
 def _named(workspace: Workspace, folder: Path) -> str:
