@@ -192,6 +192,13 @@ class Attempts(Record):
             raise self.error or ProviderError("the provider gave no response")
         return self.response
 
+    def answer(self) -> ProviderResponse:
+        """Return the response. Raises `ProviderError` if there is none, or if it holds no answer."""
+        response = self.reply()
+        if response.error is not None:
+            raise ProviderError(response.error, response.error_kind)
+        return response
+
 
 async def invoke_with_retries(
     provider: Adapter, request: ProviderRequest, max_retries: int, called: str = "target"

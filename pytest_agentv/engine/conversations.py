@@ -164,32 +164,30 @@ class ConversationAdapter(OuterAdapter):
         if self.user[0].kind == "mock" and talk.replies:  # as in a dry run: it never stops
             talk.stopped = "user"
             return None
-        text = await self._ask_user(talk, plan, self.user, request)
+        text = (await self._ask_user(talk, plan, *self.user, request)).strip()
         if STOP in text:
             talk.stopped = "user"
             if not talk.replies:
                 raise ProviderError("the simulated user ended the conversation before it began", "user_at_fault")
             return None
-        if not text.strip():
+        if not text:
             raise ProviderError("the simulated user said nothing", "user_at_fault")
-        talk.user_said.append(text.strip())
-        return text.strip()
+        talk.user_said.append(text)
+        return text
 
     async def _ask_user(
-        self, talk: _Talk, plan: SimulatedUser, user: tuple[Target, Adapter], request: ProviderRequest
+        self, talk: _Talk, plan: SimulatedUser, target: Target, adapter: Adapter, request: ProviderRequest
     ) -> str:
-        target, adapter = user
         rules = _ROLE.format(goal=plan.goal, persona=f"You are: {plan.persona}\n" if plan.persona else "", stop=STOP)
         talked = spoken(talk.said)
         shown = f"The conversation so far (you are the user):\n\n{talked}" if talked else "(Begin the conversation.)"
         asked = request.replace(**prompts_for(target, rules, shown), guideline_paths=(), input_paths=())
         attempts = await invoke_with_retries(adapter, asked, self.max_retries, f"user {target.name}")
         talk.user_costs.append(costs_of(attempts))
-        reply = attempts.response
-        fault = attempts.error if reply is None else reply.error and ProviderError(reply.error, reply.error_kind)
-        if reply is None or fault:
-            fault = fault or ProviderError("the provider gave no response")
-            raise ProviderError(f"the user {target.name!r} could not be asked: {fault}", fault.kind)
+        try:
+            reply = attempts.answer()
+        except ProviderError as fault:
+            raise ProviderError(f"the user {target.name!r} could not be asked: {fault}", fault.kind) from None
         talk.prices.append(reply.cost_usd)
         return candidate_answer(reply.output_messages)
 

@@ -82,17 +82,14 @@ class ProviderJudge:
         request = self._asked.next(self._provider, request, context.twin)
         retries = self._options.max_retries
         attempts = await invoke_with_retries(self._provider, request, retries, f"judge {self.name}")
-        response = attempts.response
         tell_of_replies(self.name, attempts, self._tell)
         for lost in attempts.lost:
             current_meter().add_reply(lost)
-        current_meter().add_reply(response, attempts.count - len(attempts.lost))
-        if response is None:
-            error = attempts.error or ProviderError("the provider gave no response")
-            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
-        if response.error is not None:
-            text = f"the judge {self.name!r} could not be asked: {response.error}"
-            raise EvaluatorError(text, response.error_kind)
+        current_meter().add_reply(attempts.response, attempts.count - len(attempts.lost))
+        try:
+            response = attempts.answer()
+        except ProviderError as error:
+            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind) from None
         reason = incomplete_reason(response.finish_reason)
         if reason is not None:
             text = f"the reply of the judge {self.name!r} is not whole: {reason}"

@@ -679,10 +679,7 @@ async def _ask(
         if pool.store is not None:
             _, provider = pool.stored(eval_dir, pool.definition(eval_dir, name), provider, is_part=True)
         attempts = await invoke_with_retries(provider, request, max_retries)
-    response = attempts.reply()
-    if response.error is not None:
-        raise ProviderError(response.error, response.error_kind)
-    return response
+    return attempts.answer()
 
 
 async def ask_for_call(pool: TargetPool, call: OwnCall, prompt: str) -> ProviderResponse:
