@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import hashlib
-import json
 import logging
 import os
 import time
@@ -15,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.engine.answers import invoke_with_retries, invoke_within_limit, timed
@@ -23,18 +22,17 @@ from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Ove
 from pytest_agentv.engine.judging import EqualQuestions, Needs, ProviderJudge, judging_fault, needs_of_case
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
-from pytest_agentv.engine.workspaces import Workspaces
+from pytest_agentv.engine.workspaces import Workspaces, once_in_run
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, Services
 from pytest_agentv.files.problems import Problem, join_problems
 from pytest_agentv.model.cases import EvalCase, Target
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.model.secrets import Masker, masked, masking
+from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.python_calls import OwnCall, OwnCalls, OwnProvider
 from pytest_agentv.providers.table import KINDS, create_provider
-from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
 from pytest_agentv.store.answers import AnswerStore
@@ -285,19 +283,7 @@ class HealthChecks:
         folder.mkdir(mode=0o700, exist_ok=True)
         below = path.relative_to(self._root) if path.is_relative_to(self._root) else path
         name = repr((str(below), target.name))  # the same in all processes
-        file = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
-        found: dict[str, Any] = {}
-        async with hold_folder(file.with_suffix("")):
-            try:
-                found = json.loads(file.read_text("utf-8"))
-            except (FileNotFoundError, ValueError):  # nobody has checked, or a process was killed while it wrote
-                try:
-                    await provider.check()
-                except ProviderError as error:
-                    found = {"error": masked(str(error)), "kind": error.kind}
-                file.write_text(json.dumps(found), "utf-8")
-        if found:
-            raise ProviderError(found["error"], found["kind"])
+        await once_in_run(folder / hashlib.sha256(name.encode()).hexdigest()[:16], provider.check)
 
 
 # Targets that are ready: with their judges, healthy.
