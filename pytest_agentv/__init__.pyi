@@ -106,9 +106,9 @@ from pytest_agentv.errors import ErrorStage as ErrorStage
 from pytest_agentv.errors import ErrorKind as ErrorKind
 
 # Values of fixtures
-from pytest_agentv.session.python.evals import Agentv as Agentv
-from pytest_agentv.session.python.evals import EvalInput as EvalInput
-from pytest_agentv.session.python.evals import PythonEvalResult as PythonEvalResult
+from pytest_agentv.session.python_evals import Agentv as Agentv
+from pytest_agentv.session.python_evals import EvalInput as EvalInput
+from pytest_agentv.session.python_evals import PythonEvalResult as PythonEvalResult
 from pytest_agentv.session.running.items import TargetCaller as TargetCaller
 from pytest_agentv.model.run_options import RunOptions as RunOptions
 from pytest_agentv.model.options import BaselineUpdate as BaselineUpdate

@@ -17,7 +17,7 @@ import pytest_agentv
 PACKAGE: Final = "pytest_agentv"
 
 HOOKS: Final = "pytest_agentv.session.hookspecs"
-FIXTURES: Final = "pytest_agentv.session.python.fixtures"
+FIXTURES: Final = "pytest_agentv.session.fixtures"
 
 KINDS: Final = "pytest_agentv.evaluators."
 """Where kinds of evaluators are. Another page describes their keys."""

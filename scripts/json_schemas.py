@@ -23,7 +23,7 @@ from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.providers.table import KINDS as TARGETS
 from pytest_agentv.targets.definitions import TargetKinds
-from pytest_agentv.targets.keys import CommonKeys, Config, Metadata, TargetsFileKeys
+from pytest_agentv.targets.fields import CommonKeys, Config, Metadata, TargetsFileKeys
 
 # Descriptions and examples for schema keys whose classes have none. Editors show them.
 

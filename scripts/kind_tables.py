@@ -31,7 +31,7 @@ from pytest_agentv.providers.cli import CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.providers.http import Service
 from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.targets.keys import CommonKeys
+from pytest_agentv.targets.fields import CommonKeys
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -27,8 +27,14 @@ from pytest_agentv.providers.base import Adapter, ProviderRequest
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.store.yaml_documents import yaml_document
-from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, load_environment
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
+from pytest_agentv.targets.definitions import (
+    TargetDefinition,
+    TargetsFile,
+    find_repo_root,
+    find_targets_file,
+    load_environment,
+    load_targets_file,
+)
 
 # Asks a model for the rubrics of cases.
 
@@ -187,7 +193,7 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
 
     Raises `TargetsError` or `TargetError`.
     """
-    from pytest_agentv.targets.resolution import resolve_target  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.targets.fields import resolve_target  # noqa: PLC0415 - imports pydantic
 
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
@@ -218,7 +224,7 @@ def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
 
 
 def _is_model(file: TargetsFile, kind: str) -> bool:
-    return getattr(file.kinds.find(kind), "judges_itself", False)
+    return getattr(file.kinds.table.get(kind), "judges_itself", False)
 
 
 async def _print_all(path: Path, entries: Iterable[CaseEntry], provider: Adapter) -> None:

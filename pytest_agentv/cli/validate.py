@@ -13,12 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.cases import load_case, read_header
 from pytest_agentv.cases.discovery import SUFFIXES, find_files, is_sidecar, looks_like_suite, walk
 from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.cases.prompts import build_prompt
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import dataset_fault, read_suite
-from pytest_agentv.cases.written import LoadContext, read_header
 from pytest_agentv.cli.eval import ArgumentParser, find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, say
 from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
@@ -37,10 +37,17 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.runtime.user_code import describe_error, user_traceback
-from pytest_agentv.targets.config import load_guideline_patterns, read_config_file
-from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, has_reference
-from pytest_agentv.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
-from pytest_agentv.targets.keys import read_target
+from pytest_agentv.targets.definitions import (
+    TARGETS_FILES,
+    TargetDefinition,
+    TargetsFile,
+    find_repo_root,
+    find_targets_file,
+    has_reference,
+    load_guideline_patterns,
+    load_targets_file,
+)
+from pytest_agentv.targets.fields import read_config_file, read_target
 
 # Finds the kinds of evaluators and providers that a project adds in its conftest files and plugins.
 
@@ -363,7 +370,7 @@ class Checker:
             case "targets":
                 self._load_targets(path)
             case "config":
-                self._note(read_config_file(path).problems)
+                self._note(read_config_file(path)[1])
             case _:
                 belongs_to_dataset = is_sidecar(path) and not looks_like_suite(path)
                 self._check_suite(path.with_suffix(".jsonl") if belongs_to_dataset else path)
@@ -527,7 +534,7 @@ def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
             yield str(error)
             continue
         if name == own and None in needs.judges and case.judge is None:
-            yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
+            yield from filter(None, [judging_fault(target, targets.kinds.table.get(target.kind), targets.path)])
 
 
 def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int | None]:
@@ -594,7 +601,7 @@ def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[
 
 def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:
     """Return the keys of a target as written; None for an unknown kind."""
-    kind = file.kinds.find(definition.kind)
+    kind = file.kinds.table.get(definition.kind)
     place = Place(Source(file.path, {}, "", {}), (), [])
     found = None if kind is None else read_target(kind, definition.values, place)[1]
     return found if hasattr(found, "sources") else None

@@ -37,8 +37,14 @@ from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
 from pytest_agentv.store.answers import AnswerStore
 from pytest_agentv.store.fingerprints import Fingerprints
-from pytest_agentv.targets.definitions import Environment, TargetKinds, TargetsFile, load_environment
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
+from pytest_agentv.targets.definitions import (
+    Environment,
+    TargetKinds,
+    TargetsFile,
+    find_targets_file,
+    load_environment,
+    load_targets_file,
+)
 
 if TYPE_CHECKING:
     from pytest_agentv.engine.embedding import CallableTargets  # only for scripts that call targets
@@ -429,7 +435,7 @@ class TargetPool:
         """Return a target as its file defines it, with variables filled in. Raises `TargetsError`, `TargetError`."""
         key = (eval_dir, name)
         if key not in self._targets:
-            from pytest_agentv.targets.resolution import resolve_target  # noqa: PLC0415 - imports pydantic
+            from pytest_agentv.targets.fields import resolve_target  # noqa: PLC0415 - imports pydantic
 
             file = self.file(eval_dir)
             environment = self.environment(eval_dir)
@@ -440,7 +446,7 @@ class TargetPool:
         """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
         file, options = self.file(eval_dir), self._options
         definition = file.find(name)
-        kind = file.kinds.find(definition.kind)
+        kind = file.kinds.table.get(definition.kind)
         if options.dry_run:  # a mock replaces it
             return Pace(definition.workers, is_batched=False)
         is_batched = definition.provider_batching

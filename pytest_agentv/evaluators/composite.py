@@ -9,9 +9,8 @@ from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
-from pytest_agentv.cases.evaluators import adopt, load_evaluators
+from pytest_agentv.cases.evaluators import NO_MODEL, adopt, check_aggregator_template, load_evaluators, load_template
 from pytest_agentv.cases.prompts import render_template
-from pytest_agentv.cases.references import NO_MODEL, check_aggregator_template, load_template
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
     REPLY_CONTRACT,
@@ -176,7 +175,8 @@ def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
     if not isinstance(value, dict):
         raise expected("a mapping")
     kind = find_kind(AGGREGATORS, value, "type", inner.place)
-    return (kind and read_part(kind, value, inner.place, context=inner, elsewhere=("type",))) or WeightedAverage()
+    keys = {key: item for key, item in value.items() if key != "type"}
+    return (kind and read_part(kind, keys, inner.place, context=inner)) or WeightedAverage()
 
 
 Members: TypeAlias = Annotated[

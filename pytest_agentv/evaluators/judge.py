@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
+from pytest_agentv.cases.evaluators import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.cases.prompts import is_guideline, render_template
-from pytest_agentv.cases.references import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.cases.variables import as_text
 from pytest_agentv.evaluators.answer_data import (
     REPLY_CONTRACT,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_ar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
-from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
+from pytest_agentv.cases.evaluators import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
 from pytest_agentv.errors import EvaluatorError, KindError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of

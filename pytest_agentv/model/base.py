@@ -311,12 +311,6 @@ def _javascript_numbers(value: Json) -> Json:
     return _javascript_numbers(dict(value)) if isinstance(value, Mapping) else value
 
 
-def require_readable(number: int) -> None:
-    """Raise `ValueError` for a whole number that has more than `MOST_DIGITS`, and so is no text."""
-    if number.bit_length() > _MOST_BITS:
-        raise ValueError("a number has more digits than can be read")
-
-
 def format_number(value: float) -> str:
     """Return a number as JavaScript prints it: `1` for 1.0, `0.5` for 0.5, `1e-7` for 1e-07.
 

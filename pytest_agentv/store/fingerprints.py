@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
-from pytest_agentv.cases.cases import LoadedCase
 from pytest_agentv.cases.entries import SuiteSource
+from pytest_agentv.cases.references import LoadedCase
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, Plain
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target, Workspace, affects_answers
@@ -384,8 +384,7 @@ class CaseHashes:
         parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
         files = _to_json([(part.is_guideline, _content(part)) for part in parts])
         expected = _to_json(written.expected_messages)  # with texts of files
-        own = loaded.value if suite.hashed_id is None else {**loaded.value, "id": suite.hashed_id}
-        hashed = [_to_json(_without_rules(own)), self._headers[suite.path], files, expected]
+        hashed = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files, expected]
         hashed += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case.workspace is not None:
             hashed += self._of_workspace(case.workspace, case.folder)

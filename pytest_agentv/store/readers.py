@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pytest_agentv.errors import TOO_LARGE, FileError, SourceError, locate
+from pytest_agentv.errors import TOO_LARGE, FileError, SourceError
 from pytest_agentv.files.problems import Hint, Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS
@@ -157,10 +157,9 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
     if b"\0" in text:  # a cut document may be valid YAML
         return skipped(path, line + text.count(b"\n", 0, text.index(b"\0")), _NULS)
     try:
-        value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line).value
+        value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)[0]
     except SourceError as error:
-        fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        return skipped(path, error.line or line, fault)
+        return skipped(path, error.line or line, error.reason)
     except UnicodeDecodeError as error:
         number = line + text.count(b"\n", 0, error.start)
         return skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")

@@ -15,7 +15,7 @@ from pytest_agentv.store.writers import ResultSink
 from pytest_agentv.session.running.case_runs import Ending
 from pytest_agentv.session.running.case_runs import CaseRuns
 from pytest_agentv.session.running.flight import Flight
-from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.progress import Progress
 
 def note(name):
     with open("threads.txt", "a") as file:

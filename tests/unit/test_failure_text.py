@@ -15,7 +15,7 @@ from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.failure import TEXT_LIMIT, error_text, failure_text, one_line
 from pytest_agentv.reports.figures import cut, escaped_size, visible
-from pytest_agentv.session.showing.texts import rerun_command, short_reason
+from pytest_agentv.session.texts import rerun_command, short_reason
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 RERUN = "pytest 'evals/qa.eval.yaml::refund-policy'"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.cases.evaluators import TEMPLATE_VARIABLES
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.cases.references import TEMPLATE_VARIABLES
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.judge import LlmJudge, build_question, build_variables
 from pytest_agentv.model.cases import EvalCase

@@ -15,8 +15,8 @@ from fake_llm import FakeLlm
 
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.engine.stored import key_of
 from pytest_agentv.errors import CaseError, ProviderError
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -80,7 +80,6 @@ def call(provider: Any, request: ProviderRequest | None = None) -> ProviderRespo
         (b"\xff\xd8\xff\xe0\0\x10JFIF", "image/jpeg"),
         (b"GIF89a\x01\0", "image/gif"),
         (b"RIFF\x10\0\0\0WEBPVP8 ", "image/webp"),
-        (b"\0\0\n" + PDF, "application/pdf"),
         (b"PK\x03\x04\0\0", "application/octet-stream"),
         (b"%PDF is a word in this text", None),
         (b"RIFF but a text", None),

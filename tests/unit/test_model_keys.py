@@ -285,8 +285,8 @@ def test_a_key_is_trimmed(kind: str) -> None:
     ("key", "what"),
     [
         ("sk-0123\nsk-4567", "U+000A at character 8"),
-        ("\u200bsk-0123", "U+200B (ZERO WIDTH SPACE) at character 1"),
-        ("sk-\u201c0123\u201d", "U+201C (LEFT DOUBLE QUOTATION MARK) at character 4"),
+        ("\u200bsk-0123", "U+200B at character 1"),
+        ("sk-\u201c0123\u201d", "U+201C at character 4"),
         ("sk-\x00", "U+0000 at character 4"),
     ],
 )

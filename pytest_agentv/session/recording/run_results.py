@@ -1,6 +1,6 @@
 """Reads the results of a run from its file, in the same way with and without workers."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -107,18 +107,6 @@ def read_run(
         replaced,
         tuple(problems),
     )
-
-
-def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return results as they are in the file, with their prompts, answers and findings."""
-    wanted = {(result.node_id, result.eval_id, result.target): result for result in results}
-    for entry in _entries(identity):
-        if isinstance(entry, Problem):
-            continue
-        result = entry.result
-        if (key := (result.node_id, result.eval_id, result.target)) in wanted:
-            wanted[key] = result
-    return list(wanted.values())
 
 
 def recorded_now(identity: RunIdentity) -> Iterator[EvalResult]:

@@ -21,12 +21,12 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.reports.figures import shown
 from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.session.item_outcomes import Asked
+from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.records import Recorder
 from pytest_agentv.session.recording.resume import Carried, FinishedCases
 from pytest_agentv.session.running.plan import PreparedCase
-from pytest_agentv.session.showing.item_outcomes import Asked
-from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.workers import Parent
 from pytest_agentv.store.answers import AnswerStore
 from pytest_agentv.store.writers import stored_name
@@ -318,17 +318,12 @@ class CaseRuns:
         answers: Callable[[], Awaitable[EvalResult]],
         log: CaseLog,
         ending: Ending,
-        members: Sequence[BatchMember],
     ) -> EvalResult:
         """Get fresh answers of a case that has a result, and write the new result."""
         current_log.set(log)
-        try:
-            with ending:
-                result = await answers()
-                return await self._recorder.record(result.replace(spent=self._costs.total(result)))
-        finally:
-            for member in members:
-                member.leave()  # else the other cases of its batch would wait for it
+        with ending:
+            result = await answers()
+            return await self._recorder.record(result.replace(spent=self._costs.total(result)))
 
     async def carry_over(
         self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: Sequence[BatchMember]

@@ -41,13 +41,13 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, wait_for
+from pytest_agentv.session.item_outcomes import NOTHING_ASKED, shows_answers
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
 from pytest_agentv.session.running.case_runs import Begun, Ending, lost_text
 from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead, leaves_others_alone
 from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED, shows_answers
 from pytest_agentv.session.user_hooks import bound_by, fixtures_per_case
 from pytest_agentv.session.workers import AHEAD
 
@@ -121,7 +121,7 @@ class Flight:
         """Return the result of an item's case. A rerun of the item runs its case again."""
         begun = self.ahead.pop(item, None) or self._begin_now(item)
         result = self._wait_for(item, begun)
-        if self._session.options.baseline is not None and (item.own_fixtures or bound_by(item)):
+        if self._session.options.baseline is not None:
             result = self._confirmed(item, result)
         is_shown = result.status == "fail" or shows_answers(item.config)
         item.asked = begun.asked if is_shown else NOTHING_ASKED
@@ -142,7 +142,7 @@ class Flight:
         return self.ahead.pop(item)
 
     def _confirmed(self, item: EvalItem, result: EvalResult) -> EvalResult:
-        """Return the result with fresh answers, if it looks broken. Other cases get fresh answers after their items."""
+        """Return the result with fresh answers, if it looks broken."""
         again = self.confirm(item.config, result, lambda: self._prepare(item, item))
         if again is None:
             return result
@@ -322,33 +322,19 @@ class Flight:
         self.ahead.pop(key, None)
 
     def confirm(self, config: pytest.Config, result: EvalResult, prepare: Callable[[], PreparedCase]) -> Begun | None:
-        """Start to ask a case again whose result looks broken; None: it does not, or nobody judges.
-
-        Used in a run with a baseline for cases whose fixtures end with their items.
-        """
-        from pytest_agentv.session.gating.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
+        """Start to ask a case again whose result looks broken; None: it does not, or nobody judges."""
+        from pytest_agentv.session.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
 
         if result.status == "error":
             return None
         answers = fresh_answers(config, self._session.options, result, self._session.failures.maximum)
         planned = self._planner.plan(prepare()) if answers else None
-        return None if planned is None or planned.case is None else self.begin_again(planned, result, answers)
-
-    def begin_again(
-        self, planned: PreparedCase, result: EvalResult, answers: int, members: Sequence[BatchMember] = ()
-    ) -> Begun:
-        """Ask a planned case that has a result for fresh answers, and add them to its result.
-
-        `members` are its places in batches, one for each answer.
-        """
+        if planned is None or isinstance(planned.job, EvalResult):
+            return None
         runs, log, ending, limit = self._runs, planned.log, Ending(), self._planner.limit(planned)
-        assert not isinstance(planned.job, EvalResult), "a case that cannot be loaded has no answers"
-        again = self._repeated(planned, planned.job, members, more=answers)
-        running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending, members))
-        begun = Begun.of(running, limit, planned, log, ending, hurry=again.hurry)
-        if members:
-            self._start_now(begun)  # the other cases of its batch wait for each member
-        return begun
+        again = self._repeated(planned, planned.job, (), more=answers)
+        running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending))
+        return Begun.of(running, limit, planned, log, ending, hurry=again.hurry)
 
     def wait(self, begun: Begun, while_waiting: Callable[[], None] = lambda: None) -> EvalResult:
         """Start a case now, ignoring the limit, because its turn has come. Wait for its result."""

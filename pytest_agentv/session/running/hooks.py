@@ -10,15 +10,8 @@ import pytest
 from pytest_agentv.engine.jobs import choose_judge, choose_target
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
-from pytest_agentv.session.outcomes import EvalFailed
-from pytest_agentv.session.recording.identity import RECORDS
-from pytest_agentv.session.running.flight import LOG_SECTION, Flight
-from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
-from pytest_agentv.session.running.lookahead import Lookahead
-from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.selecting import keep, left_out, select_ids, select_retried
-from pytest_agentv.session.showing.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
-from pytest_agentv.session.showing.masking import (
+from pytest_agentv.session.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
+from pytest_agentv.session.masking import (
     is_masked,
     mask_account,
     mask_end,
@@ -27,8 +20,15 @@ from pytest_agentv.session.showing.masking import (
     mask_suite_properties,
     mask_warning,
 )
-from pytest_agentv.session.showing.terminal import RunReporter
-from pytest_agentv.session.workers import PLACES, shorten_traceback
+from pytest_agentv.session.outcomes import EvalFailed
+from pytest_agentv.session.recording.identity import RECORDS
+from pytest_agentv.session.running.flight import LOG_SECTION, Flight
+from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
+from pytest_agentv.session.running.lookahead import Lookahead
+from pytest_agentv.session.running.session import EvalSession
+from pytest_agentv.session.selecting import select_ids, select_retried, select_sample
+from pytest_agentv.session.terminal import RunReporter
+from pytest_agentv.session.workers import PLACES
 
 _NAME = "agentv-session"
 _LOG_TITLE = f"Captured {LOG_SECTION} setup"
@@ -43,7 +43,7 @@ def participate(config: pytest.Config) -> EvalSession:
         config.stash[TAKE_TURN] = session.flight.take
         config.pluginmanager.register(SessionHooks(config, session, lookahead), _NAME)
         if session.options.judges_run:
-            from pytest_agentv.session.gating.judged_cases import JudgedCases  # noqa: PLC0415 - only for runs with a gate
+            from pytest_agentv.session.judged_cases import JudgedCases  # noqa: PLC0415 - only for runs with a gate
 
             config.pluginmanager.register(JudgedCases(config, session.options))
         if not hasattr(config, "workerinput"):
@@ -81,8 +81,7 @@ class SessionHooks:
             select_retried(config, items, is_retried, self._session.preparer.eval_file)
         yield
         if self._session.options.sample is not None:
-            unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
-            keep(config, items, {item for item in items if item not in unwanted})
+            select_sample(config, items, self._session.options.sample, lambda item: isinstance(item, EvalItem))
         self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
         sharding = config.pluginmanager.get_plugin("agentv-shard")
         if sharding is not None:
@@ -142,7 +141,7 @@ class SessionHooks:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         if isinstance(item, EvalItem):
             return (yield)
-        from pytest_agentv.session.showing.texts import running  # noqa: PLC0415 - only for Python tests
+        from pytest_agentv.session.texts import running  # noqa: PLC0415 - only for Python tests
 
         with running(item):
             return (yield)
@@ -165,22 +164,22 @@ class SessionHooks:
                 self._told.update(new)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
-                from pytest_agentv.session.showing.texts import tell_heed  # noqa: PLC0415 - few cases have such
+                from pytest_agentv.session.texts import tell_heed  # noqa: PLC0415 - few cases have such
 
                 tell_heed(item, report)
             if item.result is not None and self._session.options.verbose and report.when == "setup":
-                from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - only if asked for
+                from pytest_agentv.session.texts import verbose_text  # noqa: PLC0415 - only if asked for
 
                 # As an attribute of the report, it reaches the process that owns the terminal, also from a worker.
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
             if item.result is not None and report.when == "call" and report.passed and shows_answers(item.config):
-                from pytest_agentv.session.showing.texts import failed, show_answers  # noqa: PLC0415 - only if asked for
+                from pytest_agentv.session.texts import failed, show_answers  # noqa: PLC0415 - only if asked for
 
                 account = failed(item.config, item.result, self._session.masker, item.asked)
                 show_answers(item.config, report, [str(account)])
         else:
-            from pytest_agentv.session.showing.texts import complete_report  # noqa: PLC0415 - only for Python tests
+            from pytest_agentv.session.texts import complete_report  # noqa: PLC0415 - only for Python tests
 
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if item.has_foreign_properties() if isinstance(item, EvalItem) else is_masked(item):
@@ -202,8 +201,7 @@ class SessionHooks:
         mask_warning(warning_message, self._session.masker)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Generator[None, None, None]:
-        shorten_traceback(self._config, excinfo)
+    def pytest_keyboard_interrupt(self) -> Generator[None, None, None]:
         yield
         mask_end(self._config.pluginmanager.get_plugin("terminalreporter"), self._session.masker)
 

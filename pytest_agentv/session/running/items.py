@@ -17,9 +17,9 @@ from pytest_agentv.providers.python_calls import OwnCalls
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.junit import place_properties, result_properties
 from pytest_agentv.session.compat import allow_to_pass, fixture_functions, missing_fixture_text, uses_own_fixture
+from pytest_agentv.session.item_outcomes import NOTHING_ASKED
 from pytest_agentv.session.outcomes import AgentvWarning, CannotRun, EvalErrored, EvalFailed, as_text, parameter_fault
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED, add_properties
 from pytest_agentv.store.fingerprints import source_file
 
 # The values of `agentv_provider` and `agentv_judge`: our defaults, and those of users.
@@ -153,7 +153,7 @@ class EvalItem(pytest.Function):
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
-            from pytest_agentv.session.showing.texts import failed  # noqa: PLC0415 - only for cases that failed
+            from pytest_agentv.session.texts import failed  # noqa: PLC0415 - only for cases that failed
 
             raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.asked)
 
@@ -213,7 +213,7 @@ class EvalItem(pytest.Function):
             properties = place_properties(EvalSession.of(self.config).preparer.eval_file(self.suite), self.entry.line)
             if result is not None:
                 properties += result_properties(result)
-            add_properties(self, properties)
+            self.user_properties += properties
             self.properties = len(properties)
             report.user_properties = list(self.user_properties)
 
@@ -243,7 +243,7 @@ class EvalItem(pytest.Function):
         return None
 
     def _errored(self, result: EvalResult) -> EvalErrored:
-        from pytest_agentv.session.showing.texts import errored  # noqa: PLC0415 - only for cases that broke
+        from pytest_agentv.session.texts import errored  # noqa: PLC0415 - only for cases that broke
 
         # An item that runs again, or that is expected to fail, may never be shown.
         is_hidden = self.config.getoption("reruns", None) or any(map(self.get_closest_marker, ("flaky", "xfail")))

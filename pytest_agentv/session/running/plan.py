@@ -7,10 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from pytest_agentv.cases.cases import LoadedCase, load_case
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
-from pytest_agentv.cases.messages import asks_nothing
-from pytest_agentv.cases.written import LoadContext
+from pytest_agentv.cases.prompts import asks_nothing
+from pytest_agentv.cases.references import LoadContext, LoadedCase
 from pytest_agentv.engine.jobs import (
     NO_HOOKS,
     NO_OVERRIDES,
@@ -42,7 +41,7 @@ from pytest_agentv.session.user_hooks import FIXTURES
 from pytest_agentv.session.workers import ProcessShare
 from pytest_agentv.store.fingerprints import CaseHashes, digest
 from pytest_agentv.store.writers import stored_name
-from pytest_agentv.targets.config import load_guideline_patterns
+from pytest_agentv.targets.definitions import load_guideline_patterns
 
 # From an eval file's entry to a job for the engine.
 
@@ -135,7 +134,7 @@ class CasePreparer:
         try:
             context = self._context(folder_of(suite.path))
             found, self._context_problems = self._context_problems, []
-            loaded = load_case(suite, entry, context)
+            loaded = _load(suite, entry, context)
             case = adjust(loaded.case)
             warnings = self._warnings(suite, loaded, case)
         except (CaseError, HookError) as error:
@@ -163,7 +162,7 @@ class CasePreparer:
     def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
         """Return a case as its file has it; None if it cannot be loaded."""
         try:
-            return load_case(suite, entry, self._context(folder_of(suite.path))).case
+            return _load(suite, entry, self._context(folder_of(suite.path))).case
         except AgentvError:
             return None
 
@@ -255,6 +254,12 @@ class CasePreparer:
                 evaluators=EVALUATORS.with_own(self._own_evaluators(eval_dir)),
             )
         return self._contexts[eval_dir]
+
+
+def _load(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
+    from pytest_agentv.cases.cases import load_case  # noqa: PLC0415 - imports pydantic
+
+    return load_case(suite, entry, context)
 
 
 # Plans a case: its hashes, by which a later run decides whether its result is still valid, and its limits.

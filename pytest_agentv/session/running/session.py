@@ -18,24 +18,22 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_code import USER_LOOP
-from pytest_agentv.session.choosing import Asking
+from pytest_agentv.session.masking import CaseLogHandler, route_prints
 from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
+from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink, run_identity
 from pytest_agentv.session.recording.records import Recorder
 from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
 from pytest_agentv.session.running.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Stopping
 from pytest_agentv.session.running.plan import CasePreparer, Planner, PreparedCase
-from pytest_agentv.session.selecting import Spending
-from pytest_agentv.session.showing.masking import CaseLogHandler, route_prints
-from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.selecting import Asking, Spending
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import Parent, process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
 from pytest_agentv.store.writers import ResultSink
-from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
+from pytest_agentv.targets.definitions import TargetsFile, find_repo_root, find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
     from pytest_agentv.providers.python_calls import (

@@ -2,10 +2,12 @@
 
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_agentv.model.results import EvalResult, RepeatFigures
+from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports.baseline import baseline_of, baseline_text
 from pytest_agentv.reports.figures import ended_at
 from pytest_agentv.reports.judged_cases import (
@@ -15,7 +17,7 @@ from pytest_agentv.reports.judged_cases import (
 )
 from pytest_agentv.reports.reading import case_in, read_view, result_fault
 from pytest_agentv.reports.verdict import run_statistics
-from pytest_agentv.session.gating.judged_cases import Suspicion
+from pytest_agentv.session.judged_cases import fresh_answers
 
 REPEAT = RepeatFigures(
     planned=5,
@@ -106,10 +108,10 @@ def test_a_suspect_is_asked_again_although_others_have_its_id(tmp_path, node_id)
     before = [each.replace(eval_file=file) for each in (first, good)]
     path = tmp_path / "base.jsonl"
     path.write_text(baseline_text(baseline_of(cases_of_run(before))))
-    suspicion = Suspicion(None, path, 10)
+    config = SimpleNamespace(stash=pytest.Stash(), args=[], getoption=lambda _, default: default)
     bad = good.replace(repeat=first.repeat, eval_file=file)
-    assert suspicion.answers(bad) == 10
-    assert suspicion.answers(before[1]) == suspicion.answers(before[0]) == 0
+    answers = [fresh_answers(config, RunOptions(baseline=path), each, 0) for each in (bad, *before)]
+    assert answers == [10, 0, 0]
 
 
 @pytest.mark.parametrize(

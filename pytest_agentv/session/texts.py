@@ -1,7 +1,6 @@
 """The texts of failed and broken cases and of evaluations in Python, with the command that runs a case again."""
 
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.failure import TEXT_LIMIT, Start, error_text, failure_headline, failure_text
 from pytest_agentv.reports.figures import (
-    columns,
     duration_of,
     escaped_size,
     format_duration,
@@ -24,19 +22,17 @@ from pytest_agentv.reports.figures import (
     visible,
 )
 from pytest_agentv.reports.junit import result_properties
-from pytest_agentv.session.compat import TerminalReporter, is_watched
-from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
-from pytest_agentv.session.showing.item_outcomes import (
+from pytest_agentv.session.item_outcomes import (
     EVALUATED,
     HEEDED,
     NOTHING_ASKED,
     Asked,
-    add_properties,
     forget_properties,
     shows_answers,
     shows_answers_at_once,
 )
-from pytest_agentv.session.showing.masking import is_masked, mask_account
+from pytest_agentv.session.masking import is_masked, mask_account
+from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 
 # The errors of failed and broken cases, with the command that runs a case again.
 
@@ -73,15 +69,6 @@ _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
 """By error, the node id of the case that shows it in full. Each worker has its own."""
 
 
-def _told_by(config: pytest.Config, result: EvalResult) -> str | None:
-    """Return the case that shows the same error; None: this is the first one, or it has an answer to show."""
-    detail = result.error_detail
-    if detail is None or detail.stage == "evaluator":
-        return None
-    known = config.stash.setdefault(_TOLD_ERRORS, {}).setdefault((result.error, detail), result.node_id)
-    return known if known != result.node_id else None
-
-
 def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Asked = NOTHING_ASKED) -> EvalFailed:
     """Return the error of a case that failed, by its score or by a hook."""
     account = failure_text(
@@ -101,9 +88,11 @@ def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_sur
     Among cases that are `is_surely_shown`, only the first one shows an error in full, and the others refer to it.
     """
     rerun = rerun_command(config, result.node_id)
-    same_as = _told_by(config, result) if is_surely_shown else None
-    limit = _limit(config, result)
-    account = error_text(result, rerun_command=rerun, masker=masker, limit=limit, same_as=same_as)
+    detail, same_as = result.error_detail, None
+    if is_surely_shown and detail is not None and detail.stage != "evaluator":  # without an answer to show
+        first = config.stash.setdefault(_TOLD_ERRORS, {}).setdefault((result.error, detail), result.node_id)
+        same_as = first if first != result.node_id else None
+    account = error_text(result, rerun_command=rerun, masker=masker, limit=_limit(config, result), same_as=same_as)
     reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
     return EvalErrored(account, short_reason(reason, result.eval_file)[:_LONGEST_HEADLINE])
 
@@ -136,10 +125,7 @@ def _limit(config: pytest.Config, result: EvalResult) -> int | None:
 
 
 def verbose_text(result: EvalResult, log: str) -> str:
-    """Return the details of a case that ran: target, attempts, time, scores and log.
-
-    The log's secrets are masked already.
-    """
+    """Return the details of a case that ran: target, attempts, time, scores and log, which is masked already."""
     scores = ", ".join(
         f"{_name(evaluator.name)} {format_score(evaluator.score)}" for evaluator in result.evaluator_results or ()
     )
@@ -181,52 +167,6 @@ def start_of(config: pytest.Config) -> Start:
     given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
     flags = tuple(f"--agentv-{name}={value}" for name, value in given if value is not None)
     return Start(config.rootpath, config.invocation_params.dir, flags)
-
-
-# Breaks the texts of failures between words, on terminals only.
-
-_WHOLE: Final = ("Rerun:", "Case:", "Log:")
-"""The beginnings of lines that people copy from the terminal."""
-_NARROWEST: Final = 40
-
-
-def wrap_accounts(terminal: TerminalReporter) -> None:
-    """Wrap our texts in the failed reports that pytest is about to print.
-
-    Other plugins have read the reports already, with the original texts.
-    """
-    width = terminal.config.get_terminal_writer().fullwidth
-    if width < _NARROWEST or not is_watched(terminal):
-        return
-    for report in (*terminal.stats.get("failed", ()), *terminal.stats.get("error", ())):
-        if hasattr(report, EVALUATED):
-            for entry in _texts(report.longrepr):
-                entry.lines = [part for line in entry.lines for part in wrapped(line, width)]
-
-
-def _texts(shown: Any) -> Iterator[Any]:
-    """Yield those parts of a representation that are our texts, not tracebacks."""
-    traceback = getattr(shown, "reprtraceback", None)
-    for entry in getattr(traceback, "reprentries", ()):
-        if getattr(entry, "style", None) == "value":
-            yield entry
-
-
-def wrapped(line: str, width: int) -> list[str]:
-    """Return a line as lines of at most `width` columns with the same indentation. Rows of tables stay whole."""
-    text = line.lstrip(" ")
-    if len(line) <= width or line.startswith(_WHOLE) or "  " in text or columns(line) != len(line):
-        return [line]
-    indent = line[: len(line) - len(text)]
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  " if text.startswith("- ") else indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-    )
 
 
 # Adds evaluations in Python to the reports of their tests.
@@ -280,8 +220,9 @@ def complete_report(
     if is_masked(item):
         mask_account(report, masker)
     error = call.excinfo.value if call.excinfo is not None else None
-    if report.failed:
-        _head(report, error)  # a fixture may evaluate as well
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if report.failed and isinstance(error, EvalErrored | EvalFailed) and crash is not None:
+        crash.message = error.headline  # a fixture may evaluate as well
     # As attributes of the report, they reach the process that owns the terminal, also from a worker.
     added: dict[str, Any] = vars(report)
     tell_heed(item, report)
@@ -294,12 +235,14 @@ def complete_report(
         added["agentv_errored"] = True
     if verbose:
         added["agentv_verbose"] = "\n".join(verbose_text(each.result, "") for each in told)
-    if report.failed:
-        _explain(report, error, [each for each in told if each.result.status != "pass"])
+    if report.failed:  # the account of the evaluation that failed the test is shown already
+        bad = [each for each in told if each.result.status != "pass" and each.account != str(error)]
+        texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad]
+        report.sections += [(_SECTION, "\n".join(texts))] if texts else []
     if report.passed and shows_answers(item.config):
         show_answers(item.config, report, [each.account for each in told if each.result.status == "pass"])
     if len(told) == 1:  # several results would repeat the names of properties
-        add_properties(item, result_properties(told[0].result))
+        item.user_properties += result_properties(told[0].result)
         report.user_properties = list(item.user_properties)
 
 
@@ -308,18 +251,3 @@ def tell_heed(item: pytest.Item, report: pytest.TestReport) -> None:
     failed = [each for each in item.stash.get(_TOLD, []) if each.result.status == "fail"]
     if report.when == "teardown" and failed:
         vars(report)[HEEDED] = all(each.reads for each in failed)
-
-
-def _explain(report: pytest.TestReport, error: BaseException | None, bad: list[Told]) -> None:
-    """Show the accounts of evaluations that did not pass, except the one that failed the test."""
-    said = str(error)
-    texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad if each.account != said]
-    if texts:
-        report.sections.append((_SECTION, "\n".join(texts)))
-
-
-def _head(report: pytest.TestReport, error: BaseException | None) -> None:
-    """Show the headline of an evaluation in the short summary."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    if isinstance(error, EvalErrored | EvalFailed) and crash is not None:
-        crash.message = error.headline

@@ -1,16 +1,19 @@
 """The gates of a run, in the process that owns the terminal."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import json
+import os
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.errors import AgentvError, name_below
+from pytest_agentv.errors import AgentvError, FileError, locate, name_below
 from pytest_agentv.model.base import JsonObject, counted
-from pytest_agentv.model.options import DEFAULT_BASELINE
+from pytest_agentv.model.options import DEFAULT_BASELINE, OutputFormat
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.baseline import Baseline, read_baseline
+from pytest_agentv.reports.baseline import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.gates import (
     REGRESSION,
@@ -21,32 +24,30 @@ from pytest_agentv.reports.gates import (
     parse_tag_gates,
     rate_check,
     rate_gate,
-    suspects_of,
     unmatched_tags,
 )
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
 from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
 from pytest_agentv.reports.view import GateOutcome
-from pytest_agentv.session.gating.completeness import (
-    FLAG,
-    Completeness,
-    amend_results,
-    refuse_before,
-    write_baseline,
-    write_verdict,
-)
-from pytest_agentv.session.gating.judged_cases import (
+from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.session.judged_cases import (
+    CASE,
     DESELECTED,
     DESELECTED_OUTPUT,
-    MarkedItems,
+    MAY_LEAVE_OUT_NONE,
+    REASON,
+    RECORDED,
     left_out_of_rate,
     left_out_tags,
     narrowed_by,
+    narrowing_option,
     tags_of,
-    uncollected_tags,
 )
-from pytest_agentv.session.outcomes import EvalFailed, uncollected_text
+from pytest_agentv.session.options import run_options
+from pytest_agentv.session.outcomes import retold, uncollected_text
 from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.selecting import NOT_ASKED
+from pytest_agentv.store.writers import amend, verdict_path
 
 # Reports gates as items: counted as tests, written to JUnit, and rerun by `--lf` until they pass.
 
@@ -66,12 +67,13 @@ def report_gate(session: pytest.Session, outcome: GateOutcome) -> None:
 def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateOutcome) -> pytest.TestReport:
     is_call = when == "call"
     is_expected = is_call and outcome.is_unenforced
+    account = retold("\n".join([outcome.reason, *outcome.details]), outcome.headline, (location[0], 1))
     report = pytest.TestReport(
         nodeid=name,
         location=location,
         keywords={},
         outcome="failed" if is_call and outcome.is_red else "skipped" if is_expected else "passed",
-        longrepr=_account(name, outcome) if is_call and outcome.is_told else None,
+        longrepr=account if is_call and outcome.is_told else None,
         when=when,  # type: ignore[arg-type]
         sections=(),
         duration=0.0,
@@ -81,27 +83,13 @@ def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateO
     return report
 
 
-def _account(name: str, outcome: GateOutcome) -> Any:
-    """Return a representation that keeps its message in the short summary."""
-    error = EvalFailed("\n".join([outcome.reason, *outcome.details]), outcome.headline)
-    try:
-        raise error
-    except EvalFailed as raised:
-        shown = pytest.ExceptionInfo.from_exception(raised).getrepr(style="value")
-    if shown.reprcrash is not None:
-        shown.reprcrash.path = name.partition("::")[0]
-        shown.reprcrash.lineno = 1
-        shown.reprcrash.message = outcome.headline
-    return shown
-
-
 # The pass rates that a run, and the cases with a tag, must reach.
 
 RUN: Final = "gate::run"
 
 
 class TagRates:
-    """The gates of a run's rates. `given` says whether there is one for a tag."""
+    """The gates of a run's rates."""
 
     def __init__(self, config: pytest.Config, options: RunOptions) -> None:
         self._config = config
@@ -110,19 +98,18 @@ class TagRates:
         self._set_aside: dict[str, str] = {}
         """The names of gates without a verdict, with the reasons."""
 
-    @property
-    def given(self) -> bool:
-        return bool(self._gates) or self._options.min_rate is not None
-
     def check(self, node_ids: Collection[str]) -> None:
         """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
-        missing = self._uncollected(node_ids)
-        tags = left_out_tags(self._config, [gate.tag for gate in self._gates]) if self._gates else {}
-        partly = {f"gate::{tag}": file for tag, file in tags.items()}
+        root, wanted = self._config.rootpath, [gate.tag for gate in self._gates]
+        tags = tags_of(node_ids, root, wanted) if wanted else set()
+        left = left_out_tags(self._config, wanted) if wanted else {}
+        if fault := unmatched_tags(self._gates, tags | left.keys()):
+            raise pytest.UsageError(f"agentv_gates: {fault}")
+        partly = {f"gate::{tag}": file for tag, file in left.items()}
         if self._options.min_rate is not None and (files := left_out_of_rate(self._config)):
             partly[RUN] = files[0]
-        root = self._config.rootpath
         reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
+        missing = [f"gate::{tag}" for tag in wanted if tag in left and tag not in tags]
         self._set_aside = reasons | dict.fromkeys(missing, "none of its cases was collected: no verdict")
 
     def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
@@ -134,18 +121,6 @@ class TagRates:
         for check in checks:
             if (reason := self._set_aside.get(check.name)) is not None:
                 yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
-
-    def _uncollected(self, node_ids: Collection[str]) -> list[str]:
-        """Return the gates of which no case was collected. Raises `pytest.UsageError` for a tag without any case."""
-        wanted = [gate.tag for gate in self._gates]
-        tags = tags_of(node_ids, self._config.rootpath, wanted) if wanted else set()
-        if unmatched_tags(self._gates, tags) is None:
-            return []
-        others = uncollected_tags(self._config, node_ids) - tags
-        fault = unmatched_tags(self._gates, tags | others)
-        if fault is not None:
-            raise pytest.UsageError(f"agentv_gates: {fault}")
-        return [f"gate::{gate.tag}" for gate in self._gates if gate.tag in others]
 
 
 # Which options of gates do not go together.
@@ -161,7 +136,6 @@ def check_gates(options: RunOptions) -> None:
         raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")
 
 
-_BROKE_OFF: Final = "the run broke off before its end"
 _NOTHING: Final = "agentv: no case was judged"
 
 
@@ -183,19 +157,17 @@ class RunGate:
         self._outcomes: tuple[GateOutcome, ...] = ()
         self._rates = TagRates(config, options)
         self._path = options.baseline or config.rootpath / DEFAULT_BASELINE
-        self._baseline: Baseline | None = None
         self._is_checked = self._is_judged = False
         self._no_verdict: str | None = None
-        self._marked = MarkedItems()
-        self._all = Completeness(config, options, self._marked)
+        self._all = Completeness(config, options)
         self._faults: list[str] = []
         self._uncollected = 0
         self.has_crashes: Callable[[], bool] = lambda: False
         if options.judges_run:
-            config.pluginmanager.register(self, "agentv-verdict")
+            config.pluginmanager.register(self)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._marked.note(report)
+        self._all.note(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._uncollected += report.failed
@@ -215,46 +187,29 @@ class RunGate:
             refuse_before(self._config, options)
         try:
             if options.baseline is not None or options.update_baseline is not None:
-                self._baseline = self._all.baseline = self._read_baseline()
+                self._all.baseline = self._read_baseline()
         except AgentvError as error:
             hint = "" if options.update_baseline is None else "; delete the file to write the baseline anew"
             raise pytest.UsageError(f"{error}{hint}") from None
         if options.update_baseline is not None and node_ids and (part := self._all.fault(node_ids)):
             raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
-        if self._rates.given and not self._uncollected and narrowed_by(self._config, options) is None:
+        if not self._uncollected and narrowed_by(self._config, options) is None:
             self._rates.check(node_ids)
 
-    def suspects(self) -> Mapping[int, Sequence[EvalResult]]:
-        """Return the cases that look broken, by the number of fresh answers that they get."""
-        if self._trouble() is not None:
-            return {}
-        options, results = self._options, self._results()
-        cases = cases_of_run(results)
-        if (
-            self._baseline is None
-            or not options.confirm
-            or options.update_baseline is not None
-            or self._all.part(cases)
-        ):
-            return {}
-        found: dict[int, list[EvalResult]] = {}
-        by_case = dict(zip(((case.name, case.target) for case in cases), results, strict=True))
-        for case, answers in suspects_of(cases, self._baseline, options.confirm, retries=options.retry_errors):
-            if case.node_id in self._marked.bound:
-                continue
-            found.setdefault(answers, []).append(by_case[case.name, case.target])
-        return found
+    @pytest.hookimpl(wrapper=True, trylast=True)  # before pytest ends its line of progress
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Judge the whole run after its last item, and report its gates."""
+        done = yield
+        if not self._config.getoption("collectonly"):
+            self._is_judged = True
+            self._judge(session)
+            if self._statistics is not None and self._options.update_baseline is None:
+                fault = amend_results(self._statistics, self._identity, self._options.output_format)
+                self._faults += [fault] if fault else []
+        return done
 
-    def judge(self, session: pytest.Session) -> None:
-        """Judge a finished run and report its gates."""
-        self._is_judged = True
+    def _judge(self, session: pytest.Session) -> None:
         results, trouble = self._results(), self._trouble()
-        self._judge(session, results, trouble)
-        if self._statistics is not None and self._options.update_baseline is None:
-            fault = amend_results(self._statistics, self._identity, self._options.output_format)
-            self._faults += [fault] if fault else []
-
-    def _judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None:
         cases = cases_of_run(results)
         if not cases and not self._expects_cases(trouble):
             return
@@ -269,7 +224,10 @@ class RunGate:
             rates = self._rates.outcomes(cases) if self._no_verdict is None else ()
             self._outcomes = (self._update(cases), *rates)  # these gates may have to judge the failing cases
         elif self._no_verdict is None:
-            self._outcomes = tuple(self._gates(cases))
+            comparison = (
+                () if self._statistics.comparison is None else (baseline_gate(self._statistics, self._options.gate),)
+            )
+            self._outcomes = (*comparison, *self._rates.outcomes(cases))
         else:
             self._outcomes = tuple(self._unjudged(results))
         for outcome in self._outcomes:
@@ -280,14 +238,16 @@ class RunGate:
         is_plan = self._config.getoption("setupplan", False)
         if trouble or is_plan or self._options.baseline is None or self._options.update_baseline is not None:
             return False
-        if self._late_fault() is not None or self._baseline is None:
+        if self._late_fault() is not None or self._all.baseline is None:
             return True
-        return self._all.part(()) is None and len(self._all.skipped(())) < len(self._baseline.cases)
+        return self._all.part(()) is None and len(self._all.skipped(())) < len(self._all.baseline.cases)
 
     def finish(self, results: Sequence[EvalResult]) -> list[str]:
         """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
         if results and not self._is_judged:
-            self._no_verdict = self._trouble() or _BROKE_OFF if self._options.judges_run else None
+            self._no_verdict = (
+                self._trouble() or "the run broke off before its end" if self._options.judges_run else None
+            )
             self._statistics = self._compared(cases_of_run(results))
         elif results and self._statistics is not None and self._no_verdict is not None:
             self._statistics = self._compared(cases_of_run(results))  # a crashed worker's line comes late
@@ -318,7 +278,7 @@ class RunGate:
         """Return the JSON of `<results>.verdict.json`."""
         if self._statistics is None:
             return None
-        gates = gates_contract(self._outcomes, self._options.gate, self._marked.judged_with_run)
+        gates = gates_contract(self._outcomes, self._options.gate, self._all.judged_with_run)
         return {**self._statistics.contract(), **gates}
 
     @property
@@ -344,22 +304,16 @@ class RunGate:
     def _compared(self, cases: Sequence[JudgedCase]) -> RunStatistics:
         if self._no_verdict is not None:
             return run_statistics(cases).replace(verdicts=("no verdict",), reasons=(self._no_verdict,))
-        if self._baseline is None:
+        if self._all.baseline is None:
             return run_statistics(cases)
         return compare_with_baseline(
             cases,
-            self._baseline,
+            self._all.baseline,
             self._name,
             skipped=self._all.skipped(cases),
             margin=self._options.margin,
             is_confirming=self._options.confirm > 0 and self._options.update_baseline is None,
         )
-
-    def _gates(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
-        gate, statistics = self._options.gate, self._statistics
-        if statistics is not None and statistics.comparison is not None:
-            yield baseline_gate(statistics, gate)
-        yield from self._rates.outcomes(cases)
 
     def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
         """Fail the run for cases that only a verdict could judge, because there is no verdict."""
@@ -367,12 +321,12 @@ class RunGate:
         if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
             return
         left = (result for result in results if result.status == "fail" and not result.required)
-        failed = [result for result in left if result.node_id not in self._marked.expected]
+        failed = [result for result in left if result.node_id not in self._all.expected]
         if failed:
-            reason = (
+            text = (
                 f"{counted(len(failed), 'case')} failed, and there is no verdict to judge them by: {self._no_verdict}"
             )
-            yield GateOutcome("gate::run", is_red=True, is_told=True, reason=reason)
+            yield GateOutcome("gate::run", is_red=True, is_told=True, reason=text)
 
     def _update(self, cases: Sequence[JudgedCase]) -> GateOutcome:
         """Write the baseline, or say why not, and report that like a gate."""
@@ -384,3 +338,179 @@ class RunGate:
         except AgentvError as error:
             return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {error}")
         return GateOutcome(name, is_red=False, reason=text, is_plain=True)
+
+
+# Compares the cases of a run with those of its baseline: an incomplete run gets no verdict.
+
+
+class Completeness:
+    """Knows which cases a run left out, in the process that owns the terminal."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
+        self._config = config
+        self._options = options
+        self.baseline: Baseline | None = None
+        """The baseline, once it is read."""
+        self.expected: set[str] = set()
+        """Node ids of items that failed as their `xfail` mark expects."""
+        self.judged_with_run: set[str] = set()
+        """Node ids of items that failed and are judged with the run."""
+        self._unasked = 0
+        """Cases that were skipped because nobody asked for them."""
+        self._skipped: set[tuple[str, str | None]] = set()
+
+    def note(self, report: Any) -> None:
+        """Note why an item has no verdict of its own: skipped, expected to fail, or ended early."""
+        if (report.failed or hasattr(report, "wasxfail")) and not hasattr(report, RECORDED):
+            self._skipped.add((report.nodeid, None))  # a test that ends early never reaches its later cases
+        if not report.skipped:
+            return
+        if hasattr(report, "wasxfail"):
+            (self.judged_with_run if report.wasxfail == REASON else self.expected).add(report.nodeid)
+        elif NOT_ASKED in str(report.longrepr):
+            self._unasked += 1
+        else:
+            eval_id, target = getattr(report, CASE, (None, None))
+            name = report.nodeid if eval_id is None else f"{report.nodeid.partition('::')[0]}::{eval_id}"
+            self._skipped.add((name, target))
+
+    def fault(self, node_ids: Collection[str]) -> str | None:
+        """Return what shows, at collection, that cases are missing; None: nothing does."""
+        missing = self._uncollected({node_id.partition("::")[0] for node_id in node_ids})
+        return narrowed_by(self._config, self._options) or (f"{missing[0]} was not collected" if missing else None)
+
+    def part(self, cases: Sequence[JudgedCase]) -> str | None:
+        """Return why the run does not have all cases; None if it has all, as far as is known."""
+        narrowed = narrowed_by(self._config, self._options)
+        if narrowed is None and self._unasked:
+            narrowed = f"{self._unasked:,} not asked for"
+        missing = self._uncollected({case.eval_file for case in (*cases, *self.skipped(cases))})
+        if narrowed is None and not missing:
+            return None
+        reason = narrowed or f"no case of {missing[0]} was run"
+        if self.baseline is None:
+            verb = "may be" if reason in MAY_LEAVE_OUT_NONE else "is" if len(cases) == 1 else "are"
+            return f"{counted(len(cases), 'case')} {verb} a part of all ({reason})"
+        known = {case.key for case in self.baseline.cases}
+        found = sum(case.key in known for case in cases)
+        return f"{found:,} of {len(known):,} cases ({reason})"
+
+    def skipped(self, cases: Sequence[JudgedCase]) -> tuple[JudgedCase, ...]:
+        """Return the cases of the baseline without a result in this run: their items were skipped or ended early."""
+        found = {case.key for case in cases}
+        return tuple(
+            case
+            for case in (self.baseline.cases if self.baseline is not None else ())
+            if case.key not in found
+            and not self._skipped.isdisjoint({(case.name, None), (case.name, case.target), (case.node_id, None)})
+        )
+
+    def _uncollected(self, seen: Collection[str | None]) -> list[str]:
+        """Return the eval files of the baseline that exist but are not among those seen."""
+        files = {case.eval_file for case in self.baseline.cases} if self.baseline is not None else set()
+        root = self._config.rootpath
+        return sorted(file for file in files - set(seen) if file is not None and (root / file).is_file())
+
+
+# Refuses a baseline that no run can be compared with: all its files are gone.
+
+_SHOWN: Final = 3
+
+
+def refuse_gone(config: pytest.Config) -> None:
+    """Raise `pytest.UsageError` for a baseline of files that are no longer there, unless the run writes it anew."""
+    try:
+        options = run_options(config)
+        path = options.baseline
+        if path is None or options.update_baseline is not None or options.dry_run:
+            return
+        files = {case.eval_file for case in read_baseline(path).cases}
+    except (pytest.UsageError, AgentvError):  # told where they are used
+        return
+    folders = config.rootpath, path.parent  # a run with another root directory has other names for the files
+    if not files or None in files or any((folder / str(file)).exists() for folder in folders for file in files):
+        return
+    shown = ", ".join(sorted(map(str, files))[:_SHOWN]) + (", …" if len(files) > _SHOWN else "")
+    text = f"the baseline {name_below(path, config.rootpath)} is stale: the files of its cases are gone ({shown})"
+    raise pytest.UsageError(f"{text}; --agentv-update-baseline writes it anew")
+
+
+# Decides whether a run may become the baseline, and writes it.
+
+FLAG = "--agentv-update-baseline"
+
+
+def refuse_before(config: pytest.Config, options: RunOptions) -> None:
+    """Refuse options that rule out a baseline, before anything is paid for. Raises `pytest.UsageError`."""
+    given = {
+        "--agentv-dry-run (its scores mean nothing)": options.dry_run,
+        "--agentv-cache (a baseline needs fresh answers)": options.cache,
+        "--agentv-stop=certain (a baseline needs all answers)": options.stop == "certain",
+        "-k": config.getoption("keyword", ""),
+        "-m": config.getoption("markexpr", ""),
+        "-x or --maxfail": config.getoption("maxfail", 0),
+        "--deselect": config.getoption("deselect", None),
+        "--agentv-sample": options.sample is not None,
+        "--reruns (a case that is asked until it passes tells nothing)": config.getoption("reruns", 0),
+    }
+    found = [name for name, value in given.items() if value]
+    narrowing = narrowing_option(config, options)
+    if narrowing is not None:
+        found.append(narrowing)
+    if found:
+        raise pytest.UsageError(f"{FLAG} does not go with {', '.join(found)}")
+    if os.environ.get("CI") and options.update_baseline != "force":
+        text = "is refused where CI is set: write the baseline on your machine and commit it"
+        raise pytest.UsageError(f"{FLAG} {text} (or use {FLAG}=force)")
+
+
+def write_baseline(path: Path, cases: Sequence[JudgedCase], skipped: int) -> str:
+    """Write the baseline and return a line about it. Raises `AgentvError` with the reason if the run may not become it.
+
+    `skipped` cases of the old baseline are not in the new one.
+    """
+    named = {
+        "could not be judged": [case for case in cases if case.is_error],
+        "came from the cache": [case for case in cases if "cached" in case.flags],
+        "were asked again until they passed (--reruns)": [case for case in cases if "reruns" in case.flags],
+        "were asked only until the verdict was certain": [case for case in cases if case.stopped is not None],
+    }
+    for what, found in named.items():
+        if found:
+            raise AgentvError(f"{len(found)} of {len(cases)} cases {what}")
+    new = baseline_of(cases)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, baseline_text(new))
+    except OSError as error:
+        raise FileError(path, f"the baseline cannot be written: {error.strerror or error}") from None
+    text = f"Baseline written to: {locate(path, None)} ({len(new.cases):,} cases x {new.repeat})"
+    return text + (f", without {skipped:,} that {'was' if skipped == 1 else 'were'} skipped" if skipped else "")
+
+
+# Writes the verdict to a file of its own, and into the line of each case.
+
+
+def write_verdict(contract: JsonObject, results_path: Path) -> str | None:
+    """Write the verdict beside the results; return why it cannot be."""
+    if not results_path.is_file():
+        return None
+    path = verdict_path(results_path)
+    try:
+        write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
+    except (AgentvError, OSError) as error:
+        return f"the verdict was not written: {error}"
+    return None
+
+
+def amend_results(statistics: RunStatistics, identity: RunIdentity, output_format: OutputFormat) -> str | None:
+    """Write into the results how each case did against the baseline; return why that cannot be."""
+    additions = {
+        (case.node_id, case.eval_id): {"baseline": figures.to_plain()} for case, figures in statistics.figures()
+    }
+    try:
+        if additions and identity.results_path.is_file():
+            amend(identity.results_path, identity.run_id, output_format, additions)
+    except AgentvError as error:
+        return f"the results do not say how cases did against the baseline: {error}"
+    return None

@@ -1,6 +1,6 @@
 """pytest's outcomes of the items with evaluations, and their properties."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,9 +12,9 @@ from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, TextPart
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.junit import Property, is_own_property
+from pytest_agentv.reports.junit import is_own_property
 from pytest_agentv.session.compat import TerminalReporter, drop_phases
-from pytest_agentv.session.outcomes import may_be_eval
+from pytest_agentv.session.outcomes import retold
 from pytest_agentv.store.writers import json_safe
 
 # pytest's outcomes of the items with evaluations.
@@ -42,21 +42,16 @@ class ItemOutcomes:
         """Node ids of items with a strict `xfail` mark that passed."""
         self.reported: dict[str, str] = {}
         """The node ids of the items, mapped to themselves, so that results read later can share these strings."""
-        self.explained: set[str] = set()
-        """Items that failed, and that pytest explains in full."""
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
-        self.evaluated: dict[str, bool] = {}
-        """Items that have a result, and whether each is a test in Python, which may fail by itself afterwards."""
+        self.evaluated: dict[str, None] = {}
+        """Items that have a result."""
         self._decided: set[str] = set()
         """Tests that passed after they had looked at the verdict of each evaluation that failed."""
         self.ignored: dict[str, None] = {}
         """Tests that passed because they did not look at the verdict of an evaluation that failed."""
-        self._failed: dict[str, None] = {}
-        self._spoilt: dict[str, None] = {}
-        """Items that failed after their case had got a result."""
-        self._skipped: dict[str, None] = {}
-        """Items of eval files that were skipped before their turn to ask."""
+        self.failed: dict[str, None] = {}
+        """Items that failed, and that pytest explains in full."""
         self.held: dict[str, None] = {}
         """The hooks that kept cases from running ahead of their turn."""
 
@@ -68,7 +63,11 @@ class ItemOutcomes:
                 self.pytest_collectreport(report)
         config.pluginmanager.register(self)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        headline = getattr(report, "agentv_headline", None)
+        if headline is not None and isinstance(report.longrepr, str):  # all that a worker sends
+            report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
         if report.failed:
             self.uncollected[report.nodeid] = None
 
@@ -78,31 +77,23 @@ class ItemOutcomes:
         self.reported.setdefault(node_id, node_id)
         self.held.update(dict.fromkeys(getattr(report, HELD, ())))
         if getattr(report, EVALUATED, False):
-            self.evaluated[node_id] = report.when == "call"
-        elif report.skipped and report.when == "setup" and may_be_eval(node_id):
-            self._skipped[node_id] = None
+            self.evaluated[node_id] = None
         if report.passed:
             is_heeded = getattr(report, HEEDED, None)
-            if is_heeded is not None and node_id not in self._failed:
-                self._note_heed(node_id, is_heeded=is_heeded)
+            if is_heeded is None or node_id in self.failed:
+                return
+            if is_heeded:
+                self._decided.add(node_id)
+                self.expected_failures.add(node_id)
+            else:
+                self.ignored[node_id] = None
             return
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(node_id)
         if report.failed:
-            self.explained.add(node_id)
-            self._failed[node_id] = None
-            if node_id in self.evaluated and report.when == "call":
-                self._spoilt[node_id] = None
+            self.failed[node_id] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(node_id)
-
-    def _note_heed(self, node_id: str, *, is_heeded: bool) -> None:
-        """Note that a test passed in which an evaluation failed."""
-        if is_heeded:
-            self._decided.add(node_id)
-            self.expected_failures.add(node_id)
-        else:
-            self.ignored[node_id] = None
 
     def remarks(self, results: Sequence[EvalResult], run_id: str, options: RunOptions) -> Iterator[str]:
         """Yield texts on what the results do not show: tests, hooks and options that make more or less of them."""
@@ -111,20 +102,6 @@ class ItemOutcomes:
         if self.ignored:
             how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
             yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
-        good = self.failed_with_good_scores(results) if self._spoilt else ()
-        spoilt = [each for each in good if each in self._spoilt and each not in self.unexpected_passes]
-        if items := [each for each in spoilt if not self.evaluated[each]]:
-            named = "the item" if len(items) == 1 else "the items"
-            cases = counted(len(items), "case")
-            yield f"{cases} passed here, but a hook or plugin made {named} fail: {', '.join(items)}"
-        if tests := [each for each in spoilt if self.evaluated[each]]:
-            failed = counted(len(tests), "test")
-            yield f"{failed} failed although each evaluation in it passed: {', '.join(tests)}"
-        of_run = {result.node_id for result in results if result.run_id == run_id} if self._skipped else set()
-        if asked := [each for each in self._skipped if each in of_run]:
-            cases = counted(len(asked), "case was", "cases were")
-            how = "--agentv-workers=1 asks no case before its turn"
-            yield f"{cases} skipped by a plugin after the answer came, and counted: {', '.join(asked)} ({how})"
         yield from map(held_text, self.held)
 
     def unrecorded(self, recorded: Collection[str], where: str) -> str | None:
@@ -145,7 +122,7 @@ class ItemOutcomes:
         If the run would be green, the errors of an earlier run that its file goes on with count as well.
         """
         broken = dict.fromkeys(each.node_id for each in results if each.status == "error")
-        hidden = [node_id for node_id in broken if node_id in self.reported and node_id not in self._failed]
+        hidden = [node_id for node_id in broken if node_id in self.reported and node_id not in self.failed]
         excused = self.expected_failures - self._decided
         marked = [node_id for node_id in hidden if node_id in excused]
         others = [node_id for node_id in hidden if node_id not in excused]
@@ -163,7 +140,7 @@ class ItemOutcomes:
         """Return the node ids of items that failed although all their results passed, in order."""
         known = {result.node_id for result in results}
         not_passed = {result.node_id for result in results if result.status != "pass"}
-        return tuple(node_id for node_id in self._failed if node_id in known and node_id not in not_passed)
+        return tuple(node_id for node_id in self.failed if node_id in known and node_id not in not_passed)
 
 
 def ignored_text(tests: int) -> str:
@@ -186,21 +163,11 @@ def lost_text(lost: Sequence[str]) -> str:
 # Gives items the figures of their cases as properties. JUnit files have them, and `user_properties` for others.
 
 
-def add_properties(item: pytest.Item, properties: Iterable[Property]) -> None:
-    item.user_properties.extend(properties)
-
-
 def forget_properties(item: pytest.Item) -> None:
     """Remove our properties, so that a rerun does not add its own to them."""
     given = item.user_properties
     if given:
         given[:] = [each for each in given if not is_own_property(each)]
-
-
-def suite_properties(config: pytest.Config) -> list[Any]:
-    """Return the list of properties that pytest writes for the whole run into the JUnit file, which is its own list."""
-    found = (getattr(plugin, "global_properties", None) for plugin in config.pluginmanager.get_plugins())
-    return next((each for each in found if isinstance(each, list)), [])
 
 
 def shows_answers(config: pytest.Config) -> bool:
@@ -263,8 +230,4 @@ class KeptReports:
     def pytest_runtest_logfinish(self) -> None:
         self._finished += 1
         if self._finished % _ITEMS == 0:
-            drop_phases(self._terminal, _is_of_a_case)
-
-
-def _is_of_a_case(report: Any) -> bool:
-    return hasattr(report, EVALUATED)
+            drop_phases(self._terminal, EVALUATED)

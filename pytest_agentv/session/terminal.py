@@ -1,23 +1,29 @@
 """Prints the end of a run, owns its results file and sets its exit code, in the one process that owns the terminal."""
 
+import itertools
 import os
+import shlex
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.junit import is_own, result_properties
+from pytest_agentv.reports.figures import SummaryLine, visible
+from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
+from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.runtime.files import InUse, remove_leftovers
-from pytest_agentv.session.choosing import REASON, send_named, unasked_line
-from pytest_agentv.session.compat import TerminalReporter, junit_case, title_errors
+from pytest_agentv.session.compat import TerminalReporter, items_of, junit_case, title_errors
+from pytest_agentv.session.item_outcomes import ItemOutcomes, KeptReports, held_text, ignored_text, lost_text
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import may_be_eval
+from pytest_agentv.session.outcomes import may_be_eval, uncollected_text
 from pytest_agentv.session.recording.identity import (
     RECORDS,
     RunIdentity,
@@ -27,14 +33,15 @@ from pytest_agentv.session.recording.identity import (
     unpack,
 )
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run, recorded_now
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports
+from pytest_agentv.session.selecting import NOT_ASKED, send_named, unasked_line
+from pytest_agentv.session.texts import start_of
+from pytest_agentv.session.user_hooks import held_by, tell_summary
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, verdict_path
 
 if TYPE_CHECKING:
-    from pytest_agentv.session.gating.run_gate import RunGate
-    from pytest_agentv.session.showing.ending import EndedRun
+    from pytest_agentv.session.gates import RunGate
 
 
 # Writes and checks the results file in the process that owns the terminal.
@@ -52,23 +59,17 @@ class ResultsHome:
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self.write_errors: list[str] = []
         """Why results were lost."""
-        self.late_crashes: tuple[str, ...] = ()
-        """Texts on cases whose worker crashed after their results were recorded."""
         self._crashes: CrashWatch | None = None
         self._in_use = InUse()
         at_end(self._in_use.end)
 
     def check(self, ids: Iterable[str], root: Path) -> None:
-        """Check that the run may resume its file. Raises `pytest.UsageError`."""
+        """Check that the run may resume its file and writes to none of its inputs. Raises `pytest.UsageError`."""
         resumed = self._identity.resumed
         files = {node_id.partition("::")[0] for node_id in ids}
         if resumed is not None and (fault := resumed.foreign_fault(files, root)):
             raise pytest.UsageError(fault)
-        self._check_places({root / file for file in files})
-
-    def _check_places(self, collected: Collection[Path]) -> None:
-        """Check that the run writes to none of its inputs. Raises `pytest.UsageError`."""
-        out, html = self._options.out, self._options.html
+        collected, out, html = {root / file for file in files}, self._options.out, self._options.html
         for flag, path, begin in (("--agentv-out", out, RESULTS), ("--agentv-html", html, REPORT)):
             if path is not None:
                 fault = "is an eval file of this run" if path.absolute() in collected else foreign_fault(path, begin)
@@ -98,9 +99,8 @@ class ResultsHome:
     def close(self, crashes: "CrashWatch | None") -> None:
         """Write an error for each case that a worker died on, because the worker could not, and close the file."""
         self._crashes = crashes
-        if crashes is not None and crashes.has_crashes:
+        if crashes is not None and crashes.has_crashed:
             recorded = list(recorded_now(self._identity))
-            self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in recorded}))
             written = {(result.node_id, result.eval_id) for result in recorded}
             older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
             masker = Masker.of_environment()
@@ -137,7 +137,7 @@ def node_ids(results: Iterable[EvalResult]) -> set[str]:
     return {result.node_id for result in results if result.node_id is not None}
 
 
-# Gives the cases of a JUnit file the file and line where they are written, and figures that come late.
+# Gives the cases of a JUnit file the file and line where they are written.
 
 _ATTRIBUTES: Final = {"agentv_file": "file", "agentv_line": "line"}
 
@@ -145,13 +145,8 @@ _ATTRIBUTES: Final = {"agentv_file": "file", "agentv_line": "line"}
 class JunitPlaces:
     """Adds `file` and `line`, counted from 1. pytest leaves them out of its default family `xunit2`."""
 
-    NAME: Final = "agentv-junit"
-
-    def __init__(self, config: pytest.Config, *, is_renewed: bool) -> None:
-        """`is_renewed` says whether cases may be asked again after their items ended."""
+    def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._is_renewed = is_renewed
-        self._elements: dict[str, Any] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
@@ -162,23 +157,194 @@ class JunitPlaces:
             element = case.to_xml()  # finished already, and the same object each time
             for name, value in places.items():
                 element.set(_ATTRIBUTES[name], str(value))
-            if self._is_renewed:
-                self._elements[report.nodeid] = element
 
-    def renew(self, results: Iterable[EvalResult]) -> None:
-        """Replace the figures of cases. The file is written later."""
-        from xml.etree.ElementTree import SubElement  # noqa: PLC0415 - pytest has imported it for its file
 
-        for result in results:
-            element = self._elements.get(result.node_id or "")
-            properties = None if element is None else element.find("properties")
-            if properties is None:
-                continue
-            for each in list(properties):
-                if is_own(each.get("name", "")) and each.get("name") not in _ATTRIBUTES:
-                    properties.remove(each)
-            for name, value in result_properties(result):
-                SubElement(properties, "property", name=name, value=str(value))
+# A run that has ended, in the form that summaries and CI services need.
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun(Record):
+    """The facts about a run at its end, in the process that owns the terminal."""
+
+    identity: RunIdentity
+    options: RunOptions
+    run: RunResults
+    outcomes: ItemOutcomes
+    is_broken_off: bool
+    contract: JsonObject | None
+    """The JSON of the verdict on the run; None: there is none."""
+    statistics: tuple[SummaryLine, ...]
+    """The section EVALUATION STATISTICS."""
+    write_errors: tuple[str, ...]
+    lost: tuple[str, ...]
+    """The node ids of cases that were lost with crashed workers."""
+    elapsed_ms: float
+
+    @property
+    def view(self) -> RunView:
+        """The run as all reports read it."""
+        results, outcomes = self.run.results, self.outcomes
+        ending = ending_of(self.contract)
+        unexpected = outcomes.unexpected_passes.intersection(each.node_id or "" for each in results)
+        ending = ending.replace(
+            troubles=tuple(self._troubles(unexpected)),
+            expected=frozenset(outcomes.expected_failures) - ending.judged_with_run,
+            unexpected=frozenset(unexpected),
+        )
+        name = self.identity.results_path.name
+        problems = tuple(map(str, self.run.problems))
+        return RunView(results, ending, name, (), self.run.replaced, problems, self.elapsed_ms)
+
+    def _troubles(self, unexpected: Collection[str]) -> Iterator[Trouble]:
+        """Yield problems beside the evaluations and their gates."""
+        if self.is_broken_off:
+            yield Trouble("The run broke off before its end")
+        if files := tuple(self.outcomes.uncollected):
+            yield Trouble(uncollected_text(len(files)), files)
+        if ignored := tuple(self.outcomes.ignored):
+            yield Trouble(ignored_text(len(ignored)), ignored)
+        others = [each for each in self.outcomes.failed_with_good_scores(self.run.results) if each not in unexpected]
+        if self.write_errors:
+            yield Trouble("Results were lost", self.write_errors)
+        elif others:
+            yield Trouble(f"{counted(len(others), 'case')} failed outside of the evaluation", tuple(others))
+        if self.lost:
+            yield Trouble(lost_text(self.lost), self.lost)
+
+
+_MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
+    "error": {"red": True, "bold": True},
+    "fail": {"red": True},
+    "pass": {"green": True},
+    "warning": {"yellow": True},
+    "heading": {"bold": True},
+}
+
+
+def write_end(
+    terminal: TerminalReporter,
+    ended: EndedRun,
+    *,
+    notes: Iterable[str],
+    remarks: Iterable[str],
+    report: Path | None,
+    annotations: Iterable[str],
+    waited_ms: float | None,
+) -> None:
+    """Print the end of a run: its summary, notes, remarks in yellow, and commands to GitHub as the log must have them.
+
+    `waited_ms` says how long this process waited; None: the cases ran in others.
+    """
+    config = terminal.config
+    lines = summary_lines(
+        ended.view,
+        results_path=ended.identity.results_path,
+        shown_errors=ended.outcomes.failed if config.getoption("tbstyle", "auto") != "no" else (),
+        with_statistics=config.get_verbosity() > 0 or bool(os.environ.get(FULL_SUMMARY)),
+    )
+    resumed, results_path = ended.identity.resumed, ended.identity.results_path
+    sources, reports = [], []
+    if resumed is not None and resumed.path != results_path:  # the user may not have named it
+        sources.append(SummaryLine(f"Resumed from:       {locate(resumed.path, None)}"))
+    if report is not None:
+        reports.append(SummaryLine(f"Report written to: {visible(locate(report, None))}"))
+    elif ended.run.results:
+        command = f"agentv report {shlex.quote(locate(results_path, None))} -o report.html"
+        reports.append(SummaryLine(f"Report:             {command}"))
+    for line in itertools.chain(lines, sources, reports, ended.statistics):
+        if line.style == "title":
+            terminal.write_sep("=", line.text)
+        else:
+            terminal.write_line(line.text, **_MARKUP.get(line.style, {}))
+    for note in notes:
+        terminal.write_line(f"agentv: {visible(note)}")
+    for hint in _waiting_hints(ended, terminal, waited_ms):
+        terminal.write_line(visible(hint))
+    for remark in remarks:
+        terminal.write_line(visible(remark), yellow=True)
+    if ended.lost:
+        terminal.write_line(f"{lost_text(ended.lost)}:", red=True)
+        for node_id in ended.lost:
+            terminal.write_line(f"  {visible(node_id)}", red=True)
+        if ended.run.results:
+            terminal.write_line("Run them with --agentv-resume.", red=True)
+    for text in ended.write_errors:
+        terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
+    for annotation in annotations:
+        terminal.write_line(annotation)
+
+
+def _waiting_hints(ended: EndedRun, terminal: TerminalReporter, waited_ms: float | None) -> Sequence[str]:
+    """Return hints for a run whose cases waited one after another; none if it has a limit of its own, or workers."""
+    if ended.options.workers is not None or waited_ms is None or ended.options.dry_run:
+        return ()
+    cpu_ms = ended.elapsed_ms - waited_ms
+    # `--agentv-workers` does not reach tests in Python.
+    cases = {result.node_id: result for result in ended.run.results if may_be_eval(result.node_id or "")}
+    if waiting_hint(list(cases.values()), ended.elapsed_ms, cpu_ms) is None:
+        return ()
+    items = [item for item in items_of(terminal) if item.nodeid in cases and isinstance(item, pytest.Function)]
+    held = {item.nodeid: holder for item in items if (holder := held_by(item)) is not None}
+    free = [result for node_id, result in cases.items() if node_id not in held]
+    if hint := waiting_hint(free, ended.elapsed_ms, cpu_ms):
+        return (hint,)
+    return [held_text(holder) for holder in dict.fromkeys(held.values()) if holder not in ended.outcomes.held]
+
+
+# The summary page of a GitHub step, and annotations at the lines of cases.
+
+_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+_FILE_LIMIT: Final = 1_048_576
+"""In bytes. GitHub shows nothing of a longer file."""
+
+
+def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
+    """Write the summary page. Return its faults, and the lines of the log that become annotations."""
+    from pytest_agentv.reports.ci import annotation_lines  # noqa: PLC0415 - only in CI
+    from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, markdown_lines  # noqa: PLC0415 - only in CI
+
+    masker, faults = Masker.of_environment(), []
+    if name := os.environ.get(_SUMMARY):
+        path = Path(name)
+        try:
+            size = path.stat().st_size if path.exists() else 0
+            limit = min(MARKDOWN_LIMIT, _FILE_LIMIT - size - len("\n\n"))
+            statistics = [line.text for line in ended.statistics]
+            results_path = ended.identity.results_path
+            lines = markdown_lines(ended.view, masker, limit, results_path=results_path, statistics=statistics)
+            if text := "".join(f"{line}\n" for line in lines):
+                with path.open("a", encoding="utf-8", newline="\n") as file:
+                    file.write(f"\n\n{text}" if size else text)
+            else:
+                faults.append(f"{_SUMMARY}: {visible(name)} is full, so this run's verdict was not added to it")
+        except OSError as error:
+            faults.append(f"{_SUMMARY}: {visible(name)} cannot be written: {error.strerror or error}")
+    return faults, tuple(annotation_lines(ended.view, masker)) if os.environ.get("GITHUB_ACTIONS") else ()
+
+
+# The HTML report (`--agentv-html`), from the lines of the results file.
+
+
+def write_html(path: Path, ended: EndedRun, config: pytest.Config) -> str | None:
+    """Write the report; return why that could not be done."""
+    from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.judged_cases import cases_of_run  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.reading import compared, read_view  # noqa: PLC0415 - only if asked for
+
+    options, results_path, contract = ended.options, ended.identity.results_path, ended.contract
+    if path.resolve() in {each.resolve() for each in (results_path, options.baseline) if each is not None}:
+        return f"{locate(path, None)}: no report was written: this is the file of results that it would be made of"
+    if not ended.run.results:
+        return f"{locate(path, None)}: no report was written: there are no results"
+    is_judged = contract is not None and contract.get("verdict") != NO_VERDICT and options.update_baseline is None
+    try:
+        view = ended.view.replace(cases=tuple(cases_of_run(ended.run.results)))
+        base = read_view(options.baseline) if options.baseline is not None and is_judged else None
+        view = compared(view, base, margin=options.margin, is_confirming=options.confirm > 0)
+        write_report(path, view, start=start_of(config))
+    except (AgentvError, OSError) as error:
+        return f"the report was not written: {error}"
+    return None
 
 
 # Prints the end of a run and sets its exit code, in the one process that owns the terminal.
@@ -232,7 +398,7 @@ class RunReporter:
             config.pluginmanager.register(reporter, cls.NAME)
             reporter._outcomes.join(config, reporter._terminal)
             if config.getoption("xmlpath", None):
-                config.pluginmanager.register(JunitPlaces(config, is_renewed=bool(options.baseline)), JunitPlaces.NAME)
+                config.pluginmanager.register(JunitPlaces(config))
             if reporter._terminal is not None:
                 config.pluginmanager.register(KeptReports(reporter._terminal))
                 config.pluginmanager.register(EndingInterrupt(reporter._terminal, identity.results_path))
@@ -260,7 +426,7 @@ class RunReporter:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take the data out of a report, and show a case's details under `--agentv-verbose`."""
         self._outcomes.note(report)
-        self._unasked += report.skipped and REASON in str(report.longrepr)
+        self._unasked += report.skipped and NOT_ASKED in str(report.longrepr)
         packed = getattr(report, RECORDS, None)
         if packed is not None:
             delattr(report, RECORDS)  # plugins that send reports elsewhere must not send it
@@ -284,10 +450,7 @@ class RunReporter:
         self.check(ids)
 
     def check(self, ids: Sequence[str]) -> None:
-        """Check, before anything is paid for, that the run can resume its file and write to it.
-
-        Raises `pytest.UsageError`.
-        """
+        """Check, before anything is paid for, that the run can use its files. Raises `pytest.UsageError`."""
         if self._is_checked:
             return
         self._is_checked = True
@@ -307,10 +470,6 @@ class RunReporter:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
         self._is_broken_off = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-        if self._outcomes.explained and self._terminal is not None:
-            from pytest_agentv.session.showing.texts import wrap_accounts  # noqa: PLC0415 - only for runs with failures
-
-            wrap_accounts(self._terminal)
         self._home.close(self._crashes)
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
@@ -326,7 +485,7 @@ class RunReporter:
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
-        self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems), *self._home.late_crashes]))
+        self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._home.find_loss(self._run, self._outcomes)
         self._remarks += self._outcomes.remarks(self._run.results, self._identity.run_id, self._options)
         faults = list(self._outcomes.hidden_errors(self._run.results, session.exitstatus))
@@ -339,33 +498,26 @@ class RunReporter:
             self._remarks += self._section.finish(self._run.results)
         elif self._run.results and (fault := self._home.drop_verdict()):
             self._remarks.append(fault)
-        if self._options.html is not None:
-            self._write_html(self._options.html)
+        if (path := self._options.html) is not None:
+            fault = write_html(path, self._ended(), self._config)
+            self._report = path if fault is None else None
+            self._remarks += [fault] if fault else []
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results never passes
-        if self._run.results or self._home.write_errors:
-            self._tell_others(session.config, wants_results=wants_results)
-
-    def _tell_others(self, config: pytest.Config, *, wants_results: bool) -> None:
-        """Call the CI service and the hooks of users."""
+        if not self._run.results and not self._home.write_errors:
+            return
         if any(map(os.environ.get, _GITHUB)):
-            from pytest_agentv.session.showing.ending import tell_github  # noqa: PLC0415 - only in CI
-
             remarks, self._annotations = tell_github(self._ended())
             self._remarks += remarks
         if wants_results:
-            from pytest_agentv.session.user_hooks import tell_summary  # noqa: PLC0415 - only if a hook wants it
-
             verdict = self._section.contract() if self._section is not None else None
-            self._remarks += tell_summary(config, self._run.results, verdict)
+            self._remarks += tell_summary(session.config, self._run.results, verdict)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._unasked:
             terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._run.results or self._home.write_errors or self._remarks or self._home.lost(self._run)):
             return
-        from pytest_agentv.session.showing.ending import write_end  # noqa: PLC0415 - only for runs with results
-
         write_end(
             terminalreporter,
             self._ended(),
@@ -377,7 +529,7 @@ class RunReporter:
         )
 
     def _open_section(self, config: pytest.Config) -> "RunGate":
-        from pytest_agentv.session.gating.run_gate import RunGate  # noqa: PLC0415 - only for runs with repeats or a gate
+        from pytest_agentv.session.gates import RunGate  # noqa: PLC0415 - only for runs with repeats or a gate
 
         return RunGate(config, self._options, self._identity, lambda: self._read().results)
 
@@ -385,18 +537,7 @@ class RunReporter:
         of, known = self._outcomes, self.known
         return read_run(self._identity, of.reported, of.evaluated, with_texts=with_texts, known=known)
 
-    def _write_html(self, path: Path) -> None:
-        """Write the HTML report, or note why it could not be written."""
-        from pytest_agentv.session.showing.ending import write_html  # noqa: PLC0415 - only if asked for
-
-        if fault := write_html(path, self._ended(), self._config):
-            self._remarks.append(fault)
-        else:
-            self._report = path
-
-    def _ended(self) -> "EndedRun":
-        from pytest_agentv.session.showing.ending import EndedRun  # noqa: PLC0415 - only for runs with results
-
+    def _ended(self) -> EndedRun:
         return EndedRun(
             identity=self._identity,
             options=self._options,

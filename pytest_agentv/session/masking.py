@@ -14,10 +14,9 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import STREAMS, CaseStream, current_log
 from pytest_agentv.reports.figures import harmless_in_ci, shown, visible
 from pytest_agentv.reports.junit import is_own_property
-from pytest_agentv.session.compat import TerminalReporter, logging_handlers, logging_outputs, put_on_top
+from pytest_agentv.session.compat import TerminalReporter, logging_handlers, put_on_top
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation, may_be_eval
 from pytest_agentv.session.recording.records import RECORDER_THREAD
-from pytest_agentv.session.showing.item_outcomes import suite_properties
 
 # Masks secrets in what pytest itself shows of items: captured prints and logs, tracebacks.
 
@@ -37,11 +36,7 @@ def is_masked(item: pytest.Item) -> bool:
 
 
 def mask_sections(report: pytest.TestReport, masker: Masker) -> None:
-    """Mask what was captured while an item ran.
-
-    Every report is masked, because capturing includes what processes of other cases print. Escape sequences are removed
-    from our items only.
-    """
+    """Mask what was captured while any item ran, as processes of cases may print. Clean that of our items."""
     if report.sections:
         masker.look_again()
         clean = visible if may_be_eval(report.nodeid) else harmless_in_ci
@@ -49,10 +44,7 @@ def mask_sections(report: pytest.TestReport, masker: Masker) -> None:
 
 
 def mask_account(report: pytest.TestReport, masker: Masker) -> None:
-    """Mask a failure that is not our own text, or the reason of a skip or of an expected failure.
-
-    A failure has source lines, values of variables, and messages.
-    """
+    """Mask a failure that is not our own text, or the reason of a skip or of an expected failure."""
     masker.look_again()  # a test may have set variables
     report.longrepr = _masked(report.longrepr, masker)
     if hasattr(report, "wasxfail"):
@@ -69,8 +61,9 @@ def mask_properties(report: pytest.TestReport, masker: Masker) -> None:
 
 def mask_suite_properties(config: pytest.Config, masker: Masker) -> None:
     """Mask the properties of the whole run, which `record_testsuite_property` records."""
-    properties = suite_properties(config)
-    properties[:] = _masked(properties, masker)
+    for plugin in config.pluginmanager.get_plugins():
+        if isinstance(properties := getattr(plugin, "global_properties", None), list):
+            properties[:] = _masked(properties, masker)
 
 
 def mask_end(terminal: TerminalReporter | None, masker: Masker) -> None:
@@ -80,10 +73,7 @@ def mask_end(terminal: TerminalReporter | None, masker: Masker) -> None:
 
 
 def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
-    """Mask a warning that pytest shows at the end. Targets run in its process, so it may be theirs.
-
-    pytest also shows the line of the file. Our warnings are about misspelt keys, and any of these may hold a secret.
-    """
+    """Mask a warning that pytest shows at the end, with the line of the file. Any misspelt key may hold a secret."""
     if issubclass(recorded.category, AgentvWarning):
         recorded.line = ""
     elif recorded.line is None:
@@ -134,10 +124,7 @@ class _MaskingFormatter(logging.Formatter):
 
 
 class _SteadyLoggers(dict[str, Any]):
-    """The process's loggers by name, in a dictionary that can be iterated while other threads add loggers.
-
-    pytest iterates it in each phase of an item. Meanwhile a target may import modules that create loggers.
-    """
+    """The process's loggers by name. pytest iterates them in each phase of an item, while targets add new ones."""
 
     def values(self) -> Any:
         return list(super().values())
@@ -157,8 +144,8 @@ class CaseLogHandler(logging.Handler):
         super().__init__()
         self.setFormatter(logging.Formatter(_FORMAT))
         self._masker = masker
-        self._foreign = logging_handlers(config)
-        self._outputs = {handler: handler.formatter for handler in logging_outputs(config)}
+        self._foreign, outputs = logging_handlers(config)
+        self._outputs = {handler: handler.formatter for handler in outputs}
         self._level: int | None = None
 
     def install(self, *, verbose: bool) -> None:

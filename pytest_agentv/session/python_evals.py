@@ -11,31 +11,45 @@ from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
 from os.path import normpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import pytest
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.answers import require_writable
-from pytest_agentv.engine.jobs import CaseJob, Overrides
+from pytest_agentv.engine.jobs import OWN_PROVIDER, Overrides, choose_target
 from pytest_agentv.engine.results import effective_target_name, error_result
+from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
-from pytest_agentv.files.source import KeyPath, Source
+from pytest_agentv.files.source import folder_of, source_of_line
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.messages import Message, candidate_answer, is_null
 from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import MASK, is_secret_name
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import WireError, checked, parse_response
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.failure import one_line
+from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
+from pytest_agentv.session.item_outcomes import Asked
+from pytest_agentv.session.masking import mask_from_now_on
+from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
+from pytest_agentv.session.recording.identity import check_resumed, run_identity
 from pytest_agentv.session.running.case_runs import Begun
 from pytest_agentv.session.running.flight import LOG_SECTION
-from pytest_agentv.session.running.items import EvalItem
+from pytest_agentv.session.running.hooks import participate
+from pytest_agentv.session.running.items import EvalItem, TargetCaller, caller_of, overrides
 from pytest_agentv.session.running.plan import PreparedCase
 from pytest_agentv.session.running.session import EvalSession
-from pytest_agentv.session.showing.item_outcomes import Asked
-from pytest_agentv.session.showing.texts import errored, failed, forget_results, note_result
+from pytest_agentv.session.selecting import select_retried
+from pytest_agentv.session.terminal import RunReporter
+from pytest_agentv.session.texts import errored, failed, forget_results, note_result
+from pytest_agentv.session.user_hooks import FolderKinds
+from pytest_agentv.targets.definitions import TargetDefinition, find_repo_root, find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
     from pytest_agentv.evaluators.base import Evaluator  # costs pydantic
@@ -45,11 +59,9 @@ if TYPE_CHECKING:
 
 
 class EvalIds:
-    """The ids of the evaluations of one item, which may evaluate in several threads.
+    """The ids of the evaluations of one item: that of its test, and numbers in the order in which they begin.
 
-    An evaluation has the id that its test gives it, or the name of its test. Further ones get numbers in the order in
-    which they begin. That order is not the same in each run if threads begin them. So a resumed run gives each
-    evaluation the id that the same case has in the earlier run.
+    Threads may begin them in any order. So a resumed run gives each the id that the same case has in the earlier run.
     """
 
     def __init__(self, item: pytest.Item, find_earlier: Callable[[str], Sequence[EvalResult]]) -> None:
@@ -57,56 +69,43 @@ class EvalIds:
         self._item = item
         self._find_earlier = find_earlier
         # A fixture of a case in an eval file may evaluate. The result of the case has the id of the case.
-        own = {item.name, item.entry.eval_id or item.name} if isinstance(item, EvalItem) else set[str]()
-        self._numbered, self._claimed = {*own}, {*own}
+        self._claimed = {item.name, item.entry.eval_id or item.name} if isinstance(item, EvalItem) else set[str]()
         self._thread = threading.get_ident()
         self._choosing = threading.Lock()
 
-    def number(self, given: Json) -> Json:
-        """Return an id with the next free number. The loader reports an id that is not a text."""
-        with self._choosing:
-            return _add_free(self._numbered, given, given) if isinstance(given, str) else given
-
     def claim(self, given: Json, prepared: PreparedCase) -> PreparedCase:
-        """Return a case that was prepared under its numbered id, under the id that it has in the earlier run."""
-        job, earlier = prepared.job, self._find_earlier(self._item.nodeid)
-        if not earlier or not isinstance(given, str):
+        """Return a case under its own id, which may be the given one with a number."""
+        job = prepared.job
+        if not isinstance(given, str):  # the loader has reported it
             return prepared
         if isinstance(job, EvalResult):
-            return prepared.replace(job=job.replace(eval_id=self._claim(given, job.eval_id, None, earlier)))
+            return prepared.replace(job=job.replace(eval_id=self._claim(given, None)))
         target = effective_target_name(job.identity.target, dry_run=job.options.dry_run)
-        name = self._claim(given, job.identity.eval_id, (job.identity.case_hash, target), earlier)
+        name = self._claim(given, (job.identity.case_hash, target))
         named = job.replace(identity=job.identity.replace(eval_id=name), case=job.case.replace(eval_id=name))
         return prepared.replace(job=named)
 
-    def _claim(self, given: str, name: str, case: tuple[str | None, str] | None, earlier: Sequence[EvalResult]) -> str:
-        """Claim the id of an earlier result of the same case and target, else an id for a new or changed case.
+    def _claim(self, given: str, case: tuple[str | None, str] | None) -> str:
+        """Claim the id of an earlier result of the same case and target, else the next id that is free.
 
-        The latter is its own one, if no other evaluation has claimed it. In the thread of the test, evaluations come in
-        order, and a changed case replaces its earlier result. In other threads, the id may be that of a case that comes
-        later.
+        In the thread of the test, evaluations come in order, and a changed case replaces its earlier result. In other
+        threads, an earlier id may be that of a case that comes later.
         """
+        earlier = self._find_earlier(self._item.nodeid)
         numbers = re.compile(f"{re.escape(given)}(?:-([0-9]+))?")
         same = [numbers.fullmatch(each.eval_id) for each in earlier if (each.case_hash, each.target) == case]
         later = set[str]() if threading.get_ident() == self._thread else {each.eval_id for each in earlier}
         with self._choosing:
             free = [match for match in same if match is not None and match[0] not in self._claimed]
+            name, copy = given, 1
             if free:
                 name = min(free, key=lambda match: int(match[1] or 1))[0]
             else:
-                name = _add_free(self._claimed | later, given, name)
+                while name in self._claimed or name in later:
+                    copy += 1
+                    name = f"{given}-{copy}"
             self._claimed.add(name)
             return name
-
-
-def _add_free(taken: set[str], given: str, name: str) -> str:
-    """Return a name, or the given one with the first number that makes it free. Adds it to `taken`."""
-    copy = 1
-    while name in taken:
-        copy += 1
-        name = f"{given}-{copy}"
-    taken.add(name)
-    return name
 
 
 # Answers that a test gives to be judged, instead of those of a target.
@@ -138,14 +137,6 @@ def given_response(
     return ProviderResponse(output_messages=messages, is_text_only=not output_messages)
 
 
-def hash_of(*parts: object) -> str:
-    """Return the hash of plain data and responses."""
-    content = json.dumps(
-        [part.to_plain() if isinstance(part, ProviderResponse) else part for part in parts], default=str
-    )
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
 # The results of evaluations in Python, which pytest shows readably in an assertion.
 
 _OWN_FIELDS: Final = ("account", "summary", "_reads")
@@ -174,12 +165,6 @@ class PythonEvalResult(EvalResult):
             if name in _VERDICT:
                 object.__getattribute__(self, "_reads").append(name)
             return object.__getattribute__(self, name)
-
-    @classmethod
-    def of(cls, result: EvalResult, account: str, summary: str, reads: list[str] | None = None) -> Self:
-        """Return a result with its texts. Adds to `reads` what a test reads of the verdict."""
-        values = {field.name: getattr(result, field.name) for field in fields(result)}
-        return cls(**values, account=account, summary=summary, _reads=[] if reads is None else reads)
 
     @property
     def passed(self) -> bool:
@@ -225,29 +210,12 @@ _SYNONYMS: Final[Mapping[str, Collection[str]]] = {
 """The keys of a case that an argument of the test replaces, if it is not only the one of its own name."""
 
 
-class PythonSource(Source):
-    """A case written in Python: all of it stands on the line of its test."""
-
-    def __init__(self, path: Path, value: Json, line: int) -> None:
-        super().__init__(path, value, "", {})
-        self._line = line
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        return True
-
-    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - all of the case is on one line
-        return self._line
-
-
 def python_case(
     prompt: EvalInput, files: Sequence[str | PathLike[str]], reference_answer: str | None, keys: Mapping[str, object]
 ) -> dict[str, Json]:
-    """Return the case that a test describes, in the form of an eval file. Its id may be missing.
+    """Return the case that a test describes, in the form of an eval file.
 
-    Each of `keys` that is not None replaces the same key of a case that is given as `prompt`.
-
-    Raises `TypeError` for an invalid prompt, or for files with a prompt that is not a text.
+    Each of `keys` that is not None replaces the same key of a case that is given as `prompt`. Raises `TypeError`.
     """
     __tracebackhide__ = True
     case = _case_of(prompt, files)
@@ -277,20 +245,9 @@ def line_of(item: pytest.Item) -> int:
     return 1
 
 
-def python_suite(
-    path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool = True, hashed_id: Json = None
-) -> SuiteSource:
-    """Return an eval file that holds one case, written at a line of a test file.
-
-    Args:
-        path: That of the test file.
-        line: The line of the test.
-        case: The case, as in an eval file.
-        target: The target of the test.
-        is_asked: Whether no answer is there yet.
-        hashed_id: The id without the number that tells the case from others of its test.
-    """
-    source = PythonSource(path, [case], line)
+def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool) -> SuiteSource:
+    """Return an eval file that holds one case, written at a line of a test file; `is_asked`: no answer is there yet."""
+    source = source_of_line(path, [case], line)
     return SuiteSource(
         path=path,
         dataset=path.stem,
@@ -302,7 +259,6 @@ def python_suite(
         target=target,
         problems=(),
         is_asked=is_asked,
-        hashed_id=hashed_id,
         without_effect=_WITHOUT_EFFECT,
     )
 
@@ -461,9 +417,8 @@ class Agentv:
                 raise ValueError(f"{fault}: give it a test of its own")
             pytest.skip(reason)
         self._has_evaluated = True
-        given = case.get("id") or self._item.name
-        case["id"] = self._ids.number(given)
-        prepared = self._ids.claim(given, self._prepare(case, given, answer))
+        case["id"] = case.get("id") or self._item.name
+        prepared = self._ids.claim(case["id"], self._prepare(case, answer))
         if self._session.is_unasked(prepared):
             pytest.skip(self._session.asking.reason)
         result, asked = self._finish(prepared)
@@ -476,29 +431,28 @@ class Agentv:
         account = str(failed(config, result, masker, asked))
         reads: list[str] = []
         note_result(self._item, result, account, reads)
-        return PythonEvalResult.of(result, account, one_line(result, masker), reads)
+        values = {field.name: getattr(result, field.name) for field in fields(result)}
+        return PythonEvalResult(**values, account=account, summary=one_line(result, masker), _reads=reads)
 
-    def _prepare(self, case: JsonObject, given_id: Json, answer: ProviderResponse | None) -> PreparedCase:
+    def _prepare(self, case: JsonObject, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
-        suite = python_suite(item.path, line_of(item), case, self._target, is_asked=answer is None, hashed_id=given_id)
+        suite = python_suite(item.path, line_of(item), case, self._target, is_asked=answer is None)
         hooks, own = session.user_hooks, self._own.replace(answer=answer)
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
         ).marked(item)
-        return prepared.replace(job=self._own_job(prepared.job, answer), hooks=hooks.of(item), own=own)
-
-    def _own_job(self, job: CaseJob | EvalResult, answer: ProviderResponse | None) -> CaseJob | EvalResult:
-        """Return a job under the names that the test gives it."""
-        if isinstance(job, EvalResult):
-            return job
-        identity = job.identity
-        if self._is_closed:  # nobody would look at the answer
-            return error_result(identity, "setup", "cancelled", "asked after its test had ended")
-        if self._session.options.target:  # the fixture may have overridden the target
-            identity = identity.replace(target=self._target)
-        if answer is not None:
-            identity = identity.replace(case_hash=hash_of(identity.case_hash, answer))
-        return job.replace(identity=identity)
+        job = prepared.job
+        if not isinstance(job, EvalResult):
+            identity = job.identity
+            if session.options.target:  # the fixture may have overridden the target
+                identity = identity.replace(target=self._target)
+            if answer is not None:
+                content = json.dumps([identity.case_hash, answer.to_plain()], default=str)
+                identity = identity.replace(case_hash=hashlib.sha256(content.encode()).hexdigest()[:16])
+            job = job.replace(identity=identity)
+            if self._is_closed:  # nobody would look at the answer
+                job = error_result(identity, "setup", "cancelled", "asked after its test had ended")
+        return prepared.replace(job=job, hooks=hooks.of(item), own=own)
 
     def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, Asked]:
         """Return the result, with the question and the expected outcome of its case."""
@@ -528,3 +482,97 @@ class Agentv:
             self._open.discard(begun)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
+
+
+# Makes the values of the plugin's fixtures.
+
+
+def options_of(config: pytest.Config) -> RunOptions:
+    try:
+        return run_options(config)
+    except pytest.UsageError as error:
+        _fail(error)
+
+
+def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
+    """Return the content of the targets file. Masks texts under names of secrets."""
+    cwd = config.invocation_params.dir
+    try:
+        options = options_of(config)
+        path = find_targets_file(options.targets, cwd, find_repo_root(cwd), cwd)
+        kinds = KINDS.with_own(FolderKinds(config, "pytest_agentv_providers")(cwd))
+        file = load_targets_file(path, kinds, options.unknown_keys)
+    except AgentvError as error:
+        _fail(error)
+    shown = (definition.replace(values=_without_secrets(definition.values)) for definition in file.definitions)
+    return MappingProxyType({definition.name: definition for definition in shown})
+
+
+def target_of(options: RunOptions) -> str:
+    return choose_target(options, None)
+
+
+def provider_of(item: pytest.Item, target: str) -> TargetCaller:
+    return caller_of(item, lambda: _join(item), target)
+
+
+def take_part(item: pytest.Item) -> None:
+    """Take part in the run for a test that evaluates. The fixture `agentv` reports why that is impossible."""
+    if uses_own_fixture(item, "agentv") and not item.config.getoption("setupplan", default=False):
+        with suppress(pytest.UsageError, AgentvError):
+            _join(item)
+
+
+def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
+    try:
+        session = _join(item)
+    except (pytest.UsageError, AgentvError) as error:
+        _fail(error)
+    if session.options.dry_run:
+        allow_to_pass(item)  # mocked answers pass
+    own = overrides(item, provider, judge)
+    session.skip_unasked(item.path, target, has_own_target=OWN_PROVIDER in own.fixtures)
+    return Agentv(item, session, target, own)
+
+
+def _join(item: pytest.Item) -> EvalSession:
+    """Return the run's session. From now on, what the reports of the item show is masked."""
+    session = participate(item.config)
+    session.learn_secrets(folder_of(item.path))
+    mask_from_now_on(item)
+    return session
+
+
+def _fail(error: Exception) -> NoReturn:
+    __tracebackhide__ = True
+    pytest.fail(str(error), pytrace=False)
+
+
+def _without_secrets(value: Json, key: str = "") -> Json:
+    if isinstance(value, Mapping):
+        return {name: _without_secrets(item, str(name)) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return MASK if isinstance(value, str) and is_secret_name(key) else value
+
+
+# Prepares the run of tests that evaluate, if no eval file was collected.
+
+
+def join(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select the tests of `--agentv-retry-errors`, and add tests to the verdict on the run before any is deselected.
+
+    An incomplete run gets no verdict. Raises `pytest.UsageError` if the run cannot be judged or resumed.
+    """
+    if config.getoption("collectonly"):
+        return
+    options = run_options(config)
+    check_resumed(config)
+    if options.retries_only and (is_retried := run_identity(config, options).retried_items()) is not None:
+        select_retried(config, items, is_retried)
+    if not options.judges_run or options.shard is not None:  # a shard gets no verdict, and divides the items by itself
+        return
+    session = participate(config)
+    if not hasattr(config, "workerinput"):
+        reporter = RunReporter.register(config, session.identity, session.options)
+        reporter.check_verdict([item.nodeid for item in items])
