@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table, Workspace
-from pytest_agentv.cli.schema import KINDS, schema_path
+from pytest_agentv.cli.init import KINDS, schema_path
 from pytest_agentv.evaluators.composite import AGGREGATORS
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import CASE_LIST_KEYS, EVALUATOR_LIST_KEYS, INPUT_KEYS, OUTCOME_KEYS

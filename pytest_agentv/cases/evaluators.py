@@ -124,12 +124,10 @@ def _names_kind(text: str, place: Place, table: KindTable) -> bool:
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
     """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
     found = _load(scope)
-    if found is None or found.own_code is None:
-        return found
-    if (fault := member_fault(found)) is None:
-        return found
-    scope.place.error(fault)
-    return None
+    if found is not None and found.own_code is not None and (fault := member_fault(found)):
+        scope.place.error(fault)
+        return None
+    return found
 
 
 def _load(scope: Scope) -> AnyEvaluator | None:

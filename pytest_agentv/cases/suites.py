@@ -232,7 +232,7 @@ def _cases_key(source: Source) -> str:
 
 def _near_list_key(header: JsonObject) -> str:
     if isinstance(header.get("targets"), list):
-        return " (with the key targets, this is a targets file: --agentv-targets names one)"
+        return " (with the key targets, this is a targets file: --agentv-targets-file names one)"
     if not header.keys().isdisjoint(FOREIGN_KEYS):
         return f" ({_of_other_tool(header)})"
     from pytest_agentv.cases.keys import Suite  # noqa: PLC0415 - imports pydantic

@@ -25,7 +25,7 @@ from pytest_agentv.model.messages import (
     candidate_answer,
     traced_calls,
 )
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import (
     Adapter,

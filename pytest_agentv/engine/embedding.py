@@ -224,11 +224,11 @@ class CallableTargets:
             **prompts_for(target, asked.system_prompt, asked.question),
             eval_id=asked.eval_id,
             attempt=asked.attempt,
-            answer=asked.answer,
-            reruns=asked.reruns,
-            timeout_seconds=asked.timeout_seconds,
+            answer=asked.context.answer,
+            reruns=asked.context.reruns,
+            timeout_seconds=asked.context.timeout_seconds,
         )
-        request = self._asked.next(provider, request, asked.twin)
+        request = self._asked.next(provider, request, asked.context.twin)
         attempts = await invoke_with_retries(provider, request, 0, f"target {target.name}")
         tell_of_replies(target.name, attempts, self._tell)
         return attempts.reply()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult, ShardFigures
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.providers.base import ProviderResponse
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pytest_agentv.evaluators.run import shared_key
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest
 from pytest_agentv.targets.definitions import TargetDefinition

@@ -28,7 +28,7 @@ from pytest_agentv.evaluators.context import Embedder, Judge, Services
 from pytest_agentv.files.problems import Problem, join_problems
 from pytest_agentv.model.cases import EvalCase, Target
 from pytest_agentv.model.kind_table import KindsOf
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.python_calls import OwnCall, OwnCalls, OwnProvider
@@ -406,7 +406,9 @@ class TargetPool:
         """Return the targets file of a folder. Raises `TargetsError`; `TargetError` for warnings of a strict run."""
         if eval_dir not in self._paths:
             places = self._places
-            self._paths[eval_dir] = find_targets_file(self._options.targets, eval_dir, places.repo_root, places.cwd)
+            self._paths[eval_dir] = find_targets_file(
+                self._options.targets_file, eval_dir, places.repo_root, places.cwd
+            )
         path = self._paths[eval_dir]
         own = self._own_kinds(eval_dir)  # calls no hook yet
         key = (path, id(own))

@@ -12,8 +12,8 @@ from pytest_agentv.model.messages import (
     ExecutionMetrics,
     added_usage,
 )
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, RepeatFigures
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.stats.intervals import Verdict, is_flaky, needed_passes, pass_rate, verdict, wilson
 
 # How many answers of a case to ask for, and when its verdict is certain.

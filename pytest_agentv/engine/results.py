@@ -14,7 +14,7 @@ from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Costs
-from pytest_agentv.model.options import DEFAULT_THRESHOLD
+from pytest_agentv.model.options import DEFAULT_THRESHOLD, RunOptions
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
     ErrorDetail,
@@ -26,7 +26,6 @@ from pytest_agentv.model.results import (
     unmet_required,
     weighted_mean,
 )
-from pytest_agentv.model.run_options import RunOptions
 
 # The score of a case, and whether it passes.
 

@@ -259,7 +259,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "query": "write `input`, or the variable under `vars`",
     "redteam": "nothing makes up attacks: write them as cases",
     "reference_contexts": "no check reads it: as a variable under `vars`, prompts of `llm_judge` may use it",
-    "report_evaluators": "no check judges a whole run: options such as --agentv-min-rate and --agentv-baseline do",
+    "report_evaluators": "no check judges a whole run: options such as --agentv-fail-under and --agentv-baseline do",
     **dict.fromkeys(("__prefix", "__suffix"), "write it into `input` under `case`"),
     "scorer": _CHECKED,
     "scorers": _CHECKED,

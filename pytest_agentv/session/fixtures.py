@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.session.compat import obstacle, overridden_fixtures
 
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.

@@ -10,10 +10,8 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, FileError, locate, name_below
 from pytest_agentv.model.base import JsonObject, counted
-from pytest_agentv.model.options import DEFAULT_BASELINE, OutputFormat
+from pytest_agentv.model.options import DEFAULT_BASELINE, OutputFormat, RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.baseline import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.gates import (
     REGRESSION,
@@ -22,11 +20,11 @@ from pytest_agentv.reports.gates import (
     gate_lines,
     gates_contract,
     parse_tag_gates,
-    rate_check,
     rate_gate,
     unmatched_tags,
 )
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
+from pytest_agentv.reports.reading import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
 from pytest_agentv.reports.view import GateOutcome
 from pytest_agentv.runtime.files import write_atomically
@@ -106,7 +104,7 @@ class TagRates:
         if fault := unmatched_tags(self._gates, tags | left.keys()):
             raise pytest.UsageError(f"agentv_gates: {fault}")
         partly = {f"gate::{tag}": file for tag, file in left.items()}
-        if self._options.min_rate is not None and (files := left_out_of_rate(self._config)):
+        if self._options.fail_under is not None and (files := left_out_of_rate(self._config)):
             partly[RUN] = files[0]
         reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
         missing = [f"gate::{tag}" for tag in wanted if tag in left and tag not in tags]
@@ -114,10 +112,10 @@ class TagRates:
 
     def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
         """Yield how each rate turned out; those without a verdict come last."""
-        rate = self._options.min_rate
-        checks = [] if rate is None else [rate_check(RUN, rate, cases)]
-        checks += check_tags(self._gates, cases)
-        yield from (rate_gate(check, self._options.gate) for check in checks if check.name not in self._set_aside)
+        rate, gate = self._options.fail_under, self._options.gate
+        checks = [] if rate is None else [rate_gate(RUN, rate, cases, gate)]
+        checks += check_tags(self._gates, cases, gate)
+        yield from (check for check in checks if check.name not in self._set_aside)
         for check in checks:
             if (reason := self._set_aside.get(check.name)) is not None:
                 yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
@@ -129,11 +127,11 @@ class TagRates:
 def check_gates(options: RunOptions) -> None:
     """Raise `pytest.UsageError` for a gate without a case to judge."""
     if options.gate in ("run", "strict"):
-        if options.baseline is None and options.min_rate is None and not options.gates:
-            needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"
+        if options.baseline is None and options.fail_under is None and not options.gates:
+            needs = "--agentv-baseline, --agentv-fail-under or agentv_gates"
             raise pytest.UsageError(f"--agentv-gate={options.gate} has nothing to judge the run by: it needs {needs}")
-    elif options.min_rate is not None and options.gate == "cases":
-        raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")
+    elif options.fail_under is not None and options.gate == "cases":
+        raise pytest.UsageError("--agentv-fail-under judges the run as a whole: it needs --agentv-gate=run or strict")
 
 
 _NOTHING: Final = "agentv: no case was judged"

@@ -10,9 +10,9 @@ from pytest_agentv.engine.jobs import not_overridden
 from pytest_agentv.model.base import Record, compact_json, counted
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, TextPart
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.junit import is_own_property
+from pytest_agentv.reports.figures import is_own_property
 from pytest_agentv.session.compat import TerminalReporter, drop_phases
 from pytest_agentv.session.outcomes import retold
 from pytest_agentv.store.writers import json_safe

@@ -13,11 +13,11 @@ import pytest
 from pytest_agentv.cases.discovery import is_eval_file, walk
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.baseline import Baseline, read_baseline
 from pytest_agentv.reports.gates import parse_tag_gates, suspects_of
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run, item_name
+from pytest_agentv.reports.reading import Baseline, read_baseline
 from pytest_agentv.session.options import eval_globs
 from pytest_agentv.session.outcomes import EvalFailed, is_evaluation, may_be_eval
 
@@ -80,7 +80,7 @@ def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
 
 
 def left_out_of_rate(config: pytest.Config) -> tuple[Path, ...]:
-    """Return the eval files that `--agentv-min-rate` lacks for a verdict. Folders that are named are a whole."""
+    """Return the eval files that `--agentv-fail-under` lacks for a verdict. Folders that are named are a whole."""
     return () if all(map(Path.is_dir, _named(config))) else left_out_files(config)
 
 
@@ -164,7 +164,7 @@ class JudgedCases:
     @cached_property
     def _covers_all(self) -> bool:
         options = self._options
-        return options.baseline is not None or (options.min_rate is not None and not left_out_of_rate(self._config))
+        return options.baseline is not None or (options.fail_under is not None and not left_out_of_rate(self._config))
 
     @cached_property
     def _tags(self) -> frozenset[str]:

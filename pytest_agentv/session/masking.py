@@ -12,8 +12,7 @@ import pytest
 
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import STREAMS, CaseStream, current_log
-from pytest_agentv.reports.figures import harmless_in_ci, shown, visible
-from pytest_agentv.reports.junit import is_own_property
+from pytest_agentv.reports.figures import harmless_in_ci, is_own_property, shown, visible
 from pytest_agentv.session.compat import TerminalReporter, logging_handlers, put_on_top
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation, may_be_eval
 from pytest_agentv.session.recording.records import RECORDER_THREAD

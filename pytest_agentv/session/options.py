@@ -18,13 +18,13 @@ from pytest_agentv.model.options import (
     MAX_WORKERS,
     RUN_OPTIONS,
     RunOption,
+    RunOptions,
     check_workers,
     parse_bool,
 )
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import ini_value
 
-# Reads values of the ini file: texts, or in pytest's native TOML numbers, booleans and lists as well.
+# Reads values of the ini file, which are texts or types of native TOML.
 
 
 def _parse(option: RunOption, written: object) -> object:
@@ -74,8 +74,9 @@ def add_options(parser: pytest.Parser) -> None:
         for index, flag in enumerate(_flags(option)):
             text = argparse.SUPPRESS if option.is_hidden or index else option.help
             group.addoption(flag, dest=f"{PREFIX}_{option.dest}", help=text, **_flag_arguments(option))
-        if option.ini:
-            parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
+        for name in option.ini_keys:
+            is_older = name != option.ini_keys[0]
+            parser.addini(name, f"The same as {option.ini_keys[0]}." if is_older else option.help, default=None)
     parser.addini("agentv_files", "Globs of eval files, in any folder.", "args", list(DEFAULT_EVAL_GLOBS))
     parser.addini("agentv_exploration_tools", _TOOLS_HELP, "args", list(DEFAULT_EXPLORATION_TOOLS))
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
@@ -138,7 +139,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     _check_workers(config, values["workers"], f"{ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
-    for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume", "rejudge"):
+    for name in ("targets_file", "out", "dump_prompts", "dump_traces", "html", "resume", "rejudge"):
         values[name] = None if values[name] is None else cwd / values[name]
     if values["rejudge"] is not None:  # it asks for no fresh answers, and takes those of its file alone
         values |= {"confirm": 0, "cache": False}
@@ -242,12 +243,13 @@ def _value(config: pytest.Config, option: RunOption) -> Any:
     given = _given(config, option)
     if given is not None:
         return given
-    name = f"{PREFIX}_{option.dest}"
-    written = ini_value(config, name) if option.ini else None
-    if written is None or (isinstance(written, str) and not written.strip()):
+    written = {name: ini_value(config, name) for name in option.ini_keys}
+    filled = [(name, each) for name, each in written.items() if each is not None and str(each).strip()]
+    if not filled:
         return False if option.is_flag else option.default
+    name, value = filled[0]
     try:
-        value = _parse(option, written)
+        value = _parse(option, value)
     except ValueError as error:
         raise pytest.UsageError(f"{ini_name(config)}: {name}: {error}") from None
     if isinstance(value, Path) and config.inipath is not None:

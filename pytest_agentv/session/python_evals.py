@@ -24,10 +24,9 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
 from pytest_agentv.files.source import folder_of, source_of_line
 from pytest_agentv.model.base import Json, JsonObject
-from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.messages import Message, candidate_answer, is_null
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import MASK, is_secret_name
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import WireError, checked, parse_response
@@ -320,7 +319,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: Sequence[Mapping[str, Any]] | None = None,
-        evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None,
+        evaluators: "Sequence[str | Mapping[str, Any] | Evaluator] | None" = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -368,7 +367,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: Sequence[Mapping[str, Any]] | None = None,
-        evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None,
+        evaluators: "Sequence[str | Mapping[str, Any] | Evaluator] | None" = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -499,7 +498,7 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
     cwd = config.invocation_params.dir
     try:
         options = options_of(config)
-        path = find_targets_file(options.targets, cwd, find_repo_root(cwd), cwd)
+        path = find_targets_file(options.targets_file, cwd, find_repo_root(cwd), cwd)
         kinds = KINDS.with_own(FolderKinds(config, "pytest_agentv_providers")(cwd))
         file = load_targets_file(path, kinds, options.unknown_keys)
     except AgentvError as error:

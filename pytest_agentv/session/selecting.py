@@ -20,9 +20,8 @@ from pytest_agentv.errors import AgentvError, name_below
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.options import Shard
+from pytest_agentv.model.options import RunOptions, Shard
 from pytest_agentv.model.results import ShardFigures
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import TerminalReporter, named_arguments
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root

@@ -13,8 +13,8 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.base import JsonObject, Record, counted
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
@@ -300,8 +300,11 @@ _FILE_LIMIT: Final = 1_048_576
 
 def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
     """Write the summary page. Return its faults, and the lines of the log that become annotations."""
-    from pytest_agentv.reports.ci import annotation_lines  # noqa: PLC0415 - only in CI
-    from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, markdown_lines  # noqa: PLC0415 - only in CI
+    from pytest_agentv.reports.ci import (  # noqa: PLC0415 - only in CI
+        MARKDOWN_LIMIT,
+        annotation_lines,
+        markdown_lines,
+    )
 
     masker, faults = Masker.of_environment(), []
     if name := os.environ.get(_SUMMARY):
@@ -329,7 +332,8 @@ def write_html(path: Path, ended: EndedRun, config: pytest.Config) -> str | None
     """Write the report; return why that could not be done."""
     from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - only if asked for
     from pytest_agentv.reports.judged_cases import cases_of_run  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.reading import compared, read_view  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.reading import read_view  # noqa: PLC0415 - only if asked for
+    from pytest_agentv.reports.verdict import compared  # noqa: PLC0415 - only if asked for
 
     options, results_path, contract = ended.options, ended.identity.results_path, ended.contract
     if path.resolve() in {each.resolve() for each in (results_path, options.baseline) if each is not None}:

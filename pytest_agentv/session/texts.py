@@ -18,10 +18,10 @@ from pytest_agentv.reports.figures import (
     escaped_size,
     format_duration,
     format_score,
+    result_properties,
     shown,
     visible,
 )
-from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.session.item_outcomes import (
     EVALUATED,
     HEEDED,
@@ -61,7 +61,7 @@ A target's error may be long, and the pattern's time is cubic in the length.
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
-_REPEATED_FLAGS = ("target", "targets", "threshold", "repeat", "min-pass-rate")
+_REPEATED_FLAGS = ("target", "targets-file", "threshold", "repeat", "min-pass-rate")
 """Flags that affect a case's outcome, and so belong to the command that runs it again."""
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity

@@ -74,12 +74,11 @@ class Fingerprints:
 
     def of_grading(self, evaluators: Sequence[AnyEvaluator], judge: str | None) -> str | None:
         """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. Leaves out the threshold."""
-        hashes = [self._of_evaluator(each) for each in evaluators]
+        hashes: list[str | None] = []
+        for each in evaluators:
+            path = source_file(each.own_code) or self._roots[0]
+            hashes.append(self._hash(each.kind, path, None, partial(self._evaluator, each)))
         return None if None in hashes else digest([*hashes, judge])
-
-    def _of_evaluator(self, evaluator: AnyEvaluator) -> str | None:
-        path = source_file(evaluator.own_code) or self._roots[0]
-        return self._hash(evaluator.kind, path, None, partial(self._evaluator, evaluator))
 
     def _hash(self, word: str, path: Path, line: int | None, make: Callable[[], Json]) -> str | None:
         try:

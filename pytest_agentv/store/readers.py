@@ -58,17 +58,8 @@ class RecordedResult(Record):
     """Whether it was known before its line was read."""
 
 
-def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
-    """Yield results while reading, and a problem for each skipped part.
-
-    Raises `FileError` if the file cannot be opened.
-    """
-    for entry in iter_entries(path, run_id):
-        yield entry if isinstance(entry, Problem) else entry.value
-
-
 def iter_entries(path: Path, run_id: str | None = None, find: KnownLine | None = None) -> Iterator[Entry | Problem]:
-    """Yield the same as `iter_results`, with line numbers. Raises like `iter_results`.
+    """Yield results while reading, and a problem for each skipped part. Raises `FileError` if it cannot be opened.
 
     `find` knows lines of the run.
     """
@@ -180,7 +171,7 @@ def skipped(path: Path, line: int, what: str) -> Problem:
 def iter_texts(path: Path) -> Iterator[_NumberedText]:
     """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
 
-    Unreadable pieces are included. Raises like `iter_results`.
+    Unreadable pieces are included. Raises like `iter_entries`.
     """
     with _open(path) as file:
         if _is_yaml(path):

@@ -212,7 +212,7 @@ def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cw
     if named is not None:
         raise TargetsError(named, f"no targets file in this folder: tried {tried}")
     places = ", ".join(locate(folder, None) for folder in folders)
-    what = f"no targets file found: tried {tried} in {places}; name one with --agentv-targets"
+    what = f"no targets file found: tried {tried} in {places}; name one with --agentv-targets-file"
     raise TargetsError(eval_dir / TARGETS_FILES[0], what)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import EvalResult, Spent
-from pytest_agentv.reports.junit import place_properties, result_properties
+from pytest_agentv.reports.figures import place_properties, result_properties
 from pytest_agentv.session.item_outcomes import (
     _ITEMS,
     EVALUATED,

@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from pytest_agentv.cli.schema import schema_path
+from pytest_agentv.cli.init import schema_path
 from pytest_agentv.providers.table import KINDS
 
 

@@ -18,7 +18,7 @@ from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.errors import AgentvError, FileError, TargetsError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind_table import no_kinds
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker, Secret
 from pytest_agentv.providers.agent_programs import ClaudeCode, Pi
 from pytest_agentv.providers.agents import CodingAgent

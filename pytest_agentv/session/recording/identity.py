@@ -17,9 +17,8 @@ import pytest
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record, counted
-from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER
+from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER, RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.runtime.files import flocked
 from pytest_agentv.session.options import run_options
 from pytest_agentv.store.readers import iter_recorded

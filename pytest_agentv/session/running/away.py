@@ -1,6 +1,7 @@
 """Chooses the executor of a run, sends cases to its workers, and takes their results."""
 
 import asyncio
+import json
 import logging
 import os
 import sys
@@ -34,9 +35,8 @@ from pytest_agentv.executors.worker import (
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.kind_table import KindsOf
-from pytest_agentv.model.options import is_cluster
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.dumps import CaseLog
@@ -188,7 +188,8 @@ class Away:
         except RuntimeError as error:  # it is broken or was shut down
             return self._lose(job, f"the executor takes no more cases: {error}", ends=True)
         try:
-            reply = Reply.from_bytes(await asyncio.wrap_future(future))
+            returned: bytes = await asyncio.wrap_future(future)
+            reply = Reply.from_plain(json.loads(returned))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -247,7 +248,7 @@ def _told(error: BaseException) -> str:
 
 def _open(config: pytest.Config, options: RunOptions, setup: Setup) -> Workers | None:
     """Open the executor of `--agentv-executor`, else that of a hook. Raises `pytest.UsageError`."""
-    if options.executor is not None and is_cluster(options.executor):
+    if options.executor is not None and "://" in options.executor:
         return _open_cluster(options.executor, setup)
     executor = _ask_hook(config)
     if executor is None:

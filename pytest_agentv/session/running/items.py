@@ -14,8 +14,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python_calls import OwnCalls
-from pytest_agentv.reports.figures import visible
-from pytest_agentv.reports.junit import place_properties, result_properties
+from pytest_agentv.reports.figures import place_properties, result_properties, visible
 from pytest_agentv.session.compat import allow_to_pass, fixture_functions, missing_fixture_text, uses_own_fixture
 from pytest_agentv.session.item_outcomes import NOTHING_ASKED
 from pytest_agentv.session.outcomes import AgentvWarning, CannotRun, EvalErrored, EvalFailed, as_text, parameter_fault

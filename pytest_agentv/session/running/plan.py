@@ -30,9 +30,8 @@ from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindsOf
-from pytest_agentv.model.options import MAX_REPEAT, MAX_WORKERS
+from pytest_agentv.model.options import MAX_REPEAT, MAX_WORKERS, RunOptions
 from pytest_agentv.model.results import EvalResult, ShardFigures
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.compat import expected_failure

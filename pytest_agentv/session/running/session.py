@@ -12,7 +12,7 @@ from pytest_agentv.engine.pool import Places, TargetPool, ask_for_call, ask_targ
 from pytest_agentv.engine.stored import RejudgedFile
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
@@ -160,7 +160,7 @@ class EvalSession:
 
     def _targets_of(self, folder: Path) -> TargetsFile:
         """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
-        path = find_targets_file(self.options.targets, folder, self.places.repo_root, self.places.cwd)
+        path = find_targets_file(self.options.targets_file, folder, self.places.repo_root, self.places.cwd)
         return load_targets_file(path, KINDS.with_own(self._providers(folder)), self.options.unknown_keys)
 
     def _processes(self) -> int:

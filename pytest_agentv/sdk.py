@@ -1,16 +1,37 @@
-"""Judge scripts: their input, their result, both as JSON, and the function that makes one of them."""
+"""The SDK for judge scripts in Python: the input and result of `code_judge` scripts, and a client for targets.
+
+It uses the standard library only, so that a judge starts in a few milliseconds. So the records are named tuples:
+importing `dataclasses` would double a judge's start-up time.
+"""
 
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
+from types import UnionType
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
-# Judge scripts: their input, their result, both as JSON, and the function that makes one of them.
-#
-# Every import here delays each judge. So the records are named tuples: importing `dataclasses` would double a judge's
-# start-up time.
+__all__ = [
+    "CodeJudgeInput",
+    "ExecutionMetrics",
+    "InvokeRequest",
+    "InvokeResponse",
+    "Message",
+    "Result",
+    "TargetClient",
+    "TargetInfo",
+    "TargetInvocationError",
+    "TargetNotAvailableError",
+    "TokenUsage",
+    "ToolCall",
+    "TraceEvent",
+    "TraceSummary",
+    "WireError",
+    "code_judge",
+    "create_target_client",
+    "read_input",
+]
 
 Json: TypeAlias = Any
 """A plain JSON value."""
@@ -123,17 +144,13 @@ class Result(NamedTuple):
     """Structured findings, copied to the results file unchanged."""
 
 
-Reader: TypeAlias = Callable[[Json, str], Any]
-"""Checks a value and converts it. The text names its place. Raises `WireError`."""
-
-
 class WireError(ValueError):
     """Data has the wrong shape. The text says where, and what was expected."""
 
 
 def read_input(data: Json) -> CodeJudgeInput:
     """Read a judge's input. Ignores unknown keys. Raises `WireError`."""
-    judge_input: CodeJudgeInput = _INPUT(data, "")
+    judge_input: CodeJudgeInput = _read(CodeJudgeInput, data, "")
     return judge_input
 
 
@@ -142,80 +159,47 @@ def build_reply(result: Result | Mapping[str, Json]) -> dict[str, Json]:
     if not isinstance(result, Result | Mapping):
         returned = "nothing" if result is None else _shortened(result)
         raise WireError(f'the judge returned {returned}: expected a Result, or a mapping such as {{"score": 0.5}}')
-    checked: Result = _RESULT(result._asdict() if isinstance(result, Result) else result, "")
+    checked: Result = _read(Result, result._asdict() if isinstance(result, Result) else result, "")
     if str(checked.score) in ("inf", "-inf"):
         _fail("score", "a finite number", checked.score)
-    within = min(1, max(0, checked.score))
-    score = within if within == checked.score else checked.score  # the run clamps such a score, with a warning
-    optional = {"reasoning": checked.reasoning, "details": checked.details}
-    found = {key: value for key, value in optional.items() if value is not None}
-    return {"score": score, "hits": checked.hits or (), "misses": checked.misses or (), **found}
+    found = {key: value for key, value in checked._asdict().items() if value is not None}
+    return {**found, "score": checked.score + 0}  # True is 1
 
 
-def text(value: Json, where: str) -> str:
-    if not isinstance(value, str):
-        _fail(where, "a text", value)
-    return value
+def _read(kind: Any, value: Json, where: str, key_of: Callable[[str], str] = str) -> Any:
+    """Return JSON as a field of some type holds it. The data of users, `Json`, stays unchanged. Raises `WireError`.
 
-
-def number(value: Json, where: str) -> float:
-    if not isinstance(value, int | float) or str(value) == "nan":
-        _fail(where, "a number", value)
-    return value
-
-
-def mapping(value: Json, where: str) -> Mapping[str, Json]:
-    if not isinstance(value, Mapping):
-        _fail(where, "a mapping", value)
-    return value
-
-
-def optional(read: Reader) -> Reader:
-    return lambda value, where: None if value is None else read(value, where)
-
-
-def list_of(read: Reader) -> Reader:
-    def read_list(value: Json, where: str) -> tuple[Json, ...]:
-        if not isinstance(value, list | tuple):
-            _fail(where, "a list", value)
-        return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(value))
-
-    return read_list
-
-
-def _list_or_nothing(read: Reader) -> Reader:
-    read_list = list_of(read)
-    return lambda value, where: () if value is None else read_list(value, where)
-
-
-def record_of(cls: Callable[..., Any], readers: Mapping[str, Reader], key_of: Callable[[str], str] = str) -> Reader:
-    """Return a reader of a mapping into a record. It reads a missing key as None.
-
-    Args:
-        cls: The record.
-        readers: The reader of each field, by name.
-        key_of: Returns the key of a field in the data.
+    A key of a record that is missing or null has the field's default. `key_of` returns the key of a field in the data.
     """
+    if kind is Any:
+        return value
+    if isinstance(kind, UnionType):
+        return None if value is None else _read(kind.__args__[0], value, where, key_of)
+    if kind is str:
+        return value if isinstance(value, str) else _fail(where, "a text", value)
+    if kind in (int, float):
+        is_number = isinstance(value, int | float) and str(value) != "nan"
+        return value if is_number else _fail(where, "a number", value)
+    is_record = hasattr(kind, "_fields")
+    if is_record or kind.__origin__ is Mapping:
+        if not isinstance(value, Mapping):
+            _fail(where, "a mapping", value)
+        if not is_record:
+            return value
+        keys = {field: key_of(field) for field in kind._fields}
+        given = {field: key for field, key in keys.items() if value.get(key) is not None}
+        needed = {field: key for field, key in keys.items() if field in given or field not in kind._field_defaults}
+        prefix = f"{where}." if where else ""
+        types = kind.__annotations__
+        return kind(
+            **{field: _read(types[field], value.get(key), f"{prefix}{key}", key_of) for field, key in needed.items()}
+        )
+    if not isinstance(value, list | tuple):
+        _fail(where, "a list", value)
+    return tuple(_read(kind.__args__[0], item, f"{where}[{index}]", key_of) for index, item in enumerate(value))
 
-    def read_record(value: Json, where: str) -> Any:
-        data, prefix = mapping(value, where), f"{where}." if where else ""
-        keys = {field: key_of(field) for field in readers}
-        return cls(**{field: read(data.get(keys[field]), f"{prefix}{keys[field]}") for field, read in readers.items()})
 
-    return read_record
-
-
-def message_reader(key_of: Callable[[str], str] = str) -> Reader:
-    """Return a reader of messages. User data within them stays unchanged."""
-    calls = record_of(ToolCall, _TOOL_CALL_READERS, key_of)
-    return record_of(Message, {**_MESSAGE_READERS, "tool_calls": _list_or_nothing(calls)}, key_of)
-
-
-def _anything(value: Json, _where: str) -> Json:
-    return value
-
-
-def camel_case(name: str) -> str:
+def _camel_case(name: str) -> str:
     """`tool_calls` gives `toolCalls`."""
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
@@ -229,93 +213,6 @@ def _shortened(value: Any) -> str:
     shown = json.dumps(value, default=repr, ensure_ascii=False)
     return f"{shown[:60]}…" if len(shown) > 60 else shown
 
-
-_TOOL_CALL_READERS: Final[Mapping[str, Reader]] = {
-    "tool": text,
-    "input": _anything,
-    "output": _anything,
-    "id": optional(text),
-    "timestamp": optional(text),
-    "duration_ms": optional(number),
-}
-_MESSAGE_READERS: Final[Mapping[str, Reader]] = {
-    "role": text,
-    "content": _anything,
-    "name": optional(text),
-    "timestamp": optional(text),
-    "metadata": optional(mapping),
-}
-_TOKEN_USAGE: Final = record_of(
-    TokenUsage, {"input": number, "output": number, "cached": optional(number), "reasoning": optional(number)}
-)
-_COST_READERS: Final[Mapping[str, Reader]] = {
-    "token_usage": optional(_TOKEN_USAGE),
-    "cost_usd": optional(number),
-    "duration_ms": optional(number),
-}
-_TRACE_SUMMARY: Final = record_of(
-    TraceSummary,
-    {
-        "event_count": number,
-        "tool_names": list_of(text),
-        "tool_calls_by_name": mapping,
-        "error_count": number,
-        **_COST_READERS,
-    },
-)
-_EXECUTION_METRICS: Final = record_of(
-    ExecutionMetrics,
-    {
-        **_COST_READERS,
-        "tool_durations": optional(mapping),
-        "exploration_ratio": optional(number),
-        "tokens_per_tool": optional(number),
-    },
-)
-_TRACE_EVENT: Final = record_of(
-    TraceEvent,
-    {
-        "type": text,
-        "timestamp": optional(text),
-        "id": optional(text),
-        "name": optional(text),
-        "input": _anything,
-        "output": _anything,
-        "text": optional(text),
-        "metadata": optional(mapping),
-    },
-)
-_MESSAGES: Final = list_of(message_reader())
-_INPUT: Final = record_of(
-    CodeJudgeInput,
-    {
-        "question": text,
-        "expected_outcome": text,
-        "candidate_answer": text,
-        "expected_messages": _MESSAGES,
-        "reference_answer": optional(text),
-        "output_messages": optional(_MESSAGES),
-        "guideline_files": list_of(text),
-        "input_files": list_of(text),
-        "input_messages": _MESSAGES,
-        "trace_summary": optional(_TRACE_SUMMARY),
-        "config": optional(mapping),
-        "execution_metrics": optional(_EXECUTION_METRICS),
-        "trace": optional(list_of(_TRACE_EVENT)),
-        "vars": optional(mapping),
-        "retrieved_context": optional(list_of(text)),
-    },
-)
-_RESULT: Final = record_of(
-    Result,
-    {
-        "score": number,
-        "hits": _list_or_nothing(text),
-        "misses": _list_or_nothing(text),
-        "reasoning": optional(text),
-        "details": optional(mapping),
-    },
-)
 
 Judge: TypeAlias = Callable[[CodeJudgeInput], Any]
 """A function that returns a `Result`, a mapping with its keys, or an awaitable of either."""
@@ -339,22 +236,20 @@ def run_judge(function: Judge) -> None:
     output = sys.stdout
     try:
         with redirect_stdout(sys.stderr):
-            result = _awaited(function(read_input(_read_payload())))
-            reply = _to_json(build_reply(result))
+            reply = _judged(function)
     except Exception as error:  # noqa: BLE001 - the run must see any failure of a judge
         _exit_with(error)
     output.write(f"{reply}\n")
     output.flush()
 
 
-def _read_payload() -> Json:
+def _judged(function: Judge) -> str:
+    """Return the reply of a judge to the case on standard input, as JSON."""
     try:
-        return json.loads(sys.stdin.buffer.read())
+        payload = json.loads(sys.stdin.buffer.read())
     except ValueError as error:
         raise WireError(f"standard input is not valid JSON: {error}") from None
-
-
-def _awaited(result: Any) -> Result | Mapping[str, Json]:
+    result = function(read_input(payload))
     if hasattr(result, "__await__"):
         import asyncio  # noqa: PLC0415 - 30 ms that other judges save
 
@@ -362,11 +257,7 @@ def _awaited(result: Any) -> Result | Mapping[str, Json]:
             return await result
 
         result = asyncio.run(wait())
-    found: Result | Mapping[str, Json] = result
-    return found
-
-
-def _to_json(reply: Mapping[str, Json]) -> str:
+    reply = build_reply(result)
     try:
         return json.dumps(reply, indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:  # all other fields are checked already
@@ -453,7 +344,8 @@ class TargetClient:
     ) -> InvokeResponse:
         """Call a target. Raises `TargetInvocationError`."""
         request = InvokeRequest(question, system_prompt, eval_case_id, attempt, target)
-        response: InvokeResponse = _RESPONSE(self._call("POST", "/invoke", _request_body(request)), "response")
+        reply = self._call("POST", "/invoke", _request_body(request))
+        response: InvokeResponse = _read(InvokeResponse, reply, "response", _camel_case)
         return response
 
     def invoke_batch(self, requests: Iterable[InvokeRequest | Mapping[str, Json]]) -> tuple[InvokeResponse, ...]:
@@ -463,18 +355,21 @@ class TargetClient:
         """
         asked = (request if isinstance(request, InvokeRequest) else InvokeRequest(**request) for request in requests)
         reply = self._call("POST", "/invokeBatch", {"requests": [_request_body(request) for request in asked]})
-        responses: tuple[InvokeResponse, ...] = list_of(_RESPONSE)(reply.get("responses"), "responses")
+        responses: tuple[InvokeResponse, ...] = _read(
+            tuple[InvokeResponse, ...], reply.get("responses"), "responses", _camel_case
+        )
         return responses
 
     def get_info(self) -> TargetInfo:
         """Return the proxy's targets and its number of calls so far. Raises `TargetInvocationError`."""
-        info: TargetInfo = _INFO(self._call("GET", "/info"), "response")
+        info: TargetInfo = _read(TargetInfo, self._call("GET", "/info"), "response", _camel_case)
         return info
 
     def _call(self, method: str, path: str, body: Json = None) -> Mapping[str, Json]:
         status, reply = self._exchange(method, path, None if body is None else json.dumps(body))
         if 200 <= status < 300:
-            return mapping(json.loads(reply), "response")
+            data: Mapping[str, Json] = _read(Mapping[str, Json], json.loads(reply), "response")
+            return data
         try:
             found = json.loads(reply)
         except ValueError:
@@ -513,14 +408,4 @@ def create_target_client() -> TargetClient | None:
 
 
 def _request_body(request: InvokeRequest) -> dict[str, Json]:
-    return {camel_case(name): value for name, value in request._asdict().items() if value is not None}
-
-
-_INFO: Final = record_of(
-    TargetInfo,
-    {"target_name": text, "max_calls": number, "call_count": number, "available_targets": list_of(text)},
-    camel_case,
-)
-_RESPONSE: Final = record_of(
-    InvokeResponse, {"output_messages": list_of(message_reader(camel_case)), "raw_text": optional(text)}, camel_case
-)
+    return {_camel_case(name): value for name, value in request._asdict().items() if value is not None}
