@@ -108,7 +108,7 @@ from pytest_agentv.errors import ErrorKind as ErrorKind
 from pytest_agentv.session.python_evals import Agentv as Agentv
 from pytest_agentv.session.python_evals import EvalInput as EvalInput
 from pytest_agentv.session.python_evals import PythonEvalResult as PythonEvalResult
-from pytest_agentv.session.running.items import TargetCaller as TargetCaller
+from pytest_agentv.session.items import TargetCaller as TargetCaller
 from pytest_agentv.model.options import RunOptions as RunOptions
 from pytest_agentv.model.options import BaselineUpdate as BaselineUpdate
 from pytest_agentv.model.options import Shard as Shard

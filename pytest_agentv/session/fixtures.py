@@ -12,8 +12,8 @@ from pytest_agentv.model.options import RunOptions
 from pytest_agentv.session.compat import obstacle, overridden_fixtures
 
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
+    from pytest_agentv.session.items import TargetCaller
     from pytest_agentv.session.python_evals import Agentv
-    from pytest_agentv.session.running.items import TargetCaller
     from pytest_agentv.targets.definitions import TargetDefinition
 
 

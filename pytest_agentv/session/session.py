@@ -18,16 +18,16 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_code import USER_LOOP
+from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Stopping
 from pytest_agentv.session.masking import CaseLogHandler, route_prints
 from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
+from pytest_agentv.session.plan import CasePreparer, Planner, PreparedCase
 from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink, run_identity
 from pytest_agentv.session.recording.records import Recorder
 from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
-from pytest_agentv.session.running.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Stopping
-from pytest_agentv.session.running.plan import CasePreparer, Planner, PreparedCase
 from pytest_agentv.session.selecting import Asking, Spending
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import Parent, process_share, shared_folder
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pytest_agentv.providers.python_calls import (
         OwnCall,  # only for runs with an executor, or with objects that ask targets
     )
-    from pytest_agentv.session.running.away import Away
-    from pytest_agentv.session.running.flight import Flight
+    from pytest_agentv.session.away import Away
+    from pytest_agentv.session.flight import Flight
 
 
 def _project_root(config: pytest.Config) -> Path:
@@ -140,7 +140,7 @@ class EvalSession:
         self.away: Away | None = None
         """Runs cases in other processes; None: all run in this one."""
         if uses_executor:
-            from pytest_agentv.session.running import away  # noqa: PLC0415 - only for runs with an executor
+            from pytest_agentv.session import away  # noqa: PLC0415 - only for runs with an executor
 
             run_id, pool, own = identity.run_id, self.pool, self._providers
             self.away = away.Away(config, options, self.places, run_id, pool=pool, own_providers=own)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.session.compat import has_same_fixtures, queued_items
-from pytest_agentv.session.running.items import EvalItem
+from pytest_agentv.session.items import EvalItem
 from pytest_agentv.session.user_hooks import hook_around, is_free_to_run_ahead
 
 _CONDITIONS: Final = frozenset({"skip", "skipif", "xfail"})

@@ -41,18 +41,18 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, wait_for
+from pytest_agentv.session.case_runs import Begun, Ending, lost_text
 from pytest_agentv.session.item_outcomes import NOTHING_ASKED, shows_answers
+from pytest_agentv.session.items import OWN_FIXTURES, EvalItem
+from pytest_agentv.session.lookahead import Lookahead, leaves_others_alone
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
-from pytest_agentv.session.running.case_runs import Begun, Ending, lost_text
-from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
-from pytest_agentv.session.running.lookahead import Lookahead, leaves_others_alone
-from pytest_agentv.session.running.plan import PreparedCase
-from pytest_agentv.session.running.session import EvalSession
+from pytest_agentv.session.plan import PreparedCase
+from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.user_hooks import bound_by, fixtures_per_case
 from pytest_agentv.session.workers import AHEAD
 
 if TYPE_CHECKING:
-    from pytest_agentv.session.running.repeats import RepeatedCase
+    from pytest_agentv.session.repeats import RepeatedCase
 
 LOG_SECTION: Final = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
@@ -429,7 +429,7 @@ class Flight:
     ) -> "RepeatedCase":
         """Return the answers that judge a case, or `more` answers of it. `members` are their places in batches."""
         from pytest_agentv.engine.repeats import RepeatPlan  # noqa: PLC0415 - only for repeated cases
-        from pytest_agentv.session.running.repeats import RepeatedCase  # noqa: PLC0415 - only for repeated cases
+        from pytest_agentv.session.repeats import RepeatedCase  # noqa: PLC0415 - only for repeated cases
 
         if job.reruns and not self._told_of_reruns:
             self._told_of_reruns = True

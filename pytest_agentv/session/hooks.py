@@ -10,7 +10,10 @@ import pytest
 from pytest_agentv.engine.jobs import choose_judge, choose_target
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
+from pytest_agentv.session.flight import LOG_SECTION, Flight
 from pytest_agentv.session.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
+from pytest_agentv.session.items import TAKE_TURN, EvalItem
+from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.masking import (
     is_masked,
     mask_account,
@@ -22,11 +25,8 @@ from pytest_agentv.session.masking import (
 )
 from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.recording.identity import RECORDS
-from pytest_agentv.session.running.flight import LOG_SECTION, Flight
-from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
-from pytest_agentv.session.running.lookahead import Lookahead
-from pytest_agentv.session.running.session import EvalSession
 from pytest_agentv.session.selecting import select_ids, select_retried, select_sample
+from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.workers import PLACES
 
@@ -209,7 +209,7 @@ class SessionHooks:
         self._session.finish()
         mask_suite_properties(self._config, self._session.masker)
         if self._session.away is not None:
-            from pytest_agentv.session.running.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
+            from pytest_agentv.session.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
 
             reporter = RunReporter.register(session.config, self._session.identity, self._session.options)
             for line in executor_lines(self._session.away):

@@ -18,7 +18,7 @@ from pytest_agentv.reports.figures import place_properties, result_properties, v
 from pytest_agentv.session.compat import allow_to_pass, fixture_functions, missing_fixture_text, uses_own_fixture
 from pytest_agentv.session.item_outcomes import NOTHING_ASKED
 from pytest_agentv.session.outcomes import AgentvWarning, CannotRun, EvalErrored, EvalFailed, as_text, parameter_fault
-from pytest_agentv.session.running.session import EvalSession
+from pytest_agentv.session.session import EvalSession
 from pytest_agentv.store.fingerprints import source_file
 
 # The values of `agentv_provider` and `agentv_judge`: our defaults, and those of users.
