@@ -153,7 +153,7 @@ class Away:
         """Whether a job may ask a target of a kind of the project, or its file has one in place of a built-in one."""
         folder, needs = job.case.folder, needs_of_case(job.case)
         try:
-            own = {word.lower() for word in self._own_providers(folder)}
+            own = set(self._own_providers(folder))
         except HookError:
             return True  # the case reports the error
         if not own:
