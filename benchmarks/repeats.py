@@ -14,9 +14,9 @@ ONE_ANSWER = ("--agentv-repeat=1", "--agentv-min-pass-rate=1", "--agentv-stop=ce
 ROOMS = (
     "stats/",
     "engine/repeats.py",
-    "session/running/repeats.py",
-    "session/gating/",
-    "session/confirming.py",
+    "session/repeats.py",
+    "session/gates.py",
+    "session/judged_cases.py",
     "reports/verdict",
     "reports/gates.py",
     "reports/judged_cases.py",

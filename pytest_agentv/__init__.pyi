@@ -12,7 +12,6 @@ from pytest_agentv.evaluators.context import Embedder as Embedder
 from pytest_agentv.evaluators.context import Embedding as Embedding
 from pytest_agentv.evaluators.context import ProxiedTargets as ProxiedTargets
 from pytest_agentv.evaluators.context import ProxiedQuestion as ProxiedQuestion
-from pytest_agentv.model.cases import AnyEvaluator as AnyEvaluator
 from pytest_agentv.evaluators.python import EvaluatorFactory as EvaluatorFactory
 from pytest_agentv.evaluators.python import EvaluatorSpec as EvaluatorSpec
 
@@ -106,11 +105,11 @@ from pytest_agentv.errors import ErrorStage as ErrorStage
 from pytest_agentv.errors import ErrorKind as ErrorKind
 
 # Values of fixtures
-from pytest_agentv.session.python.evals import Agentv as Agentv
-from pytest_agentv.session.python.evals import EvalInput as EvalInput
-from pytest_agentv.session.python.evals import PythonEvalResult as PythonEvalResult
-from pytest_agentv.session.running.items import TargetCaller as TargetCaller
-from pytest_agentv.model.run_options import RunOptions as RunOptions
+from pytest_agentv.session.python_evals import Agentv as Agentv
+from pytest_agentv.session.python_evals import EvalInput as EvalInput
+from pytest_agentv.session.python_evals import PythonEvalResult as PythonEvalResult
+from pytest_agentv.session.items import TargetCaller as TargetCaller
+from pytest_agentv.model.options import RunOptions as RunOptions
 from pytest_agentv.model.options import BaselineUpdate as BaselineUpdate
 from pytest_agentv.model.options import Shard as Shard
 from pytest_agentv.model.options import Gate as Gate

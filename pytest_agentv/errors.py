@@ -45,12 +45,13 @@ class AgentvError(Exception):
 
 
 class FileError(AgentvError):
-    """A file cannot be used as a whole. The text starts with `path:line:`."""
+    """A file cannot be used as a whole. The text is the reason behind `path:line:`."""
 
     def __init__(self, path: Path, message: str, line: int | None = None) -> None:
         super().__init__(f"{locate(path, line)}: {message}")
         self.path = path
         self.line = line
+        self.reason = message
 
 
 class SourceError(FileError):

@@ -1,6 +1,5 @@
 """The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it."""
 
-import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -8,15 +7,20 @@ from typing import Any
 import pytest
 
 from pytest_agentv.model.options import parse_shard
-from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
-from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
+from pytest_agentv.session import hookspecs
+from pytest_agentv.session.compat import obstacle
+from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
     agentv_judge,
     agentv_options,
     agentv_provider,
     agentv_target,
     agentv_targets,
+    parametrize_targets,
+    python_evals,
 )
+from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
+from pytest_agentv.session.templates import is_of_workspace
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -31,33 +35,19 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     check_options(config)
-    named = (*config.args, *(config.getoption("deselect", None) or ()))
-    if any(f"{suffix}::" in str(word) for suffix in _SUFFIXES for word in named):
-        from pytest_agentv.session.collecting import write_names
-
-        write_names(config)
     shard = config.getoption("agentv_shard")
     if shard is not None:
-        from pytest_agentv.session.choosing import Sharding
+        from pytest_agentv.session.selecting import Sharding
 
         config.pluginmanager.register(Sharding(config, parse_shard(shard)), "agentv-shard")
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    shard = config.getoption("agentv_shard")
-    return None if shard is None else f"agentv: shard {shard} of the evaluations; other tests run in each shard"
-
-
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    from pytest_agentv.session import hookspecs
-
     pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the folders that targets get copies of."""
-    from pytest_agentv.session.templates import is_of_workspace
-
     return is_of_workspace(collection_path, config) or None
 
 
@@ -79,7 +69,7 @@ def pytest_collect_file(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Collect eval files that are broken symlinks, pipes or devices, too. pytest skips them silently."""
+    """Mask what was captured, end a run with a wrong option, and send the short line of a broken file."""
     report = yield  # with what was captured
     if report.sections and hasattr(collector, "agentv_mask"):
         collector.agentv_mask(report)
@@ -88,54 +78,22 @@ def pytest_make_collect_report(
     headline = getattr(collector, "agentv_headline", None)
     if headline is not None:
         vars(report)["agentv_headline"] = headline  # xdist sends it along
-    paths = _no_files(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
-    for path in paths:
-        if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
-            from pytest_agentv.session.collecting import collect_file
-
-            own = collect_file(path, collector, is_claimed=False)
-            report.result += [] if own is None else [own]
     return report
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collectreport(report: Any) -> None:
-    """Give a broken file its short line also if a worker collected it. xdist's workers send only the text."""
-    headline = getattr(report, "agentv_headline", None)
-    if headline is not None and isinstance(report.longrepr, str):
-        from pytest_agentv.session.outcomes import retold
-
-        report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
-
-
-def _no_files(folder: Path) -> list[Path]:
-    """Return the broken symlinks, pipes and devices in a folder that are named like eval files."""
-    try:
-        with os.scandir(folder) as entries:
-            named = [entry for entry in entries if entry.name.endswith(_SUFFIXES)]
-            paths = [Path(each.path) for each in named if each.is_symlink() or not (each.is_file() or each.is_dir())]
-    except OSError:  # pytest reports it
-        return []
-    return [path for path in paths if not (path.is_file() or path.is_dir())]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run evals in Python once for each of several targets."""
     if "agentv_target" in metafunc.fixturenames and (targets := several_targets(metafunc.config)):
-        from pytest_agentv.session.python.values import parametrize_targets
-
         parametrize_targets(metafunc, targets)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Prepare the verdict on the run for tests that evaluate, if no eval file was collected."""
-    if config.pluginmanager.has_plugin("agentv-session"):
+    if obstacle() is not None or config.pluginmanager.has_plugin("agentv-session"):
         return
     if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
-        from pytest_agentv.session.python.values import join
-
-        join(config, items)
+        python_evals().join(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -144,7 +102,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config, idle = session.config, ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
     runs = not any(config.getoption(name, False) for name in idle) and not hasattr(config, "workerinput")
     if runs and config.getoption("agentv_baseline"):
-        from pytest_agentv.session.gating.completeness import refuse_gone
+        from pytest_agentv.session.gates import refuse_gone
 
         refuse_gone(config)
 
@@ -159,23 +117,8 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Take part in the run before the fixtures of a test that evaluates: they may fail with a secret in their text."""
-    if "agentv" in getattr(item, "fixturenames", ()):
-        from pytest_agentv.session.python.values import take_part
-
-        take_part(item)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Judge the whole run after its last item, if its options ask for that."""
-    done = yield
-    section = session.config.pluginmanager.get_plugin("agentv-verdict")
-    if section is not None and not session.config.getoption("collectonly"):
-        from pytest_agentv.session.confirming import confirm_suspects
-
-        confirm_suspects(session, section)
-        section.judge(session)
-    return done
+    if obstacle() is None and "agentv" in getattr(item, "fixturenames", ()):
+        python_evals().take_part(item)
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
@@ -185,10 +128,8 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from pytest_agentv.session.outcomes import obstacle
-
     if obstacle() is None:
-        from pytest_agentv.session.showing.terminal import configure_worker
+        from pytest_agentv.session.terminal import configure_worker
 
         configure_worker(node)
 
@@ -206,8 +147,6 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[None, object, object]:
     """Keep the workers of pytest-xdist supplied with cases."""
     chosen = yield
-    from pytest_agentv.session.outcomes import obstacle
-
     if obstacle() is not None:
         return chosen
     from pytest_agentv.session.scheduling import fitting

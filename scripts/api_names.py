@@ -13,11 +13,12 @@ from types import ModuleType
 from typing import Any, Final
 
 import pytest_agentv
+from pytest_agentv.model.options import RUN_OPTIONS
 
 PACKAGE: Final = "pytest_agentv"
 
 HOOKS: Final = "pytest_agentv.session.hookspecs"
-FIXTURES: Final = "pytest_agentv.session.python.fixtures"
+FIXTURES: Final = "pytest_agentv.session.fixtures"
 
 KINDS: Final = "pytest_agentv.evaluators."
 """Where kinds of evaluators are. Another page describes their keys."""
@@ -112,6 +113,10 @@ def _tree(module: ModuleType) -> ast.Module:
     return ast.parse(Path(str(module.__file__)).read_text("utf-8"))
 
 
+_OPTIONS = {option.dest: f"`--agentv-{option.name}`: {option.help}" for option in RUN_OPTIONS}
+"""The texts of the fields of `RunOptions`."""
+
+
 def _members(cls: type) -> Iterator[Member]:
     """Yield the members of a class, and those of its bases that are not public themselves."""
     seen: set[str] = set()
@@ -135,7 +140,7 @@ def members_of(body: Sequence[ast.stmt], module: ModuleType) -> Iterator[Member]
     """Yield the public fields, properties and functions of a class or module."""
     for place, node in enumerate(body):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
-            summary = _text_below(body, place) or _option(node.value, "description")
+            summary = _text_below(body, place) or _option(node.value, "description") or _OPTIONS.get(node.target.id, "")
             default = _default(node.value, module)
             annotated = (node.annotation,)
             yield Member(node.target.id, _shown(node.annotation), default, summary, False, annotated, module)
@@ -225,7 +230,8 @@ def _default(node: ast.expr | None, module: ModuleType) -> str:
     if "default_factory" in options:
         factory = ast.unparse(options["default_factory"])
         return {"dict": "{}", "list": "[]"}.get(factory, f"{factory}()")
-    return _shown_value(options.get("default"))
+    is_known = isinstance(node.func, ast.Name) and node.func.id == "known"  # of a result
+    return _shown_value(options.get("default", ast.Constant(None) if is_known else None))
 
 
 def _shown_value(node: ast.expr | None) -> str:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_agentv.cases.keys import Case, Execution, Message, PromptFile, Suite, Table, Workspace
-from pytest_agentv.cli.schema import KINDS, schema_path
+from pytest_agentv.cli.init import KINDS, schema_path
 from pytest_agentv.evaluators.composite import AGGREGATORS
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import CASE_LIST_KEYS, EVALUATOR_LIST_KEYS, INPUT_KEYS, OUTCOME_KEYS
@@ -23,7 +23,7 @@ from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.providers.table import KINDS as TARGETS
 from pytest_agentv.targets.definitions import TargetKinds
-from pytest_agentv.targets.keys import CommonKeys, Config, Metadata, TargetsFileKeys
+from pytest_agentv.targets.fields import CommonKeys, Config, Metadata, TargetsFileKeys
 
 # Descriptions and examples for schema keys whose classes have none. Editors show them.
 

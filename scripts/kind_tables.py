@@ -19,8 +19,7 @@ from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.calls import ExpectedCall
 from pytest_agentv.evaluators.composite import AGGREGATORS
 from pytest_agentv.evaluators.data import FieldCheck
-from pytest_agentv.evaluators.judge import ModelJudge, Rubric
-from pytest_agentv.evaluators.recipes import Recipe
+from pytest_agentv.evaluators.judge import ModelJudge, Recipe, Rubric
 from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.kind import REFERENCE, spellings
@@ -31,7 +30,7 @@ from pytest_agentv.providers.cli import CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.providers.http import Service
 from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.targets.keys import CommonKeys
+from pytest_agentv.targets.fields import CommonKeys
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.store.readers import iter_results
+from pytest_agentv.store.readers import iter_entries
 
 
 class ResultsFile(NamedTuple):
@@ -16,6 +16,6 @@ class ResultsFile(NamedTuple):
 
 def read_results(path: Path, run_id: str | None = None) -> ResultsFile:
     """Read a results file, or only its results of one run."""
-    entries = list(iter_results(path, run_id))
+    entries = list(iter_entries(path, run_id))
     problems = tuple(entry for entry in entries if isinstance(entry, Problem))
-    return ResultsFile(tuple(entry for entry in entries if not isinstance(entry, Problem)), problems)
+    return ResultsFile(tuple(entry.value for entry in entries if not isinstance(entry, Problem)), problems)

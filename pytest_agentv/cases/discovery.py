@@ -4,15 +4,13 @@ import fnmatch
 import json
 import os
 import re
-import warnings
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, locate, name_below
+from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, name_below
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json
 
@@ -31,8 +29,6 @@ _CASE_KEYS: Final = frozenset(
 )
 _TABLE: Final = re.compile(r".*\.(?:csv|tsv|jsonl?|ya?ml|parquet|py:\w+)|[A-Za-z_]\w*(?:\.\w+)+:[A-Za-z_]\w*")
 """The name of a table, or of a function that makes one. `ubuntu` and `npm:test` are none."""
-_DEEPEST: Final = 100
-"""libyaml's time grows with the square of the depth."""
 _JSONL_KEY: Final = re.compile(r'"(id|input|input_messages)"\s*:')
 _INPUT_KEYS: Final = frozenset({"input", "input_messages"})
 _OUR_LINE: Final = re.compile(rb"""[\n{]["']?eval_?cases["']?[ \t]*:""")
@@ -54,10 +50,7 @@ def looks_like_suite(path: Path) -> bool:
 
 def case_list_line(path: Path) -> int | None:
     """Return the line on which a file's cases begin; None if it does not look like an eval file. Never raises."""
-    return _case_line(_first_bytes(path), path)
-
-
-def _case_line(head: bytes, path: Path) -> int | None:
+    head = _first_bytes(path)
     if path.suffix == ".jsonl":
         return _jsonl_line(head.removeprefix(b"\xef\xbb\xbf"), path)
     has_template, named = False, None
@@ -65,16 +58,13 @@ def _case_line(head: bytes, path: Path) -> int | None:
         has_template |= key == "case"
         if key in _OUR_LISTS and isinstance(value, list | dict) and value:
             return line
-        if key in _LISTS and (_names_table(value) or _holds_case(value)):
+        first = value[0] if isinstance(value, list) and value else None
+        holds_case = isinstance(first, dict) and not _CASE_KEYS.isdisjoint(first)
+        if key in _LISTS and (holds_case or _names_table(value)):
             return line
         if key in _OUR_LISTS and value and named is None:
             named = line
     return named if has_template else None  # a template fills the rows of a table, whose name may have any ending
-
-
-def _holds_case(value: Json) -> bool:
-    first = value[0] if isinstance(value, list) and value else None
-    return isinstance(first, dict) and not _CASE_KEYS.isdisjoint(first)
 
 
 def _names_table(value: Json) -> bool:
@@ -119,7 +109,6 @@ def _has_sidecar(path: Path) -> bool:
 
 
 def _first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file; nothing if it cannot be read."""
     try:
         if not path.is_file():  # reading a FIFO would block
             return b""
@@ -129,11 +118,6 @@ def _first_bytes(path: Path) -> bytes:
         return b""
 
 
-def names_tables(path: Path) -> bool:
-    """Whether the case list of a YAML file is the name of a table. Never raises."""
-    return any(key in _LISTS and _names_table(value) for key, _, value in _top_values(_first_bytes(path)))
-
-
 def find_sidecar(path: Path) -> Path | None:
     """Return the file beside a JSONL file with the same name and the suffix .yaml or .yml, even a broken symlink."""
     sidecars = (path.with_suffix(suffix) for suffix in (".yaml", ".yml"))
@@ -141,9 +125,10 @@ def find_sidecar(path: Path) -> Path | None:
 
 
 def read_fault(path: Path) -> tuple[str, int | None] | None:
-    """Return why a file cannot be read, so that nobody knows whether it has eval cases, and the line; None if it can.
+    """Return why a file that may have eval cases cannot be read, and the line; None if it can. Never raises.
 
-    Files of others may be no UTF-8, YAML or JSON. Such faults count if the first 64 kB hint at cases. Never raises.
+    Files of others may be no YAML or JSON. Such faults count if the first 64 kB hint at cases: a list of ours in YAML,
+    an id and an input in JSONL.
     """
     try:
         if path.exists() and not path.is_file():  # reading a FIFO would block, but a link may be broken
@@ -154,49 +139,28 @@ def read_fault(path: Path) -> tuple[str, int | None] | None:
         return error.strerror or type(error).__name__, None
     except ValueError:
         return None
-    if head.startswith(_UTF_16_MARKS) or b"\0" in head[:2]:
-        # Without a mark, the place of the first zero tells the order of the bytes.
-        order = "utf-16" if head.startswith(_UTF_16_MARKS) else "utf-16-be" if head.startswith(b"\0") else "utf-16-le"
-        head = head.decode(order, errors="ignore").encode(errors="ignore")
-        has_cases = _case_line(head, path) is not None or _hints_at_cases(head, path)
-        return ("expected UTF-8, got UTF-16", None) if has_cases else None
-    return _syntax_fault(path, head) if _hints_at_cases(head, path) else None
-
-
-def _hints_at_cases(head: bytes, path: Path) -> bool:
-    """Whether a file that does not look like an eval file may be meant as one."""
+    if head.startswith(_UTF_16_MARKS):
+        return "expected UTF-8, got UTF-16", None
+    text = head.lstrip()
+    first, newline, _ = text.partition(b"\n")
     if path.suffix != ".jsonl":
-        if len(head) == _SNIFFED_BYTES or b"case" not in head:  # nobody knows whether what is cut is valid
-            return False
-        return _OUR_LINE.search(b"\n" + head) is not None or any(key in _OUR_LISTS for key, _, _ in _top_values(head))
-    first, newline, _ = head.lstrip().partition(b"\n")
-    if _is_object(first) or (not newline and len(head) == _SNIFFED_BYTES):
-        return False
-    lines = map(_JSONL_KEY.findall, head.decode(errors="replace").split("\n"))
-    with_id = [keys for keys in lines if "id" in keys]
-    return any(not _INPUT_KEYS.isdisjoint(keys) for keys in with_id) or (bool(with_id) and _has_sidecar(path))
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _syntax_fault(path: Path, head: bytes) -> tuple[str, int | None] | None:
-    """Return the first fault of a YAML file, or that of the first line of a JSONL file."""
+        is_meant = _OUR_LINE.search(b"\n" + head) is not None
+    else:  # of a longer first line, the end is not there
+        lines = map(_JSONL_KEY.findall, head.decode(errors="replace").split("\n"))
+        has_case = any("id" in keys and not _INPUT_KEYS.isdisjoint(keys) for keys in lines)
+        is_meant = has_case and (newline != b"" or len(head) < _SNIFFED_BYTES)
+    if not is_meant:
+        return None
     from pytest_agentv.files import source  # noqa: PLC0415 - the parsers, for few files
 
-    text = head.lstrip()
     try:
         if path.suffix == ".jsonl":
-            line = text.partition(b"\n")[0].decode(errors="replace")
-            source.parse_json_object(path, line, head.removesuffix(text).count(b"\n") + 1)
+            number = head.removesuffix(text).count(b"\n") + 1
+            source.parse_json_object(path, first.decode(errors="replace"), number)
         else:
             source.read_yaml(path)
     except SourceError as error:
-        return str(error).removeprefix(f"{locate(path, error.line)}: "), error.line
+        return error.reason, error.line
     return None
 
 
@@ -258,26 +222,23 @@ def _data_files(folder: Path, root: Path, globs: tuple[str, ...]) -> frozenset[P
 
     above = (path for each in folder.parents if each.is_relative_to(root) for path in each.iterdir())
     paths = chain(walk(folder), (path for path in above if _matches(path, root, globs)))
-    named = (path for path in paths if path.suffix in (".yaml", ".yml") and names_tables(path))
-    return frozenset(table for path in named for table in tables_of(path))
+    found: set[Path] = set()
+    for path in paths:
+        values = _top_values(_first_bytes(path)) if path.suffix in (".yaml", ".yml") else ()
+        if any(key in _LISTS and _names_table(value) for key, _, value in values):
+            found.update(tables_of(path))
+    return frozenset(found)
 
 
 def left_out(path: Path, *, root: Path, globs: Sequence[str], evals: Path | None = None) -> Problem | None:
     """Return a warning if a file in a folder `evals` has eval cases but is not collected because of its name.
 
     It also warns of a file that cannot be read and may have cases. Another eval file may take its cases from either.
-
-    Args:
-        path: The file, absolute. The command line does not name it.
-        root: As for `is_eval_file`.
-        globs: As for `is_eval_file`.
-        evals: As for `is_eval_file`.
+    The parameters are as for `is_eval_file`; the command line does not name the file.
     """
+    if path.suffix not in SUFFIXES or _matches(path, root, globs) or not (evals or _is_in_evals(path, root)):
+        return None
     pattern = _name_of_another_kind(path)
-    if path.suffix not in SUFFIXES or _matches(path, root, globs):
-        return None
-    if not (evals or _is_in_evals(path, root)):
-        return None
     if pattern is None:
         fault = read_fault(path)
         if fault is None or looks_like_suite(path) or _is_data(path, root, globs, evals):
@@ -289,10 +250,7 @@ def left_out(path: Path, *, root: Path, globs: Sequence[str], evals: Path | None
         return None
     message = f"has a list of cases but is not collected: names like {pattern} belong to other files"
     stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
-    renamed = path.with_name(f"{stem}.eval{path.suffix}")
-    is_collected = _matches(renamed, root, globs) or not is_of_another_kind(renamed)
-    name = renamed.name if is_collected else f"eval-{renamed.name}"
-    hint = f"rename it to {name}, or add its name to the ini key agentv_files"
+    hint = f"rename it to {stem}.eval{path.suffix}, or add its name to the ini key agentv_files"
     return Problem(path, line, "", message, hint, "warning")
 
 
@@ -345,8 +303,7 @@ def matches_glob(path: str, pattern: str) -> bool:
     from wcmatch import glob  # noqa: PLC0415 - most runs have no globs
 
     flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.FORCEUNIX | glob.CASE
-    with _quiet():
-        return glob.globmatch(path, pattern, flags=flags, limit=0)
+    return glob.globmatch(path, pattern, flags=flags, limit=0)
 
 
 def find_files(pattern: str, folder: Path | None = None, *, hidden: bool = False) -> list[Path]:
@@ -358,16 +315,7 @@ def find_files(pattern: str, folder: Path | None = None, *, hidden: bool = False
 
     flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.NODIR | (glob.DOTGLOB if hidden else 0)
     try:
-        with _quiet():
-            names = glob.glob(pattern, root_dir=folder, flags=flags, limit=0)
+        names = glob.glob(pattern, root_dir=folder, flags=flags, limit=0)
     except (ValueError, OSError):  # an invalid glob, or a name that is too long for a file
         return []
     return sorted((folder or Path()) / name for name in names)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Ignore the warning about `[z-a[]`, of which wcmatch makes a regular expression with a bare bracket."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
-        yield

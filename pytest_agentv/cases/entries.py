@@ -2,10 +2,9 @@
 
 import hashlib
 import marshal
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -13,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 from pytest_agentv.errors import AgentvError, locate, name_below
 from pytest_agentv.files.places import INPUT_KEYS, Layer, Place, inherit
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value
-from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source
-from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, source_of_line
+from pytest_agentv.model.base import Json, JsonObject, mapping
 
 # A row of a table, with its place.
 
@@ -29,8 +28,6 @@ class Table:
     """The function's name as written: `cases.py:make`."""
     has_lines: bool = True
     """Whether the number of a row is a line of the file."""
-    fills_structs: bool = False
-    """Whether a mapping in a row has all fields of the other rows, with null for those that the row lacks."""
     source: Source | None = None
     """The values of a YAML file, for the places of faults in a row."""
     list_keys: KeyPath = ()
@@ -52,13 +49,6 @@ class Row:
     fault: str | None = None
 
     @property
-    def case(self) -> JsonObject:
-        """The values of a row that is a case. `vars` keep their nulls, because texts may name these variables."""
-        if not self.table.fills_structs:
-            return self.values
-        return {key: value if key == "vars" else _without_nulls(value) for key, value in self.values.items()}
-
-    @property
     def line(self) -> int | None:
         return self.number if self.table.has_lines else None
 
@@ -70,49 +60,17 @@ class Row:
 
     def shown_from(self, root: Path) -> str:
         """Return the place like `where`, but relative to a parent folder."""
-        name = name_below(self.table.path, root)
-        if self.table.function is not None:
-            return self.where
+        name = self.table.function or name_below(self.table.path, root)
         return f"{name}:{self.number}" if self.table.has_lines else f"{name}, row {self.number}"
 
-    @property
     def source(self) -> tuple[Source, KeyPath]:
-        """The source of the row's values, and their path in it."""
+        """Return the source of the row's values, and their path in it. All of them are on its line."""
         if self.table.source is not None:
             return self.table.source, (*self.table.list_keys, self.index)
-        return _RowSource(self), (self.index,)
-
-
-def _without_nulls(value: Json) -> Json:
-    """Return a value whose mappings lack the fields that are null."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
-
-
-class _RowSource(Source):
-    """The values of a row, which are all on its line."""
-
-    def __init__(self, row: Row) -> None:
-        super().__init__(row.table.path, row.values, "", {})
-        self.row = None if row.table.has_lines else row.where
-        self._line = row.line or 1
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        return True
-
-    @property
-    def has_lines(self) -> bool:
-        return self.row is None
-
-    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
-        return self._line
-
-
-def plain_number(value: float) -> float | None:
-    """Return a number of a table; None for NaN, which pandas and NumPy use for a missing value."""
-    return None if math.isnan(value) else value
+        source = source_of_line(self.table.path, self.values, self.number)
+        source.row = None if self.table.has_lines else self.where
+        source.has_lines = self.table.has_lines
+        return source, (self.index,)
 
 
 def row_of(table: Table, number: int, index: int, value: Json) -> Row:
@@ -157,6 +115,8 @@ COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
 _TABLE_KEYS: Final = ("from", "sample", "seed")
 _NOWHERE: Final[Origins] = {}
 _NO_KEYS: Final[JsonObject] = {}
+_unpacked: Final = lru_cache(maxsize=16)(marshal.loads)
+"""The values of recently used cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +145,7 @@ class CaseEntry:
     line: int
     """The line in the eval file. For a row, the line of its template or of the table's name."""
     written: Json
-    """The value, perhaps packed into bytes by `packed`."""
+    """The value. That of JSONL is packed into bytes, which take a fifth of its memory. Parts of YAML may be shared."""
     row: Row | None = None
     """The row of a table that it was made from."""
     fault: Problem | None = None
@@ -221,10 +181,9 @@ class CaseEntry:
 
     def combined(self, combination: Combination) -> "CaseEntry":
         """Return the entry for a combination. Other variables and prompts change its id."""
-        eval_id = self.eval_id
-        if eval_id is not None and combination.kind:
-            eval_id = f"{eval_id}@{combination.kind}"
-        return CaseEntry(self.index, eval_id, self.line, self.written, self.row, self.fault, self.origins, combination)
+        is_named = self.eval_id is not None and combination.kind
+        eval_id = f"{self.eval_id}@{combination.kind}" if is_named else self.eval_id
+        return replace(self, eval_id=eval_id, combination=combination)
 
 
 class Shared(NamedTuple):
@@ -236,8 +195,7 @@ class Shared(NamedTuple):
     """The template for each row of a table; None: rows are complete cases."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableSpec:
+class TableSpec(NamedTuple):
     """The tables of a case list."""
 
     names: tuple[tuple[str, Place], ...]
@@ -269,8 +227,7 @@ def _names(value: Json, place: Place) -> Iterator[tuple[str, Place]]:
         if isinstance(name, str) and name.strip():
             yield name, where
         else:
-            got = describe_value(name)
-            where.error(f"expected the name of a file, a glob, or file.py:function, got {got}")
+            where.expected("the name of a file, a glob, or file.py:function", name)
 
 
 def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) -> tuple[CaseEntry, ...]:
@@ -278,30 +235,14 @@ def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) ->
     source, keys = place.source, place.keys
     if defaults is None and source.tells_case_by_line:
         return tuple(
-            CaseEntry(index, valid_id(value), source.line_of((*keys, index)), packed(value))
+            CaseEntry(index, valid_id(value), source.line_of((*keys, index)), marshal.dumps(value))
             for index, value in enumerate(cases)
         )
-    made = (
-        (index, source.line_of((*keys, index)), *with_defaults(value, defaults)) for index, value in enumerate(cases)
-    )
-    return tuple(
-        CaseEntry(index, valid_id(value), line, value, origins=origins) for index, line, value, origins in made
-    )
-
-
-def packed(value: Json) -> Json:
-    """Return a value as bytes, which take a fifth of its memory, because a file may have 100,000 cases.
-
-    Values of YAML files stay unchanged, because aliases and `defaults` share parts of them among cases.
-    """
-    try:
-        return marshal.dumps(value)
-    except ValueError:  # nested too deeply
-        return value
-
-
-_unpacked: Final = lru_cache(maxsize=16)(marshal.loads)
-"""The values of recently used cases."""
+    entries = []
+    for index, written in enumerate(cases):
+        value, origins = with_defaults(written, defaults)
+        entries.append(CaseEntry(index, valid_id(value), source.line_of((*keys, index)), value, origins=origins))
+    return tuple(entries)
 
 
 def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
@@ -311,7 +252,7 @@ def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
 
 def valid_id(value: Json) -> str | None:
     """Return the id of a case as written; None if it has no valid one."""
-    eval_id = value.get("id") if isinstance(value, dict) else None
+    eval_id = mapping(value).get("id")
     return eval_id if isinstance(eval_id, str) and eval_id.strip() else None
 
 
@@ -350,14 +291,12 @@ class SuiteSource:
     """Whether its texts hold braces of templates. False if no text of it does, or if Python code made its case."""
     is_asked: bool = True
     """Whether a target is asked. False if Python code already has the answer of its case."""
-    hashed_id: Json = None
-    """The id by which its case is hashed; None: its own. Evaluations of a test are numbered as they come."""
     without_effect: Mapping[str, str] = field(default_factory=dict)
     """Keys that its cases may have, but that do nothing there, each with what to do instead."""
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""
-        own = entry.value.get("tags") if isinstance(entry.value, dict) else None
+        own = mapping(entry.value).get("tags")
         of_file = entry.of_file.get("tags", self.header.get("tags"))
         return () if own is None and of_file is None else tuple(dict.fromkeys((*names_of(of_file), *names_of(own))))
 
@@ -366,11 +305,12 @@ class SuiteSource:
         return {**self.header, **entry.of_file} if entry.of_file else self.header
 
     def case_place(self, entry: CaseEntry, problems: list[Problem]) -> Place:
-        source, keys, row = self.source, (*list_keys(self.cases_key), entry.index), None
+        source, row = self.source, None
+        keys: KeyPath = (entry.index,) if self.cases_key is None else (self.cases_key, entry.index)
         if entry.row is not None and self.has_template:
             keys, row = ("case",), entry.row.where
         elif entry.row is not None:
-            source, keys = entry.row.source
+            source, keys = entry.row.source()
             row = source.row
         origins = {**entry.origins}
         combination = entry.combination
@@ -390,10 +330,9 @@ class SuiteSource:
             return self.target
         if entry.combination is not None and entry.combination.target is not None:
             return entry.combination.target
-        case = entry.value if isinstance(entry.value, dict) else {}
-        execution = case.get("execution")
-        of_execution = execution.get("target") if isinstance(execution, dict) else None
-        named = (each.strip() for each in (of_execution, case.get("target")) if isinstance(each, str))
+        case = mapping(entry.value)
+        written = mapping(case.get("execution")).get("target"), case.get("target")
+        named = (each.strip() for each in written if isinstance(each, str))
         return next((each for each in named if each and "{{" not in each), self.target)  # braces must be filled first
 
     def variables_of(self, entry: CaseEntry) -> JsonObject | None:
@@ -401,12 +340,12 @@ class SuiteSource:
 
         Variables of its combination win, then columns, then the case's own.
         """
-        own = entry.value.get("vars") if isinstance(entry.value, dict) else None
+        own = mapping(entry.value).get("vars")
         columns = entry.row.values if entry.row is not None and self.has_template else None
         combined = {} if entry.combination is None else entry.combination.variables
         if columns is None and not isinstance(own, dict) and not self.variables and not combined:
             return None
-        return {**self.variables, **(own if isinstance(own, dict) else {}), **(columns or {}), **combined}
+        return {**self.variables, **mapping(own), **(columns or {}), **combined}
 
     def header_place(self, problems: list[Problem], row: str | None = None) -> Place:
         """Return the place of the header. Errors name `row`, if one fills it."""
@@ -420,11 +359,6 @@ def names_of(value: Json) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str) and name.strip())
 
 
-def list_keys(cases_key: str | None) -> KeyPath:
-    """Return the path of the case list in its file."""
-    return () if cases_key is None else (cases_key,)
-
-
 # Samples of cases, always the same ones.
 
 
@@ -433,8 +367,6 @@ def sample(names: Sequence[str], size: int, seed: int = 0) -> frozenset[int]:
 
     The choice depends on the names, not on their order. Adding a name changes at most one of the chosen ones.
     """
-    if size >= len(names):
-        return frozenset(range(len(names)))
     seeded = (f"{seed}:{name}".encode("utf-8", "surrogatepass") for name in names)
     draws = [hashlib.blake2b(each, digest_size=16).digest() for each in seeded]
     return frozenset(sorted(range(len(names)), key=lambda index: (draws[index], index))[:size])

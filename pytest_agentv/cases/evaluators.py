@@ -1,23 +1,35 @@
-"""Loads lists of evaluators. Reads each item as the kind that it names (agentv-formats 6).
+"""Loads the evaluators of cases: reads each item of a list as the kind that it names (agentv-formats 6).
 
 An item is a mapping, a text that a judge checks, or, in Python, an object. Imports pydantic: import this lazily.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic_core import PydanticCustomError
 
-from pytest_agentv.cases.references import LoadShared, Scope
+from pytest_agentv.cases.entries import CaseEntry, SuiteSource
+from pytest_agentv.cases.prompts import template_variables
+from pytest_agentv.cases.references import LoadShared, References, Scope, WrittenCase
 from pytest_agentv.cases.variables import Filled
 from pytest_agentv.files.kind_reader import known_keys, read_part
-from pytest_agentv.files.places import Place, RenamedPlace, misspelling
-from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.files.source import KeyPath
-from pytest_agentv.model.base import Data, Json, JsonObject
-from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.files.places import (
+    EVALUATOR_LIST_KEYS,
+    Place,
+    RenamedPlace,
+    evaluator_lists,
+    first_key,
+    misspelt_key,
+    takes_place,
+)
+from pytest_agentv.files.problems import Problem, did_you_mean
+from pytest_agentv.model.base import Data, Json, JsonObject, counted
+from pytest_agentv.model.cases import AnyEvaluator, TurnPlan
 from pytest_agentv.model.kind import Kind, member_fault, needs_value
 from pytest_agentv.model.kind_table import NEGATION, KindTable
 
@@ -29,13 +41,8 @@ _STATEMENTS: Final = "statements"
 _MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """An evaluator in a file, in long or short form, of a known kind."""
-
-    kind: Any
-    keys: JsonObject
-    place: Place
+_Written: TypeAlias = tuple[Any, JsonObject, Place]
+"""The kind of an evaluator in a file, its keys without the short form, and their place."""
 
 
 def load_evaluators(
@@ -114,25 +121,13 @@ def _names_kind(text: str, place: Place, table: KindTable) -> bool:
     return found is not None
 
 
-def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
-    """Return the judge for the `rubrics` of a case. `scope` is that of the case."""
-    rubrics = scope.value["rubrics"]
-    if rubrics == []:
-        return ()
-    judge = read_part(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
-    return () if judge is None else (judge,)
-
-
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
     """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
     found = _load(scope)
-    if found is None or found.own_code is None:
-        return found
-
-    fault = member_fault(found)
-    if fault is not None:
+    if found is not None and found.own_code is not None and (fault := member_fault(found)):
         scope.place.error(fault)
-    return found if fault is None else None
+        return None
+    return found
 
 
 def _load(scope: Scope) -> AnyEvaluator | None:
@@ -145,19 +140,17 @@ def _load(scope: Scope) -> AnyEvaluator | None:
     written = _read_kind(scope)
     if written is None:
         return None
-    inner = scope.replace(value=written.keys, place=written.place)
-    found: AnyEvaluator | None = read_part(written.kind, written.keys, written.place, context=inner)
-    for key in written.keys:
-        if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
-            _hint_at_two(key, written.place)
-    for key in ("path", "file") if found is not None and not written.kind.reads_answer else ():
-        if written.keys.get(key) is not None:
-            written.place.at(key).unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
+    kind, keys, place = written
+    found: AnyEvaluator | None = read_part(kind, keys, place, context=scope.replace(value=keys, place=place))
+    two = [f".{key}" for key in keys if key not in known_keys(kind) and scope.evaluators.find(key) is not None]
+    for index, problem in enumerate(place.problems if two else ()):
+        if problem.message == "unknown key" and problem.key.endswith(tuple(two)):
+            hint = "each check is an entry of the list: put `- ` before it"
+            place.problems[index] = problem.replace(hint=hint)
+    for key in ("path", "file") if found is not None and not kind.reads_answer else ():
+        if keys.get(key) is not None:
+            place.at(key).unread("nobody reads this key", f"{kind.kind} does not judge the answer")
     return found
-
-
-def _given(built: Any) -> JsonObject:
-    return {**{name: getattr(built, name) for name in built.model_fields_set}, **(built.model_extra or {})}
 
 
 def _read_kind(scope: Scope) -> _Written | None:
@@ -184,10 +177,10 @@ def _note_no_kind(value: JsonObject, table: KindTable, place: Place) -> None:
         return
     kinds: Any = table.values()
     known = frozenset(key for kind in kinds for key in known_keys(kind))
-    slip = misspelling(_TYPE, value, known)
+    slip = misspelt_key(_TYPE, value, known)
     word = next((key for key in value if key not in known), None)
     if word is None or slip is not None:
-        place.at(_TYPE).error(f"is missing: expected {one_of}", slip)
+        place.at(_TYPE).error(f"is missing: expected {one_of}", slip and f"is {slip!r} a misspelling of it?")
     else:
         hint = _hint(word, table)
         place.at(word).error("is no kind of evaluator" if hint else f"is no kind of evaluator: expected {one_of}", hint)
@@ -202,20 +195,12 @@ def _hint(word: Json, table: KindTable) -> str | None:
     return instead or did_you_mean(plain, [*table, *(f"{NEGATION}{each}" for each in table)])
 
 
-def _hint_at_two(key: str, place: Place) -> None:
-    """Add to the error of an unknown key that it is itself a kind."""
-    for index, problem in enumerate(place.problems):
-        if problem.message == "unknown key" and problem.key.endswith(f".{key}"):
-            hint = "each check is an entry of the list: put `- ` before it"
-            place.problems[index] = problem.replace(hint=hint)
-
-
 def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> _Written:
     if not is_negated:
-        return _Written(kind, keys, place)
+        return kind, keys, place
     if _NEGATE in keys:
         place.at(_NEGATE).error("says the same as `not-` before the kind", "write one of the two")
-    return _Written(kind, {**keys, _NEGATE: True}, place)
+    return kind, {**keys, _NEGATE: True}, place
 
 
 def _read_short(word: str, scope: Scope) -> _Written | None:
@@ -236,30 +221,261 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
         return None
     is_mapping = isinstance(value, Mapping) and not kind.takes_data and not is_value
     # A key that the mapping lacks was added by its kind, or is missing.
-    homes = {key: _home(scope, word, *([key] if key in value else [])) for key in inner} if is_mapping else {}
+    homes = {key: (word, key) if key in value else (word,) for key in inner} if is_mapping else {}
     main = kind.short_key
     outer = {key: item for key, item in scope.value.items() if key != word}
     for key in outer:
         if key in inner:
             scope.place.at(key).error(f"is written twice: it stands in {word!r} too")
-        homes[key] = _home(scope, key)
+        homes[key] = (key,)
     if main is not None:
-        homes.setdefault(main, _home(scope, word, main) if is_mapping else _home(scope, word))
+        homes.setdefault(main, (word, main) if is_mapping else (word,))
     place = RenamedPlace(scope.place.source, scope.place.keys, scope.place.problems, homes)
     return _written(kind, {**inner, **outer}, place, is_negated=is_negated)
 
 
-def _home(scope: Scope, *keys: str) -> KeyPath:
-    """Return the written places of keys, below the place of the evaluator."""
-    return scope.place.at(*keys).keys[len(scope.place.keys) :]
-
-
 def adopt(scope: Scope) -> AnyEvaluator | None:
     """Return an evaluator that was built in Python with its files read; None after a fault."""
-    found: AnyEvaluator | None = read_part(type(scope.value), _given(scope.value), scope.place, context=scope)
+    built = scope.value
+    given = {**{name: getattr(built, name) for name in built.model_fields_set}, **(built.model_extra or {})}
+    found: AnyEvaluator | None = read_part(type(built), given, scope.place, context=scope)
     return found
 
 
 def kind_word(value: JsonObject, table: KindTable) -> str | None:
     """Return the key of a short form that names its kind: the first one in the table."""
     return next((key for key in value if table.find(key) is not None), None)
+
+
+# The evaluators of a case: its own, else those of its file.
+
+_OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
+
+
+def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
+    """Return the evaluators of the case and of its file; None if there are none at all.
+
+    Those of the file come behind a list called `assert`, or in place of a missing one, unless `skip_defaults` is true.
+    Source: agentv-formats 1.6, 6.4.
+    """
+    value, place = written.value, written.place
+    rubrics: tuple[AnyEvaluator, ...] = ()
+    if value.get("rubrics") not in (None, []):
+        keys = {"name": _RUBRIC, "rubrics": value["rubrics"]}
+        judge = read_part(written.context.evaluators[_RUBRIC], keys, place)
+        rubrics = () if judge is None else (judge,)
+    # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
+    of_file = () if takes_place(value) else _of_file(written)
+    own = _load_list(written, value, place, beside=of_file)
+    turns: tuple[AnyEvaluator, ...] = ()
+    for index, turn in enumerate(value["turns"] if isinstance(value.get("turns"), list) else ()):
+        key = first_key(turn, EVALUATOR_LIST_KEYS[:2]) if isinstance(turn, dict) else None
+        if key is not None:  # each is a check with the key `turn`
+            scope = written.scope(turn[key], place.at("turns", index, key))
+            turns += load_evaluators(scope, written.share, of_file + own + turns, turn=index + 1)
+    return rubrics + turns + own + of_file or None
+
+
+def note_turns(evaluators: Sequence[AnyEvaluator], turns: TurnPlan | None, place: Place) -> None:
+    """Note checks of turns that the conversation cannot have."""
+    if turns is not None and turns.user is not None:
+        return
+    last = 0 if turns is None else len(turns.inputs)
+    for each in (each for one in evaluators for each in one.walk() if each.own_code is None):
+        if (turn := getattr(each, "turn", None) or 0) > last:
+            what = f"has {counted(last, 'turn')}" if last else "is no conversation"
+            place.error(f"a check has `turn: {turn}`, but the case {what}")
+
+
+def _load_list(
+    written: WrittenCase, mapping: JsonObject, place: Place, beside: tuple[AnyEvaluator, ...] = ()
+) -> tuple[AnyEvaluator, ...]:
+    """Load the first list of evaluators of a case or a file. An empty list means the default judge."""
+    for keys, value in evaluator_lists(mapping)[:1]:
+        return load_evaluators(written.scope(value, place.at(*keys)), written.share, beside)
+    return ()
+
+
+def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
+    known: dict[Any, tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]] = written.context.shared.setdefault(
+        "files", {}
+    )
+    key = written.suite.path, tuple(written.variables or ())
+    found = known.get(key)
+    if found is None:
+        lists = {key: each for key, each in written.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
+        place = written.header_place([])
+        filled = written.fill(lists, place, is_check=True)
+        is_alike = filled is lists and not place.problems  # a value of one case may be what cannot be filled in
+        found = _load_list(written, filled, place), tuple(place.problems)
+        if is_alike:  # evaluators with variables differ by case
+            known[key] = found
+    written.place.problems.extend(found[1])
+    return found[0]
+
+
+def wants_outcome(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or one of its members, uses the expected outcome."""
+    return any(each.kind == "llm_judge" and not any(map(each.to_plain().get, _OWN_WORDS)) for each in evaluator.walk())
+
+
+def looks_at_workspace(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or one of its members, looks at the workspace."""
+    return any(
+        each.kind == "command" or isinstance(getattr(each, "file", None), str)
+        for each in evaluator.walk()
+        if each.own_code is None and each.kind != "code_judge"
+    )
+
+
+# What several cases share: evaluators without variables.
+
+Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
+"""Evaluators with the mappings in the file, by the ids of these and the names of variables."""
+
+
+def share_evaluators(suite: SuiteSource, entry: CaseEntry, variables: tuple[str, ...], known: Known) -> LoadShared:
+    """Return a function that gives the evaluators that a case shares with others: of a template, `defaults`, the file.
+
+    A mapping without variables stays the same object when these are filled in. `variables` are their names, and
+    `known` holds the evaluators of earlier cases.
+    """
+    is_template = entry.row is not None and suite.has_template
+    of_case = evaluator_lists(entry.value)
+    shared = [each for keys, each in of_case if is_template or keys in entry.origins or keys[:1] in entry.origins]
+    shared += [each for _, each in evaluator_lists(suite.header)]
+    ids = frozenset(id(item) for each in shared if isinstance(each, list) for item in each)
+
+    def share(value: Json, place: Place, load: Callable[[], Any]) -> Any:
+        if id(value) not in ids:
+            return load()
+        key = id(value), variables
+        if key not in known:
+            noted = len(place.problems)
+            found = load()
+            if found is None or len(place.problems) > noted:
+                return found
+            known[key] = value, found  # keeps the mapping alive, so that no other one gets its id
+        return known[key][1]
+
+    return share
+
+
+# The prompts of judges, which are texts or files, and their scripts (agentv-formats 6.3, 6.5, 6.6).
+
+TEMPLATE_VARIABLES: Final = (
+    *("candidate_answer", "expected_outcome", "reference_answer", "question"),
+    *("input_messages", "expected_messages", "output_messages", "retrieved_context"),
+    *("file_changes", "workspace_path"),
+)
+_NEWER_NAMES: Final = {
+    "criteria": "expected_outcome",
+    "expected_output": "reference_answer",
+    "input": "question",
+    "answer": "candidate_answer",
+    "output": "candidate_answer",
+}
+"""What newer AgentV calls these variables. A judge that gets the braces in place of the text judges something else."""
+
+AGGREGATOR_VARIABLE: Final = "EVALUATOR_RESULTS_JSON"
+
+NO_MODEL: Final = {"model": "write the name of a target: `judge: <name>`"}
+"""The hint for a key that AgentV accepts but never reads."""
+
+_PATH: Final = re.compile(
+    r"[^\s{}]+\.(?:md|mdx|markdown|txt|prompt)|[^\n{}]*/[^\n{}]*\.(?:md|mdx|markdown|txt|prompt)|[^\s{}]*/[^\s{}]+"
+)
+"""A prompt that can only be the path of a file."""
+
+
+class Template(NamedTuple):
+    """The text of a judge's prompt."""
+
+    text: str
+    is_file: bool
+
+
+def load_template(prompt: str | None, prompt_path: str | None, place: Place, references: References) -> Template | None:
+    """Return the template of a judge's `prompt` (a text or a path) or `prompt_path`, one of which is there."""
+    if prompt is not None and prompt_path is not None:
+        place.error("both prompt and prompt_path are there: keep one")
+        return None
+    if prompt is not None and not _PATH.fullmatch(prompt):
+        path = None if "\n" in prompt else references.find(prompt).path
+        if path is None or not path.is_file():
+            return Template(prompt, is_file=False)
+    key = "prompt_path" if prompt is None else "prompt"
+    file = references.read(prompt or prompt_path or "", place.at(key), is_text=True)
+    return Template(file.text, is_file=True) if file else None
+
+
+def check_judge_template(
+    template: Template, place: Place, variables: Collection[str] = (), *, needs_answer: bool = True
+) -> None:
+    """Note faults of a judge's template: no answer to judge, variables with other names. `variables` are the case's.
+
+    AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages. An inline text
+    without the answer may be meant, unless an unknown variable stands where the answer should be.
+    """
+    names = template_variables(template.text)
+    newer = {name: _NEWER_NAMES[name] for name in names if name in _NEWER_NAMES and name not in variables}
+    for name, ours in newer.items():
+        place.error(f"the template uses {{{{ {name} }}}}, a variable of newer AgentV", f"write {{{{ {ours} }}}}")
+    used = [newer.get(name, name) for name in names]
+    unknown = _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
+    if not needs_answer:
+        return
+    if template.is_file and not {"candidate_answer", "expected_messages", "file_changes"} & set(used):
+        place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}", unknown)
+    elif not {"candidate_answer", "output_messages", "file_changes"} & set(used):
+        note = place.error if unknown else place.warn
+        note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
+
+
+def check_aggregator_template(template: Template, place: Place) -> None:
+    """Note unknown variables of an aggregator's template, and that it does not use the results."""
+    used = template_variables(template.text)
+    unknown = _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)
+    if AGGREGATOR_VARIABLE not in used:
+        note = place.error if unknown else place.warn
+        note(f"the template does not use {{{{{AGGREGATOR_VARIABLE}}}}}: the judge does not see the results", unknown)
+
+
+def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> str | None:
+    """Warn of unknown variables. Returns a hint about the first of them; None if there are none."""
+    hints = {name: did_you_mean(name, known) for name in used if name not in known}
+    for name, hint in hints.items():
+        note = f"the template uses the unknown variable {{{{ {name} }}}}"
+        place.warn(note, hint or f"known: {', '.join(known)}")
+    return next((f"{{{{ {name} }}}} is not known{(hint and f'; {hint}') or ''}" for name, hint in hints.items()), None)
+
+
+# The folder and the command of a script.
+
+_INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node", ".sh": "sh"}
+"""The interpreter of a script that is given by its path only and has no `#!` line."""
+INTERPRETER: Final = re.compile(r"(python|pypy|node|bun|tsx|ts-node|sh|bash|dash|zsh)[\d.]*(\.exe)?")
+SCRIPT_SUFFIXES: Final = frozenset((*_INTERPRETERS, ".ts"))
+
+
+def find_cwd(cwd: str | None, scope: Scope) -> Path:
+    """Return the folder in which a script runs: `cwd`, or the eval file's folder if `cwd` is None or missing."""
+    folder = scope.references.find_folder(cwd, scope.place.at("cwd")) if cwd else None
+    return folder or scope.references.eval_dir
+
+
+def script_command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:
+    """Return the command of a script that is written as a text: a shell command, or the path of a script file.
+
+    Source: evaluation-2025-11, "Code evaluator execution" (paths); agentv-formats 6.5 (shell commands).
+    """
+    interpreter = _INTERPRETERS.get(Path(script.strip()).suffix)
+    if interpreter is not None:
+        reference = scope.references.find(script.strip(), cwd)
+        if reference.path is not None and reference.path.is_file():
+            path = str(reference.path)
+            is_program = os.access(path, os.X_OK) and reference.path.read_bytes()[:2] == b"#!"
+            return (path,) if is_program else (interpreter, path)
+        if "/" in script and len(script.split()) == 1:
+            scope.place.at("script").error(f"file {reference.describe_missing()}")
+    return "sh", "-lc", script

@@ -15,7 +15,7 @@ from pytest_agentv.cases.variables import (
     unknown_name,
 )
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import Json, JsonObject, require_readable
+from pytest_agentv.model.base import Json, JsonObject
 
 _EXPRESSION: Final = re.compile(r"\{\{-?((?:(?!\{\{|\}\}).)*?)-?\}\}", re.DOTALL)
 
@@ -36,9 +36,6 @@ class _Unknown(StrictUndefined):
 
 class _Environment(ImmutableSandboxedEnvironment):
     """Jinja2 without files and without randomness: a template is part of a case, and only gives data."""
-
-    intercepted_binops = frozenset(("*", "**"))
-    """Not computed when a template is compiled: a number that is too long is a fault of filling it."""
 
     def __init__(self) -> None:
         super().__init__(undefined=_Unknown, finalize=_shown, keep_trailing_newline=True)
@@ -61,12 +58,10 @@ def _plain(value: Any) -> Json:
     """Return a value in a type of files.
 
     An `if` without `else` that does not hold is an empty text, as in Jinja2.
-    Raises `TypeError` for a function, `UndefinedError` for a missing value, and `ValueError` for too long a number.
+    Raises `TypeError` for a function and `UndefinedError` for a missing value.
     """
     if isinstance(value, Undefined):
         return str(value)  # raises, unless it is that of an `if`
-    if isinstance(value, int):
-        require_readable(value)
     if isinstance(value, str | bool | int | float | None):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):
@@ -89,12 +84,12 @@ def compile_template(text: str) -> Render:
             value_of = _ENVIRONMENT.compile_expression(only[1], undefined_to_none=False)
         else:
             value_of = _ENVIRONMENT.from_string(text).render
-    except TemplateSyntaxError as error:
-        hint = "`{#` begins a comment: write {{ '{#' }} if it is none" if "comment" in str(error.message) else None
-        fault = str(error.message), hint, error.lineno
+    except (TemplateSyntaxError, ValueError) as error:  # a number may be too long
+        reason, line = getattr(error, "message", error), getattr(error, "lineno", 1)
+        hint = "`{#` begins a comment: write {{ '{#' }} if it is none" if "comment" in str(reason) else None
 
         def fail(_: JsonObject) -> Json:
-            raise TemplateFault(f"is no valid template: {fault[0]}", *fault[1:])
+            raise TemplateFault(f"is no valid template: {reason}", hint, line)
 
         return fail
 

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.files.kind_reader import known_keys
 from pytest_agentv.files.places import (
@@ -34,16 +34,8 @@ _MISSPELT: Final = 0.75
 
 _FREE: Final = frozenset(
     (
-        "description",
-        "metadata",
-        "note",
-        "question",
-        "reference_answer",
-        "$schema",
-        "name",
-        "version",
-        "author",
-        "license",
+        *("description", "metadata", "note", "question", "reference_answer"),
+        *("$schema", "name", "version", "author", "license"),
     )
 )
 """Keys for people."""
@@ -85,10 +77,10 @@ def _marks(value: Json) -> Json:
     return value
 
 
-def _reason(value: Json, key: str) -> Json:
+def _reason(value: Json, info: ValidationInfo) -> Json:
     word = value.strip().lower() if isinstance(value, str) else ""
     if word in NO_REASONS:
-        raise ValueError(f"{describe_value(value)} is no reason: {NO_REASONS[word].format(key)}")
+        raise ValueError(f"{describe_value(value)} is no reason: {NO_REASONS[word].format(info.field_name)}")
     if not isinstance(value, str | bool):
         raise expected("a reason (a text), or true")
     return value
@@ -133,10 +125,9 @@ Repeat: TypeAlias = Annotated[
 Count: TypeAlias = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
 Names: TypeAlias = Annotated[Any, BeforeValidator(_names), WithJsonSchema(_NAMES_SCHEMA)]
 Marks: TypeAlias = Annotated[Any, BeforeValidator(_marks), WithJsonSchema(_NAMES_SCHEMA)]
-Skip: TypeAlias = Annotated[Any, BeforeValidator(lambda value: _reason(value, "skip")), WithJsonSchema(_REASON_SCHEMA)]
-Xfail: TypeAlias = Annotated[
-    Any, BeforeValidator(lambda value: _reason(value, "xfail")), WithJsonSchema(_REASON_SCHEMA)
-]
+Reason: TypeAlias = Annotated[Any, BeforeValidator(_reason), WithJsonSchema(_REASON_SCHEMA)]
+Name: TypeAlias = Annotated[str | None, AfterValidator(lambda name: (name or "").strip() or None)]
+"""A blank text counts as absent, such as an empty cell of a table."""
 Paths: TypeAlias = Annotated[Any, WithJsonSchema(_PATHS_SCHEMA)]
 Mapped: TypeAlias = Annotated[dict[str, Any], WithJsonSchema(_MAPPING)]
 Checks: TypeAlias = Annotated[Any, WithJsonSchema(_list(definition("evaluator")))]
@@ -151,7 +142,7 @@ Messages: TypeAlias = Annotated[
     Any,
     WithJsonSchema({"anyOf": [*_MESSAGES_SCHEMA["anyOf"], definition("PromptFile")]}),
 ]
-"""`cases.messages` reads them."""
+"""`cases.cases` reads them."""
 Answer: TypeAlias = Annotated[Any, WithJsonSchema({"anyOf": [*_MESSAGES_SCHEMA["anyOf"], _MAPPING]})]
 
 _CHECK_EXAMPLE: Final = [[{"contains": "30 days"}, "Names the refund period"]]
@@ -266,8 +257,8 @@ class Workspace(Part):
 class Checked(Keys):
     """The keys that `execution` has, too."""
 
-    target: str | None = _field("the name of the target that is asked", "default")
-    judge: str | None = _field("the name of the target that judges", "gpt")
+    target: Name = _field("the name of the target that is asked", "default")
+    judge: Name = _field("the name of the target that judges", "gpt")
     threshold: Share | None = _field("the score from which a case passes, 0 to 1", 0.8)
     checks: Checks = _field(
         "what judges the answer: checks, and sentences that a model checks", _CHECK_EXAMPLE[0], "assert", "assertions"
@@ -294,8 +285,8 @@ class Shared(Checked):
     tags: Names = _field("words by which `-k` selects it, and which results have", ["slow"])
     marks: Marks = _field("marks of pytest, for `-m`", ["slow"])
     fixtures: Names = _field("fixtures of pytest that each case uses", ["database"])
-    skip: Skip = _field("why the case is skipped, or true", "the shop is closed")
-    xfail: Xfail = _field("why the case is expected to fail, or true", "known to be wrong")
+    skip: Reason = _field("why the case is skipped, or true", "the shop is closed")
+    xfail: Reason = _field("why the case is expected to fail, or true", "known to be wrong")
     vars: Mapped | None = _field("variables, which `{{ name }}` shows", {"product": "tent"})
     input_files: Paths = _field("files that go with the input of each case", ["policies/refund.md"])
     repeat: Repeat | None = _field("how often each case runs", 5)
@@ -374,8 +365,8 @@ class Case(Shared):
     aggregation: Literal["mean"] | None = _field(
         "AgentV's word for how the scores of turns are combined", "mean", json_schema_extra=_OLDER
     )
-    conversation_id: str | None = _field("a name for cases that belong together", "refunds")
-    group: str | None = _field("a name for cases that statistics do not take for independent", "refunds")
+    conversation_id: Name = _field("a name for cases that belong together", "refunds")
+    group: Name = _field("a name for cases that statistics do not take for independent", "refunds")
     required: bool | None = _field("whether the run fails if the case does, whatever the share that has to pass", False)
     note: Any = _field("a remark; nobody reads it but people", "Asked often in May")
     question: Any = _field("the question, for people", "May I return it?")
@@ -410,7 +401,7 @@ class Message(Part):
     role: Role = Field(description="who says it", examples=["user"])
     content: Content = _field("what is said: a text, or parts", "May I return it?")
     name: Any = _field("the name of who says it", "Kim")
-    tool_calls: Annotated[Any, WithJsonSchema(_list(_MAPPING))] = _field(
+    tool_calls: Annotated[list[dict[str, Any]] | None, WithJsonSchema(_list(_MAPPING))] = _field(
         "the tools that are called", [{"tool": "search", "input": {"query": "refund"}}]
     )
 

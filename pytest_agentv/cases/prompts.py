@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Final, Literal, TypeGuard
 
 from pytest_agentv.errors import CaseError, locate
-from pytest_agentv.model.base import Record, pretty_json, trim
+from pytest_agentv.model.base import JsonObject, Record, pretty_json, trim
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import (
     ContentPart,
@@ -88,12 +88,6 @@ def render_parts(message: InputMessage, mode: PromptMode, *, with_guidelines: bo
     return [text for part in parts if (text := render_part(part, mode))]
 
 
-def render_guidelines(messages: tuple[InputMessage, ...]) -> str:
-    """Return the texts of all guideline files, labelled by their base names. Every mode embeds them."""
-    texts = (embed_file(PurePath(file.resolved_path).name, file.text) for file in guideline_files(messages))
-    return "\n\n".join(filter(None, texts))
-
-
 def guideline_files(messages: Iterable[InputMessage]) -> Iterator[FilePart]:
     """Yield the guideline files of messages."""
     for message in messages:
@@ -125,6 +119,22 @@ def is_visible(message: InputMessage) -> bool:
     return bool(render_parts(message, "lm", with_guidelines=False))
 
 
+def asks_nothing(written: Iterable[JsonObject], messages: Iterable[InputMessage]) -> bool:
+    """Whether only blanks are sent to the target, given the messages as written and with files read."""
+    has_calls = any(message.get("tool_calls") for message in written)
+    if has_calls:
+        return False
+    for part in (part for message in messages for part in message.parts):
+        match part:
+            case TextPart(value) if not value.strip():
+                continue
+            case FilePart() if part.media is None and not part.text.strip():
+                continue
+            case _:
+                return False  # an item that is not sent has a warning of its own
+    return True
+
+
 # The prompt of these parts (agentv-formats 3).
 
 
@@ -133,8 +143,10 @@ def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
 
     Raises `CaseError` for a picture or a PDF in a message of another role than the user's, in mode `lm`.
     """
-    guidelines = render_guidelines(case.messages)
-    if not needs_markers(case.messages):
+    files = guideline_files(case.messages)  # every mode embeds them, labelled by their base names
+    guidelines = "\n\n".join(filter(None, (embed_file(Path(file.resolved_path).name, file.text) for file in files)))
+    has_others = any(message.role in ("assistant", "tool") for message in case.messages)
+    if not has_others and sum(map(is_visible, case.messages)) <= 1:  # a conversation needs markers for its speakers
         parts = _parts(case.messages, mode, "\n\n", trim)
         texts = (text for message in case.messages for text in render_parts(message, mode, with_guidelines=False))
         return Prompt("\n\n".join(map(trim, texts)), guidelines, parts=parts)
@@ -195,12 +207,6 @@ def _chat_prompt(messages: tuple[InputMessage, ...], guidelines: str, mode: Prom
         elif texts:
             chat.append(ChatMessage("assistant", "\n".join(texts)))
     return tuple(chat)
-
-
-def needs_markers(messages: tuple[InputMessage, ...]) -> bool:
-    """Whether the messages form a conversation, which needs markers for its speakers."""
-    has_others = any(message.role in ("assistant", "tool") for message in messages)
-    return has_others or (len(messages) > 1 and sum(map(is_visible, messages)) > 1)
 
 
 def guidelines_section(guidelines: str) -> str:

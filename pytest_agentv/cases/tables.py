@@ -4,11 +4,13 @@ import base64
 import csv
 import datetime
 import decimal
+import math
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import Enum
 from os import PathLike, fspath
 from pathlib import Path
@@ -23,7 +25,6 @@ from pytest_agentv.cases.entries import (
     Table,
     TableSpec,
     is_function,
-    plain_number,
     row_of,
     sample,
     valid_id,
@@ -31,12 +32,10 @@ from pytest_agentv.cases.entries import (
 )
 from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, render
 from pytest_agentv.errors import AgentvError, FileError, SourceError, locate
-from pytest_agentv.files.places import CASE_LIST_KEYS, Layer, Place, column_fault
+from pytest_agentv.files.places import CASE_LIST_KEYS, Layer, Place, instead_of_key
 from pytest_agentv.files.problems import Problem, describe_value, near_file
-from pytest_agentv.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml, within_memory
-from pytest_agentv.model.base import Json, JsonObject, counted, require_readable
-
-# Reads the rows of CSV, TSV and Parquet files.
+from pytest_agentv.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml
+from pytest_agentv.model.base import Json, JsonObject, counted, mapping
 
 # The CSV and TSV of spreadsheets: quotes, line breaks in cells, `;`, and a byte order mark.
 
@@ -44,9 +43,6 @@ _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _EXCEL_HEAD: Final = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
 """A first line that tells Excel the delimiter."""
-_FIRST_LINE: Final = re.compile(rb"[^\r\n]*")
-_LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
-_QUOTE_HINT: Final = 'the text "a is written as """a"'
 _LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -69,36 +65,24 @@ def read_delimited(path: Path) -> list[Row]:
         if twice:
             raise SourceError(path, f"the column {twice[0]!r} is there twice", number)
         table = Table(path)
-        if delimiter == "\t":
-            records = _noting_joined_rows(records, len(columns), table)
-        known = _noting_lost_cells(records, columns, table, number)
         return [
-            Row(table, line, index, *_values(columns, cells, fault)) for index, (line, cells, fault) in enumerate(known)
+            Row(table, line, index, *_values(columns, cells, fault))
+            for index, (line, cells, fault) in enumerate(records)
         ]
 
 
 def _read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, or, with a byte order mark, in the UTF-16 of spreadsheets."""
     try:
-        with path.open("rb") as file:
-            encoding = _encoding(path, file.peek(1))
-            data = file.read()
+        data = path.read_bytes()
     except OSError as error:
         raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
     try:
-        return data.decode(encoding)
+        return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         fault = f"is not UTF-8: byte 0x{data[error.start]:02x} (save it as CSV UTF-8)"
         raise SourceError(path, fault, line) from None
-
-
-def _encoding(path: Path, beginning: bytes) -> str:
-    """Return the encoding of a file. Raises `SourceError` for NUL bytes in the first line, which no text has there."""
-    if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    if b"\0" in _FIRST_LINE.match(beginning)[0]:  # type: ignore[index]
-        raise SourceError(path, "is no text: its first line holds NUL bytes (save it as CSV UTF-8)", 1)
-    return "utf-8-sig"
 
 
 def _delimiter(path: Path, lines: list[str]) -> str:
@@ -143,42 +127,6 @@ def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[i
             yield number, cells, None
 
 
-def _noting_joined_rows(
-    records: Iterator[tuple[int, list[str], str | None]], width: int, table: Table
-) -> Iterator[tuple[int, list[str], str | None]]:
-    """Yield the records of tabs. Warns once of a quoted cell whose lines are like rows.
-
-    A program that quotes nothing has written it. An honest cell may hold tabs too: code has them at the start of lines.
-    """
-    is_told = width < 2
-    for line, cells, fault in records:
-        if not is_told and any("\n" in cell or "\r" in cell for cell in cells):
-            parts = _LINE_BREAK.split("\t".join(cells))
-            is_told = all(part.count("\t") == width - 1 and part[0] != "\t" for part in parts)
-            if is_told:
-                last = line + len(parts) - 1
-                what = f'a quote (") makes the lines {line} to {last} one row, though each is like a row of its own'
-                table.problems.append(Problem(table.path, line, "", what, _QUOTE_HINT, level="warning"))
-        yield line, cells, fault
-
-
-def _noting_lost_cells(
-    records: Iterator[tuple[int, list[str], str | None]], columns: list[str], table: Table, header: int
-) -> Iterator[tuple[int, list[str], str | None]]:
-    """Yield the records. Warns of columns that have no name but values."""
-    nameless = {position for position, name in enumerate(columns) if not name}
-    for line, cells, fault in records:
-        for position in sorted(nameless) if nameless and len(cells) >= len(columns) else ():
-            # pandas and R write the number of a row before it
-            is_row_number = position == 0 and cells[0].strip().isdecimal()
-            if cells[position].strip() and not is_row_number:
-                nameless.remove(position)
-                where = locate(table.path, line)
-                what = f"column {position + 1} has no name: its cells, such as that of {where}, are not read"
-                table.problems.append(Problem(table.path, header, "", what, level="warning"))
-        yield line, cells, fault
-
-
 def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[dict[str, str], str | None]:
     if fault is not None:
         return {}, fault
@@ -203,31 +151,11 @@ def read_parquet_rows(path: Path) -> list[Row]:
     except ImportError:
         raise SourceError(path, "needs pyarrow: pip install 'pytest-agentv[parquet]'") from None
     try:
-        rows = [_plain_value(row) for row in read_table(path).to_pylist()]
-    except (OSError, ArrowException, ValueError, OverflowError) as error:
+        rows = [_plain(row) for row in read_table(path).to_pylist()]
+    except (OSError, ArrowException, ValueError, TypeError, OverflowError) as error:
         raise SourceError(path, f"cannot be read as Parquet: {' '.join(str(error).split())}") from None
-    table = Table(path, has_lines=False, fills_structs=True)
+    table = Table(path, has_lines=False)
     return [Row(table, index + 1, index, row) for index, row in enumerate(rows)]
-
-
-def _plain_value(value: Any) -> Any:
-    """Return a value of pyarrow as a value of files. Bytes that are no text become base64."""
-    if isinstance(value, dict):
-        return {str(key): _plain_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_value(item) for item in value]
-    if isinstance(value, decimal.Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, float):
-        return plain_number(value)
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(value).decode()
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
-        return value.isoformat()
-    return value if isinstance(value, str | bool | int | None) else str(value)
 
 
 # The rows of JSON, JSONL and YAML files.
@@ -248,47 +176,41 @@ def read_jsonl_rows(path: Path) -> list[Row]:
             try:
                 value, fault = parse_json_object(path, line, number), None
             except SourceError as error:
-                value, fault = {}, str(error).removeprefix(f"{locate(path, number)}: ")
+                value, fault = {}, error.reason
             rows.append(Row(table, number, len(rows), value, fault))
     return rows
 
 
 def read_json_rows(path: Path) -> list[Row]:
-    """Return the rows of a JSON list. Raises `SourceError` for any other file."""
+    """Return the rows of a JSON list, one by one, to know their lines. Raises `SourceError` for any other file."""
     text = read_text(path)
-    start = _BLANK.match(text).end()  # type: ignore[union-attr]
-    if re.match(r"\{.*\}\s*\n\s*\{", text[start:]):
+    position = _skipped(text, 0)
+    if re.match(r"\{.*\}\s*\n\s*\{", text[position:]):
         raise SourceError(path, "holds JSON lines: expected one JSON list, or a name that ends in .jsonl", 1)
-    return _json_list(path, text, start + 1) if text[start : start + 1] == "[" else read_yaml_rows(path)
-
-
-def _json_list(path: Path, text: str, position: int) -> list[Row]:
-    """Read the items of a list one by one, to know their lines."""
-    table, decode = Table(path), STRICT_JSON.raw_decode
-    rows: list[Row] = []
-    line, counted = 1, 0
-    while True:
-        position = _BLANK.match(text, position).end()  # type: ignore[union-attr]
-        line, counted = line + text.count("\n", counted, position), position
-        if text[position : position + 1] == "]" and not rows:
-            break
+    if text[position : position + 1] != "[":
+        return read_yaml_rows(path)
+    table, rows, line = Table(path), list[Row](), 1
+    before, position = 0, _skipped(text, position + 1)
+    while rows or text[position : position + 1] != "]":
+        line, before = line + text.count("\n", before, position), position
         try:
-            value, position = decode(text, position)
+            value, position = STRICT_JSON.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             at = getattr(error, "pos", position)
-            reason = (
-                getattr(error, "msg", error) if isinstance(error, ValueError) else "the values are nested too deeply"
-            )
+            reason = getattr(error, "msg", error)
             raise SourceError(path, f"invalid JSON: {reason}", text.count("\n", 0, at) + 1) from None
         rows.append(row_of(table, line, len(rows), value))
-        position = _BLANK.match(text, position).end()  # type: ignore[union-attr]
+        position = _skipped(text, position)
         if text[position : position + 1] != ",":
             break
-        position += 1
-    rest = text[position:]
-    if rest[:1] != "]" or rest[1:].strip():
+        position = _skipped(text, position + 1)
+    if text[position : position + 1] != "]" or text[position + 1 :].strip():
         raise SourceError(path, "invalid JSON: expected `,` or the end of the list", text.count("\n", 0, position) + 1)
     return rows
+
+
+def _skipped(text: str, position: int) -> int:
+    return _BLANK.match(text, position).end()  # type: ignore[union-attr]
 
 
 def read_yaml_rows(path: Path) -> list[Row]:
@@ -302,12 +224,11 @@ def read_yaml_rows(path: Path) -> list[Row]:
         raise SourceError(path, f"expected a list of rows, got {describe_value(rows)}", source.line_of(keys))
     table = Table(path, source=source, list_keys=keys)
     table.problems.extend(source.warnings)
-    if isinstance(value, dict):
-        unread = [key for key in value if key not in _OF_THE_FILE and not key.startswith("x-")]
-        if unread:
-            message = f"{', '.join(unread)}: not read, because only the rows of this file are taken"
-            hint = "write them into the file that names it"
-            table.problems.append(Problem(path, source.line_of((unread[0],)), "", message, hint, "warning"))
+    unread = [key for key in mapping(value) if key not in _OF_THE_FILE and not key.startswith("x-")]
+    if unread:
+        message = f"{', '.join(unread)}: not read, because only the rows of this file are taken"
+        hint = "write them into the file that names it"
+        table.problems.append(Problem(path, source.line_of((unread[0],)), "", message, hint, "warning"))
     return [row_of(table, source.line_of((*keys, index)), index, row) for index, row in enumerate(rows)]
 
 
@@ -327,32 +248,42 @@ def _row(table: Table, index: int, item: object) -> Row:
         if isinstance(item, Mapping):
             return Row(table, index + 1, index, _plain(item))
         fault = f"expected a mapping, got a value of type {type(item).__name__}"
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         fault = str(error)
-    except ValueError:
-        fault = "holds a number with more digits than can be read"
     except RecursionError:
         fault = "holds itself, or values that are nested too deeply"
     return Row(table, index + 1, index, {}, fault)
 
 
 def _plain(value: Any) -> Json:
-    """Return a value in a type of files.
+    """Return a value of Python or pyarrow in a type of files. Bytes that are no text become base64, NaN becomes null.
 
-    Raises `TypeError` for other types, `ValueError` for a number that is too long for a text, and `RecursionError`.
+    Raises `TypeError` for other types, and `RecursionError`.
     """
-    if isinstance(value, Enum):
-        return _plain(value.value)
-    if isinstance(value, int):
-        require_readable(value)
-    if isinstance(value, str | bool | int | float | None):
-        return str(value) if isinstance(value, str) else plain_number(value) if isinstance(value, float) else value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, PathLike):
-        return fspath(value)
+    match value:
+        case Enum():
+            return _plain(value.value)
+        case str():
+            return str(value)
+        case float():
+            return None if math.isnan(value) else value
+        case bool() | int() | None:
+            return value
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case PathLike():
+            return fspath(value)
+        case decimal.Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return base64.b64encode(value).decode()
+        case datetime.date() | datetime.time():
+            return value.isoformat()
     raise TypeError(f"holds a value of type {type(value).__name__}: expected texts, numbers, lists and mappings")
 
 
@@ -386,8 +317,7 @@ def read_tables(names: Sequence[tuple[str, Place]], eval_file: Path, call: CallF
                 place.error(str(error))
         else:
             for path in find_table(name, place, eval_file):
-                with within_memory(path):
-                    found = _READERS[path.suffix.lower()](path)
+                found = _READERS[path.suffix.lower()](path)
                 place.problems.extend(found[0].table.problems if found else ())
                 rows += found
     return rows
@@ -406,24 +336,17 @@ def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         if path.is_dir():
             place.error(f"{name!r} is a folder", f"name its files: {name}/*.csv")
             return ()
-        if path.exists():
-            _note_no_file(path, place)
+        if not path.exists():
+            place.error(f"there is no file {locate(path, None)}", near_file(path, _READERS))
             return ()
-        place.error(f"there is no file {locate(path, None)}", near_file(path, _READERS))
-        return ()
-    found = find_files(name, folder)
+    found = find_files(name, folder) if not _MAGIC.isdisjoint(name) else [path]
     files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]
     if not files:
         place.error(f"no table matches {name!r} in {locate(folder, None)}")
     for file in files:
-        if not file.is_file():
-            _note_no_file(file, place)
+        if not file.is_file():  # reading a pipe would block
+            place.error(f"expected a file, but {locate(file, None)} is a pipe, a socket or a device")
     return [file for file in files if file.is_file()]
-
-
-def _note_no_file(path: Path, place: Place) -> None:
-    """Note an error for what is no regular file: reading a pipe would block."""
-    place.error(f"expected a file, but {locate(path, None)} is a pipe, a socket or a device")
 
 
 # The entries for the rows of tables.
@@ -435,16 +358,15 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
     `place` is that of the case list. `call` calls functions that make rows.
     """
     rows = read_tables(spec.names, place.path, call)
-    if shared.template is None:
-        line = place.source.line_of(place.keys)
-        made = []
-        for index, row in enumerate(rows):
-            value, origins = with_defaults(row.case, shared.defaults)
-            eval_id = None if row.fault else valid_id(value)
-            made.append(CaseEntry(index, eval_id, line, value, row, _row_fault(row), origins))
+    if shared.template is not None:
+        used = str(shared.template.value)
+        for name in dict.fromkeys(name for row in rows for name in row.values if name.startswith("__")):
+            hint = instead_of_key(name)  # promptfoo reads some of them
+            if hint is not None and name not in used and any(row.values.get(name) for row in rows):
+                place.warn(f"the column {name!r} is not read", hint)
+        made = _templated(shared.template, rows, shared)
     else:
-        _warn_of_columns(rows, shared.template, place)
-        made = list(_templated(shared.template, rows, shared))
+        made = _whole_cases(rows, shared, place)
     entries = tuple(_unlike(made))
     if spec.sample is None:
         return entries
@@ -452,40 +374,41 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
     return tuple(entry for index, entry in enumerate(entries) if index in chosen)
 
 
-def _row_fault(row: Row) -> Problem | None:
-    """Return why a row cannot be read."""
-    if row.fault is None:
-        return None
-    told = None if row.table.has_lines else row.where
-    return Problem(row.table.path, row.line, "", row.fault, row=told)
+def _whole_cases(rows: Iterable[Row], shared: Shared, place: Place) -> Iterator[CaseEntry]:
+    """Yield the entry of each row, which is a case itself."""
+    line = place.source.line_of(place.keys)
+    for index, row in enumerate(rows):
+        written = row.values
+        if row.table.path.suffix == ".parquet":  # texts may name the variables that are null
+            written = {key: item if key == "vars" else _without_nulls(item) for key, item in written.items()}
+        value, origins = with_defaults(written, shared.defaults)
+        yield CaseEntry(
+            index, valid_id(value), line, value, row, _fault(row, row.fault) if row.fault else None, origins
+        )
 
 
-def _warn_of_columns(rows: Iterable[Row], template: Layer, place: Place) -> None:
-    """Warn once of each column that promptfoo reads by its name, unless the template uses it."""
-    names = {
-        name: row for row in reversed([*rows]) for name in row.values if name.startswith("__") and row.values[name]
-    }
-    if not names:
-        return
-
-    used = str(template.value)
-    for name, row in names.items():
-        fault = column_fault(name)
-        if fault is not None and not re.search(rf"\b{name}\b", used):
-            what, hint = fault
-            place.warn(f"the column {name!r} of {row.where} is not read: {what}", hint)
+def _without_nulls(value: Json) -> Json:
+    """Return a value of Parquet, whose mappings have null for the fields that only other rows have, without these."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:
-    """Yield the entry of each row. Only the id is filled now."""
+    """Yield the entry of each row, which fills the template. Only the id is filled now."""
     value, origins = with_defaults(template.value, shared.defaults)
     line = template.source.line_of(template.keys)
-    own = value.get("vars")
-    variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
+    variables = {**shared.variables, **mapping(mapping(value).get("vars"))}
+    name = mapping(value).get("id")
     for index, row in enumerate(rows):
         known = {**variables, **row.values} if variables else row.values
-        eval_id = None if row.fault else _filled_id(value.get("id"), known)
-        yield CaseEntry(index, eval_id, line, value, row, _row_fault(row), origins)
+        eval_id = None if row.fault else _filled_id(name, known)
+        yield CaseEntry(index, eval_id, line, value, row, _fault(row, row.fault) if row.fault else None, origins)
+
+
+def _fault(row: Row, message: str, key: str = "") -> Problem:
+    told = None if row.table.has_lines else row.where
+    return Problem(row.table.path, row.line, key, message, row=told)
 
 
 def _filled_id(template: Json, variables: JsonObject) -> str | None:
@@ -508,6 +431,4 @@ def _unlike(entries: Iterable[CaseEntry]) -> Iterator[CaseEntry]:
             yield entry
         else:
             message = f"the id {eval_id!r} is that of {first[eval_id].where} already: expected one of its own"
-            told = None if row.table.has_lines else row.where
-            fault = entry.fault or Problem(row.table.path, row.line, "id", message, row=told)
-            yield CaseEntry(entry.index, eval_id, entry.line, entry.value, row, fault, entry.origins)
+            yield replace(entry, fault=entry.fault or _fault(row, message, "id"))

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.places import Place
@@ -58,13 +58,11 @@ def as_text(value: Json) -> str:
 
 def unknown_name(name: str, variables: JsonObject, line: int = 1) -> TemplateFault:
     """Return the fault of an unknown variable name."""
-    hint = did_you_mean(name, variables)
-    if hint is None and name == "env":
+    names = list(variables)
+    known = ", ".join([*names[:_SHOWN_NAMES], *(["…"] if len(names) > _SHOWN_NAMES else [])])
+    hint = did_you_mean(name, variables) or (f"known: {known}" if names else "there are no variables")
+    if name == "env":
         hint = "templates do not see the environment: write `vars`, or ${{ NAME }} in a targets file"
-    if hint is None:
-        names = list(variables)
-        rest = ", …" if len(names) > _SHOWN_NAMES else ""
-        hint = f"known: {', '.join(names[:_SHOWN_NAMES])}{rest}" if names else "there are no variables"
     return TemplateFault(f"unknown variable {name!r}", hint, line)
 
 
@@ -76,21 +74,8 @@ _COMMENT: Final = re.compile(r"(?<!['\"])\{#.*?#\}", re.DOTALL)
 _JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "None", "loop", "self", ALL_VARIABLES})
 
 
-class Unfilled(NamedTuple):
-    """Keys of mappings that are not templates."""
-
-    keys: Collection[str] = ()
-    """Keys that stay unchanged, at every depth. So does the `value` of a mapping whose `type` is one of them."""
-    marks_data: bool = False
-    """Whether mappings from variables become `Data`, and mappings with variables become `Filled`."""
-
-
-NOTHING: Final = Unfilled()
-UNFILLED: Final = Unfilled(
-    ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python")
-)
+UNFILLED: Final = ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python")
 """Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
-IN_CHECKS: Final = UNFILLED._replace(marks_data=True)
 
 
 def has_template(text: str) -> bool:
@@ -98,26 +83,36 @@ def has_template(text: str) -> bool:
     return "{" in text and _TAG.search(text) is not None
 
 
-def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = NOTHING) -> Json:
+def fill(
+    value: Json, variables: JsonObject, place: Place, unfilled: Collection[str] = (), *, is_check: bool = False
+) -> Json:
     """Return a value with all its templates filled in; the same object if it has none. Keys are not templates.
 
     A text that is only one `{{ … }}` becomes its value: a number, a list or a mapping keeps its type.
 
-    Notes an error at the place of each template that cannot be filled.
+    Args:
+        value: The value.
+        variables: The variables.
+        place: Its place. Notes an error there for each template that cannot be filled.
+        unfilled: Keys that stay, at every depth. So does the `value` of a mapping whose `type` is one of them.
+        is_check: Whether mappings from variables become `Data`, and mappings with variables become `Filled`.
     """
     if isinstance(value, str):
         filled = _fill_text(value, variables, place) if has_template(value) else value
-        return Data(filled) if unfilled.marks_data and isinstance(filled, dict) else filled
+        return Data(filled) if is_check and isinstance(filled, dict) else filled
     if isinstance(value, dict):
         raw = raw_keys(value, unfilled)
         filled = {
-            key: item if key in raw else fill(item, variables, place.at(key), unfilled) for key, item in value.items()
+            key: item if key in raw else fill(item, variables, place.at(key), unfilled, is_check=is_check)
+            for key, item in value.items()
         }
         if all(filled[key] is item for key, item in value.items()):
             return value
-        return Filled(filled, value) if unfilled.marks_data else filled
+        return Filled(filled, value) if is_check else filled
     if isinstance(value, list):
-        items = [fill(item, variables, place.at(index), unfilled) for index, item in enumerate(value)]
+        items = [
+            fill(item, variables, place.at(index), unfilled, is_check=is_check) for index, item in enumerate(value)
+        ]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
 
@@ -169,7 +164,7 @@ def _compiled(text: str) -> Render:
     return fill_names
 
 
-def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
+def raw_keys(value: JsonObject, unfilled: Collection[str]) -> Collection[str]:
     """Return the keys of a mapping that are not templates."""
-    is_code = "python" in unfilled.keys and value.get("type") in ("python", "not-python", "not_python")
-    return (*unfilled.keys, "value") if is_code else unfilled.keys
+    is_code = "python" in unfilled and value.get("type") in ("python", "not-python", "not_python")
+    return (*unfilled, "value") if is_code else unfilled

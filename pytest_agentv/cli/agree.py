@@ -1,19 +1,22 @@
-"""`agentv agree`: how far a judge agrees with people's labels."""
+"""`agentv agree` says how far a judge agrees with people's labels; `agentv label` asks people for them."""
 
 import argparse
 import json
 import math
+import random
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.cli.compare import read
-from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, note, parse_delta, say
+from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, note, parse_delta, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import counted
-from pytest_agentv.reports.figures import on_one_line, visible
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.reports.figures import on_one_line, question_of, visible
 from pytest_agentv.reports.how_sure import (
     LEAST_TO_CHOOSE,
     Agreement,
@@ -21,6 +24,7 @@ from pytest_agentv.reports.how_sure import (
     agree,
     changed_judge,
     evaluator_names,
+    hash_of_answer,
     read_labels,
 )
 from pytest_agentv.reports.reading import TEXTS
@@ -88,33 +92,28 @@ def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv agree", description="Measure how well a judge agrees with people's labels.", epilog=_EPILOG
     )
-    parser.add_argument("labels", type=Path, help="Labels: CSV, JSONL or YAML.")
-    parser.add_argument("results", type=Path, nargs="+", help="Results file of a run; several are rows of a table.")
-    parser.add_argument(
-        "--evaluator", metavar="NAME", help="Compare this evaluator (default: the verdict on the case)."
+    parser.add_path("labels", "Labels: CSV, JSONL or YAML.")
+    parser.add_path("results", "Results file of a run; several are rows of a table.", nargs="+")
+    parser.add("--evaluator", "Compare this evaluator (default: the verdict on the case).", metavar="NAME")
+    parser.add_flag(
+        "--choose-threshold",
+        f"Choose the threshold on half of the labels, of at least {LEAST_TO_CHOOSE}, compare the others.",
     )
-    text = (
-        f"Choose the threshold on half of the labels, of at least {LEAST_TO_CHOOSE}, compare the others (default: off)."
-    )
-    parser.add_argument("--choose-threshold", action="store_true", help=text)
-    parser.add_argument(
+    parser.add(
         "--min-kappa",
+        "Exit with 1 if the low end of kappa's interval is below this, 0 to 1 (default: not set).",
         type=parse_delta,
         metavar="KAPPA",
-        help="Exit with 1 if the low end of kappa's interval is below this, 0 to 1 (default: not set).",
     )
-    parser.add_argument(
+    parser.add(
         "--scale",
+        "The lowest and the highest number that a label can be (default: 0..1).",
         type=_scale,
         default=(0.0, 1.0),
         metavar="LOW..HIGH",
-        help="The lowest and the highest number that a label can be (default: 0..1).",
     )
-    parser.add_argument(
-        "-f", "--format", choices=("table", "json"), help="Output format (default: table on a terminal, else json)."
-    )
-    text = "List the cases on which judge and labels differ (default: off)."
-    parser.add_argument("-v", "--verbose", action="store_true", help=text)
+    parser.add("-f", "--format", "Output format (default: table on a terminal, else json).", choices=("table", "json"))
+    parser.add_flag("-v", "--verbose", "List the cases on which judge and labels differ.")
     return parser
 
 
@@ -243,3 +242,83 @@ def _kappa(agreement: Agreement, none: str = _CONSTANT, of: str = "95 % CI: ") -
 
 def _figure(value: float | None, otherwise: str = "none") -> str:
     return otherwise if value is None else f"{value:.3f}"
+
+
+# `agentv label`: asks a person which answers of a run are good, blind to what the judge said.
+
+_WORDS: Final = {"p": "pass", "f": "fail", "s": "skip", "q": "quit"}
+_KEYS: Final = ("eval_id", "eval_file", "target", "answer_hash", "rater")
+_LABEL_EPILOG: Final = """\
+A later call goes on: it keeps the labels of the file, and asks for the others. `agentv agree` reads the file.
+
+exit codes:
+  0 the labels are written, 2 there is nothing to label."""
+
+
+def run_label(arguments: Sequence[str]) -> int:
+    """Ask for labels and append each of them at once. Raises `FileError` or `UsageError`."""
+    options = _label_parser().parse_args(arguments)
+    out: Path = options.out
+    if out.suffix != ".jsonl":
+        raise UsageError(f"--out={out}: expected a name that ends in .jsonl")
+    labels = list(_labels_of(read(options.results, ()).results, options.rater))
+    if not labels:
+        raise FileError(options.results, "holds no answers to label")
+    known = read_labels(out, (0, 1)) if out.exists() and out.stat().st_size else ()
+    labelled = {tuple(getattr(each, key) or None for key in _KEYS) for each in known}
+    wanted = [each for each in labels if tuple(map(each[1].get, _KEYS)) not in labelled]
+    done = len(labels) - len(wanted)
+    random.shuffle(wanted)  # so that no part of the suite always gets a person who is tired
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for number, (result, label) in enumerate(wanted, start=done + 1):
+        say(visible("\n".join(_shown(result, f"{number} of {len(labels)}"))))
+        word = _ask()
+        if word == "quit":
+            break
+        if word != "skip":
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**label, "label": word}) + "\n")
+            done += 1
+    left = f"; {counted(left, 'answer')} without one: call it again" if (left := len(labels) - done) else ""
+    note(f"{locate(out, None)}: {counted(done, 'label')}{left}")
+    return 0
+
+
+def _label_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv label",
+        description="Show the answers of a run in random order, without scores, and ask for a label of each.",
+        epilog=_LABEL_EPILOG,
+    )
+    parser.add_path("results", "Results file of a run.")
+    parser.add_path("-o", "--out", "File of labels (JSONL).", required=True)
+    parser.add("--rater", "Who labels, if several people do (default: not set).", metavar="NAME")
+    return parser
+
+
+def _labels_of(results: Sequence[EvalResult], rater: str | None) -> Iterator[tuple[EvalResult, dict[str, Any]]]:
+    """Yield each answer with its label, but for what the person says. Where names are shared, the node id tells."""
+    names = Counter((each.eval_id, each.eval_file, each.target) for each in results)
+    for each in results:
+        if each.error_detail is None or each.error_detail.stage == "evaluator":
+            is_alone = names[each.eval_id, each.eval_file, each.target] == 1
+            eval_id = each.eval_id if is_alone else each.node_id or each.eval_id
+            values = (eval_id, each.eval_file, each.target, hash_of_answer(each), rater)
+            yield each, {key: value for key, value in zip(_KEYS, values, strict=True) if value}
+
+
+def _shown(result: EvalResult, title: str) -> Iterator[str]:
+    yield f"\n--- {title}: {result.eval_id}"
+    asked = {"Question": question_of(result), "Expected": result.expected_outcome, "Example": result.reference_answer}
+    yield from (f"{name}: {text}" for name, text in asked.items() if text)
+    yield f"Answer:\n{result.candidate_answer}\n"
+
+
+def _ask() -> str:
+    while True:
+        try:
+            given = input("[p]ass, [f]ail, [s]kip, [q]uit: ").strip().lower()
+        except EOFError:
+            return "quit"
+        if given in _WORDS or given in _WORDS.values():
+            return _WORDS.get(given, given)

@@ -9,11 +9,19 @@ from typing import Final
 
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cli.compare import read
-from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, find_eval_files, note, parse_delta, say
+from pytest_agentv.cli.eval import (
+    USAGE_ERROR,
+    ArgumentParser,
+    add_targets_file,
+    find_eval_files,
+    note,
+    parse_delta,
+    say,
+)
 from pytest_agentv.cli.validate import Checker, CheckSettings, ProjectKinds
 from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, Overrides, choose_target
-from pytest_agentv.engine.judging import evaluators_of, needs_of
+from pytest_agentv.engine.judging import Needs, evaluators_of
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import decide_status
 from pytest_agentv.errors import AgentvError, locate
@@ -21,15 +29,13 @@ from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message
-from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER
+from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER, RunOptions
 from pytest_agentv.model.results import EvalResult, weighted_mean
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import on_one_line, visible
-from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
 from pytest_agentv.targets.definitions import find_repo_root
 
@@ -69,15 +75,15 @@ def run(arguments: Sequence[str]) -> int:
     suites = [checker.load_cases(read_suite(path, call_row_maker)) for path in files]
     results = _results(options.results)
     probes = [probe for cases in suites for probe in _probes(cases, results)]
-    settings = RunOptions(targets=options.targets and options.targets.absolute(), ini_threshold=options.threshold)
+    settings = RunOptions(
+        targets_file=options.targets_file and options.targets_file.absolute(), ini_threshold=options.threshold
+    )
     pool = TargetPool(settings, Places(find_repo_root(cwd), cwd), masker, kinds.of(providers, KINDS.table))
     store = cwd / STORE_FILE
     pool.store = AnswerStore(Runs(store, _RUN, store, any_run=True), lambda reason: note(f"agentv audit: {reason}"))
-    loop = LoopThread()
     try:
-        judged = loop.run(_judge_all(probes, pool, settings, judges=options.judges))
+        judged = asyncio.run(_judge_all(probes, pool, settings, judges=options.judges))
     finally:
-        loop.stop()
         pool.store.close()
     passed: dict[str, list[str]] = {}
     faults = {str(each): None for each in (*checker.problems, *kinds.problems) if each.level == "error"}
@@ -107,13 +113,20 @@ def _create_parser() -> ArgumentParser:
         "evaluators of each case, and list the cases that such an answer passes.",
         epilog=_EPILOG,
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="Eval files, folders that hold some, or globs.")
-    parser.add_argument("--judges", action="store_true", help="Ask the models that judge, too (default: off).")
-    text = "Results file with answers of other cases (default: the newest in .agentv/results, else the references)."
-    parser.add_argument("--results", type=Path, metavar="FILE", help=text)
-    parser.add_argument("--targets", type=Path, metavar="PATH", help="Targets file (default: searched as in a run).")
-    text = "Score from which cases pass that name none, as agentv_threshold (default: that of a run)."
-    parser.add_argument("--threshold", type=parse_delta, metavar="SCORE", help=text)
+    parser.add("paths", "Eval files, folders that hold some, or globs.", nargs="+", metavar="PATH")
+    parser.add_flag("--judges", "Ask the models that judge, too.")
+    parser.add_path(
+        "--results",
+        "Results file with answers of other cases (default: the newest in .agentv/results, else the references).",
+        metavar="FILE",
+    )
+    add_targets_file(parser, " (default: searched as in a run).")
+    parser.add(
+        "--threshold",
+        "Score from which cases pass that name none, as agentv_threshold (default: that of a run).",
+        type=parse_delta,
+        metavar="SCORE",
+    )
     return parser
 
 
@@ -171,7 +184,7 @@ async def _judge_all(
 
 async def _judge(probe: _Probe, pool: TargetPool, options: RunOptions, *, judges: bool) -> EvalResult | None:
     case, evaluators = probe.case, evaluators_of(probe.case)
-    models = [each for each in evaluators if (needs := needs_of((each,))).asked or needs.embeddings]
+    models = [each for each in evaluators if (needs := Needs.of((each,))).asked or needs.embeddings]
     others = tuple(each for each in evaluators if each not in models)
     if models and not judges:
         if not others:

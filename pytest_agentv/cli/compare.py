@@ -1,14 +1,17 @@
-"""`agentv compare`: compares two results files case by case, or shows a table of more."""
+"""`agentv compare` compares runs; `agentv plan` says how many cases it takes to see a drop."""
 
+import argparse
 import json
+import math
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, add_margin, note, parse_delta, say
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.model.base import counted
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.compare import (
     DEFAULT_THRESHOLD,
     Comparison,
@@ -21,10 +24,13 @@ from pytest_agentv.reports.compare import (
 )
 from pytest_agentv.reports.figures import ended_at, visible
 from pytest_agentv.reports.gates import read_contract
+from pytest_agentv.reports.how_sure import Plan, plan_of
 from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase
-from pytest_agentv.reports.reading import FINDINGS, TEXTS, compared, read_view, view_of
-from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, statistics_lines
+from pytest_agentv.reports.reading import FINDINGS, TEXTS, read_baseline, read_view, view_of
+from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, compared, statistics_lines
 from pytest_agentv.reports.view import AS_JUDGED, RunView, ending_of
+from pytest_agentv.stats.comparing import NO_DROP, chance_of_red_case
+from pytest_agentv.store.readers import holds_baseline
 
 _SHOWN: Final = 10
 """How many problems and how many duplicates are listed per file."""
@@ -74,89 +80,90 @@ def _create_parser() -> ArgumentParser:
         "Print three files or more as a table with a row for each run.",
         epilog=_EPILOG,
     )
-    parser.add_argument("baseline", type=Path, help="Results file of the run to compare with.")
-    parser.add_argument("candidate", type=Path, help="Results file of the run that may be better or worse.")
-    parser.add_argument(
+    parser.add_path("baseline", "Results file of the run to compare with.")
+    parser.add_path("candidate", "Results file of the run that may be better or worse.")
+    parser.add_path(
         "more",
-        type=Path,
+        "Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
         nargs="*",
         default=[],
-        help="Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
     )
-    parser.add_argument(
-        "--statistics",
-        action="store_true",
-        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
-    )
-    parser.add_argument(
+    parser.add_flag("--statistics", "Say what the difference may claim: intervals, broken cases, a verdict.")
+    parser.add_flag(
         "--gate",
-        action="store_true",
-        help="With --statistics: exit with 1 for a regression, 2 if the data cannot tell, 3 if nothing could be "
-        "compared (default: off).",
+        "With --statistics: exit with 1 for a regression, 2 if the data cannot tell, 3 if nothing could be compared.",
     )
     add_margin(parser)
-    parser.add_argument(
+    parser.add(
         "-t",
         "--threshold",
+        f"Smallest difference that is a win or a loss, 0 to 1 (default: {DEFAULT_THRESHOLD}).",
         type=parse_delta,
         default=DEFAULT_THRESHOLD,
         metavar="DELTA",
-        help=f"Smallest difference that is a win or a loss, 0 to 1 (default: {DEFAULT_THRESHOLD}).",
     )
-    parser.add_argument(
+    parser.add(
         "-f",
         "--format",
-        choices=("json", "table", "verbose"),
-        help="Output format: json, table, or verbose, a table that leaves nothing out "
+        "Output format: json, table, or verbose, a table that leaves nothing out "
         "(default: table on a terminal, else json; with --statistics or more than two files: table).",
+        choices=("json", "table", "verbose"),
     )
-    parser.add_argument(
-        "--allow-missing",
-        action="store_true",
-        help="Compare only the cases in all files, even if some lack cases (default: off).",
-    )
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="The same as --format json.")
+    parser.add_flag("--allow-missing", "Compare only the cases in all files, even if some lack cases.")
+    parser.add("--json", "The same as --format json.", dest="format", action="store_const", const="json")
     return parser
 
 
 def _read_scores(path: Path) -> RunView:
     """Read the results of a run without their texts, and note what is odd about them. Raises `FileError`."""
-    view = read_view(path, without=TEXTS | FINDINGS)
-    if view.baseline is not None:
-        raise FileError(path, "is a baseline, not a results file: --statistics compares results with a baseline")
-    note_problems(view, path)
-    if view.dropped:
-        note(f"{locate(path, None)}: {counted(view.dropped, 'earlier result')} of the same cases left out")
+    view = read_run(path)
     if errors := sum(case.is_error or "dry_run" in case.flags for case in view.cases):
         has = "has" if errors == 1 else "have"
         note(f"{locate(path, None)}: {counted(errors, 'case')} could not be judged and {has} no score")
     return view
 
 
-def note_problems(view: RunView, path: Path) -> None:
-    """Note the first parts of a file that cannot be read."""
+def read_run(
+    path: Path, without: Collection[str] = TEXTS | FINDINGS, masker: Masker | None = None, *, or_baseline: bool = False
+) -> RunView:
+    """Read the results of a run, and note what cannot be read or is left out. Raises `FileError`."""
+    view = read_view(path, masker, without=without)
+    if view.baseline is not None and not or_baseline:
+        how = "`agentv compare --statistics BASELINE RESULTS` and HTML reports compare with one"
+        raise FileError(path, f"is a baseline, not a results file: {how}")
     for problem in view.problems[:_SHOWN]:
         note(visible(problem))
     if len(view.problems) > _SHOWN:
         note(f"{locate(path, None)}: {counted(len(view.problems) - _SHOWN, 'more problem')}")
+    if view.dropped:
+        note(f"{locate(path, None)}: {counted(view.dropped, 'earlier result')} of the same cases left out")
+    return view
+
+
+def read(path: Path, without: Collection[str] = TEXTS | FINDINGS) -> RunView:
+    """Read the results of a run. Raises `FileError` if it has none, or of a dry run."""
+    view = read_run(path, without)
+    if any("dry_run" in case.flags for case in view.cases):
+        raise FileError(path, "holds results of a dry run: its scores mean nothing")
+    return view
 
 
 def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
     """Return the reason why the runs cannot be compared; None if they can."""
+
+    def names(keys: Sequence[CaseKey]) -> str:
+        return listed([key.label for key in keys])
+
     if not comparison.matched:
         if comparison.errors:
             return "no case has a score in both files, so there is nothing to compare"
-        examples = f"the baseline has {_names(comparison.unmatched1[:1])}, "
-        examples += f"the candidate {_names(comparison.unmatched2[:1])}"
+        examples = f"the baseline has {names(comparison.unmatched1[:1])}, "
+        examples += f"the candidate {names(comparison.unmatched2[:1])}"
         return f"no case is in both files, so there is nothing to compare: {examples}"
     if comparison.unmatched1 and not allow_missing:
         cases = counted(len(comparison.unmatched1), "case")
-        return f"the candidate lacks {cases} of the baseline: {_names(comparison.unmatched1)} (or use --allow-missing)"
+        return f"the candidate lacks {cases} of the baseline: {names(comparison.unmatched1)} (or use --allow-missing)"
     return None
-
-
-def _names(keys: Sequence[CaseKey]) -> str:
-    return listed([key.label for key in keys])
 
 
 def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) -> int:
@@ -233,18 +240,6 @@ def _read_runs(paths: Sequence[Path]) -> RunView:
     return view_of("", cases.values()).replace(ending=AS_JUDGED.replace(skipped=frozenset(skipped)))
 
 
-def read(path: Path, without: Collection[str] = TEXTS | FINDINGS) -> RunView:
-    """Read the results of a run, and note what cannot be read. Raises `FileError` if it has none, or of a dry run."""
-    view = read_view(path, without=without)
-    if view.baseline is not None:
-        text = "is a baseline, not a results file: name the baseline first, and the results behind it"
-        raise FileError(path, text)
-    note_problems(view, path)
-    if any("dry_run" in case.flags for case in view.cases):
-        raise FileError(path, "holds results of a dry run: its scores mean nothing")
-    return view
-
-
 def exit_code(statistics: RunStatistics) -> int:
     """Return 0, 1 for a regression, 2 if the data cannot tell, 3 if the runs could not be compared."""
     found = set(statistics.verdicts)
@@ -255,3 +250,80 @@ def exit_code(statistics: RunStatistics) -> int:
     if found & _NOT_COMPARABLE:
         return NOT_COMPARED
     return CANNOT_TELL if "inconclusive" in found else 0
+
+
+# `agentv plan`: how many cases and repeats it takes to see a drop.
+
+_REPEATS: Final = (1, 3, 5, 10)
+_RELIABILITIES: Final = (0.9, 0.95, 0.99)
+_RATES: Final = (1.0, 0.8)
+
+
+def run_plan(arguments: Sequence[str]) -> int:
+    """Print the plan and return the exit code: 0, or 2 if the results hold nothing to learn from."""
+    options = _plan_parser().parse_args(arguments)
+    cases = _cases_of(options.results)
+    earlier = _cases_of(options.against) if options.against is not None else None
+    plan = plan_of(cases, earlier, options.see / 100)
+    if not plan.cases:
+        note(f"agentv plan: no case of {locate(options.results, None)} was judged, so there is nothing to learn from")
+        return USAGE_ERROR
+    say("\n".join(_plan_lines(plan, options.see)))
+    return 0
+
+
+def _plan_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv plan",
+        description="Say how many cases and repeats you need to see a drop of the pass rate in 4 of 5 runs.",
+    )
+    parser.add_path("results", "Results file or baseline to learn from.")
+    parser.add(
+        "--see",
+        "The drop to see, in points of the pass rate (default: 5).",
+        type=_points,
+        default=5.0,
+        metavar="POINTS",
+    )
+    parser.add_path(
+        "--against",
+        "Results file or baseline of another run of these cases: it tells how far single cases change.",
+        metavar="FILE",
+    )
+    return parser
+
+
+def _points(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 100 * NO_DROP < value <= 100:
+        least = f"{100 * NO_DROP:g}" if 0 < value < 1 else "0"
+        raise argparse.ArgumentTypeError(f"expected points, a number above {least} up to 100, got {text!r}")
+    return value
+
+
+def _cases_of(path: Path) -> Sequence[JudgedCase]:
+    return read_baseline(path).cases if holds_baseline(path) else read(path).cases
+
+
+def _plan_lines(plan: Plan, points: float) -> Iterator[str]:
+    yield f"{counted(plan.cases, 'case')}, {counted(plan.answers, 'answer')} each; to see a drop of {points:g} points"
+    yield "in 4 of 5 runs, compare two runs of"
+    yield ""
+    yield f"  {'repeats':>8}  {'cases':>8}  {'answers per run':>16}"
+    for repeats in _REPEATS:
+        needed = plan.cases_for(repeats)
+        mark = "   <- as many cases as there are" if needed <= plan.cases else ""
+        yield f"  {repeats:>8}  {needed:>8,}  {needed * repeats:>16,}{mark}"
+    yield ""
+    yield from plan.remarks
+    yield ""
+    # A suite without a fault may be red: with many cases, chance alone fails one of them.
+    yield f"Chance that at least one of {counted(plan.cases, 'case')} is red, each answer passing with"
+    yield f"  {'repeats':>8}  {'min_pass_rate':>13}" + "".join(f"  {rate:>6.0%}" for rate in _RELIABILITIES)
+    for repeats in _REPEATS:
+        for rate in _RATES if repeats > 1 else _RATES[:1]:
+            chances = (chance_of_red_case(each, repeats, rate, plan.cases) for each in _RELIABILITIES)
+            yield f"  {repeats:>8}  {rate:>13g}" + "".join(f"  {chance:>6.1%}" for chance in chances)

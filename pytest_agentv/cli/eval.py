@@ -3,12 +3,11 @@
 import argparse
 import fnmatch
 import glob
-import io
 import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -35,9 +34,6 @@ from pytest_agentv.reports.summary import FULL_SUMMARY
 USAGE_ERROR: Final = 2
 """The usual code of programs with argparse. `agentv eval` has pytest's codes instead."""
 
-_MISSING: Final = "the following arguments are required: "
-"""The beginning of argparse's error about missing arguments."""
-
 
 class UsageError(AgentvError):
     """A command was called with wrong arguments. `main` prints it."""
@@ -49,31 +45,40 @@ class ArgumentParser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
+    def add(self, *words: str, **more: Any) -> None:
+        """Add an argument. The last word is its help."""
+        *names, text = words
+        self.add_argument(*names, help=text, **more)
+
+    def add_flag(self, *words: str) -> None:
+        """Add a flag without a value."""
+        *names, text = words
+        self.add(*names, f"{text.removesuffix('.')} (default: off).", action="store_true")
+
+    def add_path(self, *words: str, **more: Any) -> None:
+        """Add a path, as an argument or as the value of a flag."""
+        metavar = {"metavar": "PATH"} if words[0].startswith("-") else {}
+        self.add(*words, type=Path, **{**metavar, **more})
+
     def error(self, message: str) -> NoReturn:
-        if not message.startswith(_MISSING):
-            raise UsageError(message)
-        names = message.removeprefix(_MISSING).split(", ")
-        raise UsageError(f"missing: {', '.join(map(self._in_words, names))}")
-
-    def _in_words(self, name: str) -> str:
-        """Return an argument's name with the first sentence of its help."""
-        names = ((action, (action.dest, action.metavar, "/".join(action.option_strings))) for action in self._actions)
-        text = next((action.help for action, known in names if name in known and action.help), None)
-        if text is None:
-            return name
-        sentence = " ".join(text.split()).partition(". ")[0].rstrip(".")
-        return f"{name} ({sentence[0].lower()}{sentence[1:]})"
+        raise UsageError(message)
 
 
-def add_margin(parser: argparse.ArgumentParser, where: str = "") -> None:
+def add_margin(parser: ArgumentParser, where: str = "") -> None:
     """Add `--margin`; `where` says in which case it counts."""
-    parser.add_argument(
+    parser.add(
         "--margin",
+        f'Drop of the pass rate that "not worse" excludes, 0 to 1{where} (default: {DEFAULT_MARGIN}).',
         type=parse_delta,
         default=DEFAULT_MARGIN,
         metavar="DROP",
-        help=f'Drop of the pass rate that "not worse" excludes, 0 to 1{where} (default: {DEFAULT_MARGIN}).',
     )
+
+
+def add_targets_file(parser: ArgumentParser, of: str) -> None:
+    """Add `--targets-file`, and its older word; `of` says where the file is searched by default."""
+    parser.add_path("--targets-file", f"Targets file{of}")
+    parser.add_argument("--targets", dest="targets_file", type=Path, help=argparse.SUPPRESS)
 
 
 def parse_delta(text: str) -> float:
@@ -97,33 +102,30 @@ def note(text: str) -> None:
     sys.stderr.write(f"{visible(text)}\n")
 
 
-def open_closed_streams() -> None:
-    """Open standard streams that are closed, so that a command can still run and return its exit code."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open until the process ends
+def expand(
+    name: str, accepts: Callable[[Path, Path], bool], what: str, hidden: Collection[str] = ()
+) -> tuple[Sequence[Path], str]:
+    """Return the files of a path or glob, and the error text if there are none.
 
-
-def escape_unencodable() -> None:
-    """Make the standard streams escape characters that their encoding lacks instead of raising."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    Of a folder, these are the files that `accepts` says yes to, given the file and the folder. `what` names them.
+    """
+    path = Path(name)
+    if path.is_dir():
+        found = [file for file in walk(path, hidden=frozenset(hidden)) if file.suffix in SUFFIXES]
+        return [file for file in found if accepts(file, path)], f"no {what} files in this folder"
+    if path.exists():
+        return [path], ""
+    if not is_glob(name):
+        return [], "there is no such file or folder"
+    return [file for file in find_files(name, hidden=True) if file.suffix in SUFFIXES], f"no {what} file matches"
 
 
 def _find(pattern: str) -> tuple[Sequence[Path], str]:
-    """Return the eval files of a pattern, and the error text if there are none."""
     path = Path(pattern)
+    found, fault = expand(pattern, is_eval_in_folder, "eval")
     if path.is_dir():
-        found = [file for file in walk(path) if is_eval_in_folder(file, path)]
-        left_out_files = [] if found else map(str, find_left_out([pattern]))
-        return found, "\n    ".join(["no eval files in this folder", *left_out_files])
-    if path.is_file():
-        fault = _fault(path)
-        return [] if fault else [path], fault
-    if not is_glob(pattern):
-        return [], "there is no such file or folder"
-    return [file for file in find_files(pattern, hidden=True) if not _fault(file)], "no eval file matches"
+        return found, "" if found else "\n    ".join([fault, *map(str, find_left_out([pattern]))])
+    return [file for file in found if not _fault(file)], _fault(path) if path.exists() else fault
 
 
 def _fault(path: Path) -> str:
@@ -263,21 +265,23 @@ def _create_parser() -> ArgumentParser:
         epilog=_EPILOG,
     )
     for option in RUN_OPTIONS:
-        flags = [f"--{name}" for name in (option.name, *option.aliases)]
         default = "" if "efault: " in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
         text = f"{option.help}{default}".replace("--agentv-", "--").replace("%", "%%")
-        if option.is_flag:
-            parser.add_argument(*flags, dest="pytest", action="append_const", const=_PREFIX + option.name, help=text)
-            continue
-        parser.add_argument(
-            *flags,
-            dest="pytest",
-            action="append",
-            type=_flag_of_pytest(option),
-            nargs=None if option.optional_value is None else "?",
-            metavar=option.metavar,
-            help=text,
-        )
+        for name in (option.name, *option.aliases):
+            shown = text if name == option.name else argparse.SUPPRESS
+            flag = _PREFIX + option.name
+            if option.is_flag:
+                parser.add_argument(f"--{name}", dest="pytest", action="append_const", const=flag, help=shown)
+                continue
+            parser.add_argument(
+                f"--{name}",
+                dest="pytest",
+                action="append",
+                type=_flag_of_pytest(option),
+                nargs=None if option.optional_value is None else "?",
+                metavar=option.metavar,
+                help=shown,
+            )
     for flag in PYTEST_FLAGS_WITH_VALUE:
         joined = f"{flag}={{}}" if flag.startswith("--") else f"{flag}{{}}"
         parser.add_argument(flag, dest="pytest", action="append", type=joined.format, help=argparse.SUPPRESS)

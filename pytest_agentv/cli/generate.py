@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 from typing import Final
@@ -12,36 +12,28 @@ from typing import Final
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource, valid_id
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cli.eval import ArgumentParser, note, say
+from pytest_agentv.cli.eval import ArgumentParser, add_targets_file, note, say
 from pytest_agentv.engine.answers import invoke_with_retries
 from pytest_agentv.engine.jobs import choose_target
 from pytest_agentv.errors import AgentvError, FileError, TargetError, locate
 from pytest_agentv.evaluators.answer_data import reply_objects, section
 from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
-from pytest_agentv.model.base import Json, JsonObject, Record, counted, is_number, trim
+from pytest_agentv.model.base import Json, JsonObject, counted, is_number, trim
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
-from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS, RunOptions
 from pytest_agentv.model.secrets import Masker, beginning, masked, masking
 from pytest_agentv.providers.base import Adapter, ProviderRequest
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.store.yaml_documents import yaml_document
-from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, load_environment
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
-
-# Asks a model for the rubrics of cases.
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenRubric(Record):
-    """A rubric that a model wrote."""
-
-    id: str
-    description: str
-    weight: float = 1.0
-    required: bool = True
-
+from pytest_agentv.targets.definitions import (
+    TargetDefinition,
+    TargetsFile,
+    find_repo_root,
+    find_targets_file,
+    load_environment,
+    load_targets_file,
+)
 
 ATTEMPTS: Final = 3
 """How often to ask a model before giving up because no reply holds rubrics."""
@@ -67,7 +59,7 @@ class RubricError(AgentvError):
     """A model wrote no rubrics."""
 
 
-async def write_rubrics(provider: Adapter, eval_id: str, prompt: str) -> tuple[WrittenRubric, ...]:
+async def write_rubrics(provider: Adapter, eval_id: str, prompt: str) -> list[JsonObject]:
     """Ask for the rubrics of a case, up to three times, and mask them. Raises `RubricError`."""
     request = ProviderRequest(
         Prompt(prompt), eval_id=eval_id, system_prompt=SYSTEM_PROMPT, timeout_seconds=DEFAULT_TIMEOUT_SECONDS
@@ -86,32 +78,26 @@ async def write_rubrics(provider: Adapter, eval_id: str, prompt: str) -> tuple[W
     raise RubricError(f"case {eval_id!r}: no rubrics in {ATTEMPTS} replies of the model; the last one: {shown}")
 
 
-def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
-    """Return the rubrics of a reply; empty if it holds no JSON object with a list of rubrics."""
-    try:
-        found = [items for _, each in reply_objects(reply) if (items := _described(each.get("rubrics")))]
-    except ValueError:
-        found = []
-    rubrics: list[WrittenRubric] = []
-    for number, item in enumerate(found[0] if found else (), start=1):
+def read_rubrics(reply: str) -> list[JsonObject]:
+    """Return the rubrics of a reply, as eval files have them; empty if it holds no JSON object with a list of them."""
+    found: list[JsonObject] = []
+    with suppress(ValueError):
+        for _, each in reply_objects(reply):
+            items = each.get("rubrics")
+            written = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+            found = found or [item for item in written if _text(item.get("description"))]
+    rubrics: dict[str, JsonObject] = {}
+    for number, item in enumerate(found, start=1):
         given = masked(_text(item.get("id"))) or f"rubric-{number}"
-        is_taken = any(rubric.id == given for rubric in rubrics)
+        id_ = f"{given}-{number}" if given in rubrics else given
         weight, required = item.get("weight"), item.get("required")
-        rubrics.append(
-            WrittenRubric(
-                f"{given}-{number}" if is_taken else given,
-                masked(_text(item["description"])),
-                float(weight) if is_number(weight) and 0 <= weight <= 1_000_000 else 1.0,
-                required if isinstance(required, bool) else True,
-            )
-        )
-    return tuple(rubrics)
-
-
-def _described(value: Json) -> list[JsonObject]:
-    """Return the items of a list that have a description."""
-    items = value if isinstance(value, list) else []
-    return [item for item in items if isinstance(item, dict) and _text(item.get("description"))]
+        rubrics[id_] = {
+            "id": id_,
+            "description": masked(_text(item["description"])),
+            "weight": weight if is_number(weight) and 0 <= weight <= 1_000_000 else 1,
+            "required": required if isinstance(required, bool) else True,
+        }
+    return list(rubrics.values())
 
 
 def _text(value: Json) -> str:
@@ -135,11 +121,11 @@ def run(arguments: Sequence[str]) -> int:
         description="Let a model write the rubrics of all cases of an eval file that have none.",
         epilog=_EPILOG,
     )
-    rubrics.add_argument("file", type=Path, help="A .yaml or .yml eval file; it is not changed.")
-    text = "Target that writes them (default: the file's target, else `default`)."
-    rubrics.add_argument("-t", "--target", metavar="NAME", help=text)
-    text = "Targets file (default: searched as by `agentv eval`)."
-    rubrics.add_argument("--targets", type=Path, metavar="PATH", help=text)
+    rubrics.add_path("file", "A .yaml or .yml eval file; it is not changed.")
+    rubrics.add(
+        "-t", "--target", "Target that writes them (default: the file's target, else `default`).", metavar="NAME"
+    )
+    add_targets_file(rubrics, " (default: searched as by `agentv eval`).")
     options = parser.parse_args(arguments)
     masker = Masker()
     try:
@@ -151,7 +137,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _generate(options: argparse.Namespace, masker: Masker) -> int:
-    suite = _read(options.file)
+    suite = read_suite(options.file)
+    if suite.cases_key is None:
+        raise FileError(suite.path, "rubrics are written for .yaml and .yml files only")
+    if any(entry.row is not None for entry in suite.entries):
+        raise FileError(suite.path, "the cases come from a table: write `rubrics:` by hand, for all rows")
     written = {entry.index: entry for entry in suite.entries}  # all combinations of a matrix share its rubrics
     entries = [
         entry
@@ -167,16 +157,6 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     return 0
 
 
-def _read(path: Path) -> SuiteSource:
-    """Read the file. Raises `FileError` for one whose cases cannot hold a block of YAML."""
-    suite = read_suite(path)
-    if suite.cases_key is None:
-        raise FileError(suite.path, "rubrics are written for .yaml and .yml files only")
-    if any(entry.row is not None for entry in suite.entries):
-        raise FileError(suite.path, "the cases come from a table: write `rubrics:` by hand, for all rows")
-    return suite
-
-
 def _outcome(case: JsonObject) -> str | None:
     outcome = case.get(first_key(case, OUTCOME_KEYS) or "")
     return outcome if isinstance(outcome, str) and outcome.strip() else None
@@ -187,11 +167,11 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
 
     Raises `TargetsError` or `TargetError`.
     """
-    from pytest_agentv.targets.resolution import resolve_target  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.targets.fields import resolve_target  # noqa: PLC0415 - imports pydantic
 
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
-    file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)
+    file = load_targets_file(find_targets_file(options.targets_file, eval_dir, repo_root, cwd), KINDS)
     definition = _writing_definition(file, choose_target(RunOptions(target=options.target), suite.target))
     environment = load_environment(eval_dir, repo_root, cwd, os.environ)
     masker.add_environment(environment.variables)
@@ -204,21 +184,16 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
 
 def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
     """Return the chosen target if it is a model, else its judge target."""
+    models = sorted(kind for kind in file.kinds.table if getattr(file.kinds.table.get(kind), "judges_itself", False))
     chosen = file.find(name)
     judge = chosen if chosen.judge_target is None else file.find(chosen.judge_target)
-    found = next((definition for definition in (chosen, judge) if _is_model(file, definition.kind)), None)
+    found = next((definition for definition in (chosen, judge) if definition.kind in models), None)
     if found is None:
-        where = locate(file.path, chosen.line)
-        models = sorted(kind for kind in file.kinds.table if _is_model(file, kind))
         raise TargetError(
-            f"{where}: target {chosen.name!r} is no model that could write rubrics (provider: {chosen.provider}); "
-            f"name one with --target: its provider is one of {', '.join(models)}"
+            f"{locate(file.path, chosen.line)}: target {chosen.name!r} is no model that could write rubrics (provider: "
+            f"{chosen.provider}); name one with --target: its provider is one of {', '.join(models)}"
         )
     return found
-
-
-def _is_model(file: TargetsFile, kind: str) -> bool:
-    return getattr(file.kinds.find(kind), "judges_itself", False)
 
 
 async def _print_all(path: Path, entries: Iterable[CaseEntry], provider: Adapter) -> None:
@@ -226,7 +201,7 @@ async def _print_all(path: Path, entries: Iterable[CaseEntry], provider: Adapter
     try:
         for entry in entries:
             eval_id = valid_id(entry.value) or f"case {entry.index + 1}"
-            rubrics = [rubric.to_plain() for rubric in await write_rubrics(provider, eval_id, _prompt(entry.value))]
+            rubrics = await write_rubrics(provider, eval_id, _prompt(entry.value))
             block = yaml_document({"rubrics": rubrics}).removeprefix("---\n")
             say(visible(f"# {locate(path, entry.line)}: {eval_id}\n{indent(block, '    ')}"))
     finally:
@@ -238,18 +213,14 @@ def _prompt(case: JsonObject) -> str:
 
     Source: agentv-formats 9.3.
     """
-    question, reference = case.get("question"), case.get("reference_answer")
+    messages = case.get(first_key(case, INPUT_KEYS) or "")
+    messages = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages or ()
+    said = [each.get("content") for each in messages if isinstance(each, dict) and each.get("role") == "user"]
+    asked = [text for text in (case.get("question"), *said) if isinstance(text, str) and text.strip()]
+    reference = case.get("reference_answer")
     texts = {
-        "question": question if isinstance(question, str) and question.strip() else _first_user_text(case),
+        "question": asked[0] if asked else "",
         "expected_outcome": _outcome(case) or "",
         "reference_answer": reference if isinstance(reference, str) else "",
     }
     return "\n\n".join(section(name, text) for name, text in texts.items() if trim(text))
-
-
-def _first_user_text(case: JsonObject) -> str:
-    messages = case.get(first_key(case, INPUT_KEYS) or "")
-    if isinstance(messages, str):
-        return messages
-    users = (message for message in messages or () if isinstance(message, dict) and message.get("role") == "user")
-    return next((message["content"] for message in users if isinstance(message.get("content"), str)), "")

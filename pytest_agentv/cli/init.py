@@ -1,4 +1,4 @@
-"""`agentv init`: writes a project that runs at once, from an example, with a workflow for a CI service."""
+"""`agentv init` writes a project that runs at once; `agentv schema` prints the JSON Schemas of its files."""
 
 import os
 import re
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.eval import ArgumentParser, UsageError, say
-from pytest_agentv.cli.schema import schema_path
 from pytest_agentv.runtime.files import write_atomically
 
 EXAMPLES: Final[Mapping[str, str]] = {
@@ -38,76 +37,8 @@ agentv_workers = 4
 
 PYTEST_INI: Final = f"[pytest]\n{INI_SETTINGS}"
 
-GITHUB: Final = """\
-# Runs the evaluations of every pull request. The page of the run shows a summary, and the changed lines show failures.
-# The actions are pinned to commits; Dependabot and Renovate update them, with the versions behind them.
-name: evals
-on: pull_request
-permissions:
-  contents: read
-jobs:
-  evals:
-    runs-on: ubuntu-latest
-    timeout-minutes: 30
-    # env:
-    #   OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}
-    steps:
-      - uses: actions/checkout@df4cb1c069e1874edd31b4311f1884172cec0e10  # v6.0.3
-      - uses: actions/setup-python@a309ff8b426b58ec0e2a45f0f869d46889d02405  # v6.2.0
-        with:
-          python-version: "3.12"
-          cache: pip
-          cache-dependency-path: .github/workflows/evals.yml
-      - run: pip install pytest-agentv  # and what your target needs
-      - run: agentv validate evals --strict
-      - run: >-
-          pytest evals --agentv-workers=20
-          --agentv-out=results.jsonl --agentv-html=report.html --junitxml=junit.xml
-      - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a  # v7.0.1
-        if: always()
-        with:
-          name: evals
-          path: |
-            results.jsonl
-            report.html
-            junit.xml
-          if-no-files-found: ignore
-"""
-
-GITLAB: Final = """\
-# Runs the evaluations of every merge request, which shows failing cases at their lines.
-# Keys of models are masked variables of the project's CI settings.
-evals:
-  image: python:3.12
-  rules:
-    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
-  timeout: 30 minutes
-  variables:
-    PIP_CACHE_DIR: $CI_PROJECT_DIR/.pip
-  cache:
-    key: pip-pytest-agentv
-    paths: [.pip]
-  script:
-    - pip install pytest-agentv  # and what your target needs
-    - agentv validate evals --strict
-    - >-
-      pytest evals --agentv-workers=20
-      --agentv-out=results.jsonl --agentv-html=report.html --junitxml=junit.xml
-  after_script:
-    - agentv report results.jsonl --format=gitlab-codequality -o codequality.json
-  artifacts:
-    when: always
-    paths: [results.jsonl, report.html]
-    reports:
-      junit: junit.xml
-      codequality: codequality.json
-"""
-
-WORKFLOWS: Final[Mapping[str, tuple[str, str]]] = {
-    "github": (".github/workflows/evals.yml", GITHUB),
-    "gitlab": (".gitlab-ci.yml", GITLAB),
-}
-"""The workflow of each CI service: its path and its text."""
+WORKFLOWS: Final[Mapping[str, str]] = {"github": ".github/workflows/evals.yml", "gitlab": ".gitlab-ci.yml"}
+"""The path of the workflow of each CI service. Its text is in the folder `workflows` beside this file."""
 
 _INI_FILES: Final = (
     "pytest.ini",
@@ -128,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
     folder: Path = options.folder or options.path or Path()
     ini = _ini_file(folder)
     files = example_files(options.example, folder / "evals")
-    files |= {".agentv/.gitignore": GITIGNORE, **dict([WORKFLOWS[options.ci]])}
+    files |= {".agentv/.gitignore": GITIGNORE, WORKFLOWS[options.ci]: workflow(options.ci)}
     files |= {} if ini else {"pytest.ini": PYTEST_INI}
     present = [name for name in files if (folder / name).exists()]
     overwrites = options.force or (bool(present) and _may_overwrite(present))
@@ -147,6 +78,11 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def workflow(service: str) -> str:
+    """Return the text of the workflow for a CI service."""
+    return (Path(__file__).parent / "workflows" / f"{service}.yml").read_text("utf-8")
+
+
 def example_files(example: str, folder: Path) -> dict[str, str]:
     """Return the texts of an example by their paths in a new project, whose evals lie in a folder.
 
@@ -156,20 +92,18 @@ def example_files(example: str, folder: Path) -> dict[str, str]:
     places = package / "examples", package.parent / "examples"  # of the wheel, of a checkout
     source = next(place for place in places if place.is_dir()) / EXAMPLES[example]
     files = {}
+    home = folder.resolve()
     for path in sorted(source.rglob("*")):
         if path.is_file() and path.name != "README.md" and path.suffix != ".pyc":
             kind = "targets" if path.name == "targets.yaml" else "eval" if path.name.endswith(".eval.yaml") else None
-            line = f"# yaml-language-server: $schema={_address(schema_path(kind), folder)}\n" if kind else ""
+            line = ""
+            if kind:
+                schema = schema_path(kind).resolve()
+                is_near = schema.is_relative_to(home.parent)  # as in `.venv`
+                address = Path(os.path.relpath(schema, home)).as_posix() if is_near else schema.as_uri()
+                line = f"# yaml-language-server: $schema={address}\n"
             files[f"evals/{path.relative_to(source).as_posix()}"] = line + path.read_text("utf-8")
     return files
-
-
-def _address(path: Path, folder: Path) -> str:
-    """Return how the files of a folder name a file: relative to it where both lie in the project, as in `.venv`."""
-    path, folder = path.resolve(), folder.resolve()
-    if path.is_relative_to(folder.parent):
-        return Path(os.path.relpath(path, folder)).as_posix()
-    return path.as_uri()
 
 
 def _create_parser() -> ArgumentParser:
@@ -178,19 +112,19 @@ def _create_parser() -> ArgumentParser:
         description="Write an evaluation that runs without any key, its target, a CI workflow and settings.\n"
         "Existing files are kept, unless you choose to overwrite them.",
     )
-    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="The project's folder (default: .).")
-    parser.add_argument("--path", type=Path, metavar="DIR", help="The same as DIR.")
-    parser.add_argument(
+    parser.add_path("folder", "The project's folder (default: .).", nargs="?", metavar="DIR")
+    parser.add_path("--path", "The same as DIR.", metavar="DIR")
+    parser.add(
         "--example",
+        "The evaluation that DIR/evals gets: the smallest one, RAG over files, an agent with tools in two "
+        "variants, a FastAPI service, or two prompts (default: first).",
         choices=tuple(EXAMPLES),
         default="first",
-        help="The evaluation that DIR/evals gets: the smallest one, RAG over files, an agent with tools in two "
-        "variants, a FastAPI service, or two prompts (default: first).",
     )
-    parser.add_argument(
-        "--ci", choices=tuple(WORKFLOWS), default="github", help="CI service to write a workflow for (default: github)."
+    parser.add(
+        "--ci", "CI service to write a workflow for (default: github).", choices=tuple(WORKFLOWS), default="github"
     )
-    parser.add_argument("--force", action="store_true", help="Overwrite files without asking (default: off).")
+    parser.add_flag("--force", "Overwrite files without asking.")
     return parser
 
 
@@ -216,3 +150,28 @@ def _may_overwrite(present: Iterable[str]) -> bool:
         return input("Overwrite them? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
+
+
+# `agentv schema`: prints JSON Schemas for editors and for programs that write eval files.
+
+KINDS: Final = ("eval", "targets", "config")
+_SCHEMA_EPILOG: Final = """\
+An editor with a YAML language server checks a file against the schema that its first line names:
+  # yaml-language-server: $schema=PATH"""
+
+
+def run_schema(arguments: Sequence[str]) -> int:
+    """Print a schema, or the path of its file."""
+    description = "Print the JSON Schema of a kind of file."
+    parser = ArgumentParser(prog="agentv schema", description=description, epilog=_SCHEMA_EPILOG)
+    parser.add("kind", "The kind of file.", choices=KINDS)
+    parser.add_flag("--path", "Print the path of the schema instead.")
+    options = parser.parse_args(arguments)
+    path = schema_path(options.kind)
+    say(str(path) if options.path else path.read_text("utf-8").rstrip("\n"))
+    return 0
+
+
+def schema_path(kind: str) -> Path:
+    """Return the file of the package with the schema of a kind of file. `scripts/json_schemas.py` makes it."""
+    return Path(__file__).parents[1] / "schemas" / f"{kind}.schema.json"

@@ -44,7 +44,14 @@ def run(arguments: Sequence[str]) -> int:
     out: Path = options.out
     sources = list({path.absolute(): path for path in options.files}.values())
     _check_paths(sources, out, overwrite=options.overwrite)
-    parts = [_read(path) for path in sources]
+    parts: list[Part] = []
+    for path in sources:
+        if holds_baseline(path):
+            raise FileError(path, "is a baseline, not a results file")
+        parts.append(part := read_part(path))
+        if not part.results and any(INCOMPLETE not in problem.message for problem in part.problems):
+            text = "holds no results: expected lines of JSON, or YAML documents, with eval_id and score"
+            raise FileError(path, text)
     fault = foreign_fault(parts)
     if fault is not None and not options.force:
         raise UsageError(f"{fault}; --force merges them all the same")
@@ -64,7 +71,12 @@ def run(arguments: Sequence[str]) -> int:
         note(f"the answers of unfinished cases could not be copied, so that a resumed run pays for them again: {error}")
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
     verdict_path(out).unlink(missing_ok=True)  # it judges results that the file no longer holds
-    say(_verdict(parts, merged, out))
+    statuses = Counter(line.status for line in merged.chosen.values())
+    words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
+    words |= {"error": "could not be judged", "judged": "judged"}
+    counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
+    results = f"{counted(len(merged.chosen), 'result')} of {counted(len(parts), 'file')}"
+    say(f"Merged {results} into {locate(out.absolute(), None)}{f': {counts}' if counts else ''}")
     if missing is not None and missing.cases:
         verb = "has" if missing.cases == 1 else "have"
         note(f"{missing.cases:,} of {counted(missing.total, 'case')} {verb} no result: {'; '.join(missing.shards)}")
@@ -78,19 +90,11 @@ def _create_parser() -> ArgumentParser:
         description="Join the results files of a run's shards or attempts into one file with one result per case.",
         epilog=_EPILOG,
     )
-    parser.add_argument("files", type=Path, nargs="+", help="Results files, JSONL or YAML.")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="PATH", help="File to write, JSONL or YAML.")
-    parser.add_argument(
-        "--force", action="store_true", help="Merge files of different evals all the same (default: off)."
-    )
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="Overwrite PATH if it exists; not needed if it is one of the files (default: off).",
-    )
-    parser.add_argument(
-        "--allow-missing", action="store_true", help="Exit with 0 even if cases have no result (default: off)."
-    )
+    parser.add_path("files", "Results files, JSONL or YAML.", nargs="+")
+    parser.add_path("-o", "--out", "File to write, JSONL or YAML.", required=True)
+    parser.add_flag("--force", "Merge files of different evals all the same.")
+    parser.add_flag("--overwrite", "Overwrite PATH if it exists; not needed if it is one of the files.")
+    parser.add_flag("--allow-missing", "Exit with 0 even if cases have no result.")
     return parser
 
 
@@ -106,15 +110,6 @@ def _check_paths(sources: Sequence[Path], out: Path, *, overwrite: bool) -> None
         raise UsageError(f"{out} exists; --overwrite overwrites it, and given as one of the files it is merged as well")
 
 
-def _read(path: Path) -> Part:
-    if holds_baseline(path):
-        raise FileError(path, "is a baseline, not a results file")
-    part = read_part(path)
-    if not part.results and any(INCOMPLETE not in problem.message for problem in part.problems):
-        raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
-    return part
-
-
 def _remarks(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
     for part in parts:
         yield from map(str, (*part.hints, *part.problems[:_SHOWN]))
@@ -122,46 +117,28 @@ def _remarks(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
             yield f"{locate(part.path, None)}: {counted(len(part.problems) - _SHOWN, 'more problem')}"
         if not part.results and not part.problems:
             yield f"{locate(part.path, None)}: holds no results"
-    yield from _foreign_texts(parts)
+    own = {name.eval_id for part in parts for name in part.results if name.eval_file is not None}
+    for part in parts if own else ():
+        if ids := part.foreign_ids:
+            text = "without eval file and run, as AgentV's own, are cases of their own, also those whose id others have"
+            yield f"{locate(part.path, None)}: {counted(len(ids), 'result')} {text}"
     for name, other in list(merged.replaced.items())[:_SHOWN]:
         last = merged.chosen[name]
-        there = f"{locate(parts[other.part].path, other.result.number)} ({other.result.status})"
-        here = f"{locate(parts[last.part].path, last.result.number)} ({last.result.status})"
+        there = f"{locate(other.path, other.number)} ({other.status})"
+        here = f"{locate(last.path, last.number)} ({last.status})"
         yield f"{name.label}: the result in {here} counts, the one in {there} does not"
     if len(merged.replaced) > _SHOWN:
         yield f"{counted(len(merged.replaced) - _SHOWN, 'more case')} with several results"
     for target, first, changed in islice(changed_targets(parts, merged), _SHOWN):
-        files = f"{locate(first.path, None)} and {locate(changed.path, None)}"
+        files = f"{locate(first, None)} and {locate(changed, None)}"
         yield f"{files}: the target {target!r} was not defined in the same way in both runs (target_hash)"
-
-
-def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
-    """Yield a note for each file with results of another program. Their names never match ours: they replace none."""
-    own = {name.eval_id for part in parts for name in part.results if name.eval_file is not None}
-    for part in parts:
-        if own and (ids := part.foreign_ids):
-            names, they = (
-                ("names", "it is a case of its own") if len(ids) == 1 else ("name", "they are cases of their own")
-            )
-            both = len(own.intersection(ids))
-            same = f", also the {'one' if both == 1 else f'{both:,}'} whose id another file has" if both else ""
-            text = f"{counted(len(ids), 'result')} {names} neither eval file nor run, as AgentV's own: {they}{same}"
-            yield f"{locate(part.path, None)}: {text}"
 
 
 def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputFormat) -> Iterator[bytes]:
     run_id = merged.run_id
-    for part, lines in zip(parts, merged.lines(len(parts)), strict=True):
+    for part in parts:
+        lines = {line.number for line in merged.chosen.values() if line.path == part.path}
         for entry in iter_entries(part.path) if lines else ():
             if isinstance(entry, Entry) and entry.line in lines:
                 own = {"run_id": run_id} if "run_id" in entry.value else {}
                 yield result_text({**entry.value, **own}, output_format).encode()
-
-
-def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
-    statuses = Counter(place.result.status for place in merged.chosen.values())
-    words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
-    words |= {"error": "could not be judged", "judged": "judged"}
-    counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
-    results = f"{counted(len(merged.chosen), 'result')} of {counted(len(parts), 'file')}"
-    return f"Merged {results} into {locate(out.absolute(), None)}{f': {counts}' if counts else ''}"

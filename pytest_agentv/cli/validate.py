@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -13,23 +14,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from pytest_agentv.cases.cases import load_case
-from pytest_agentv.cases.discovery import SUFFIXES, find_files, is_sidecar, looks_like_suite, walk
+from pytest_agentv.cases.cases import load_case, read_header
+from pytest_agentv.cases.discovery import is_sidecar, looks_like_suite
 from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.cases.prompts import build_prompt
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import dataset_fault, read_suite
-from pytest_agentv.cases.written import LoadContext, read_header
-from pytest_agentv.cli.eval import ArgumentParser, find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, say
+from pytest_agentv.cli.eval import (
+    ArgumentParser,
+    add_targets_file,
+    expand,
+    find_left_out,
+    is_eval_by_itself,
+    is_eval_in_folder,
+    say,
+)
 from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.jobs import DEFAULT_TARGET
 from pytest_agentv.engine.judging import judging_fault, needs_of_case
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
-from pytest_agentv.files.problems import Hint, Problem, UnusableTarget, did_you_mean, near_file
+from pytest_agentv.files.problems import Hint, Problem, UnusableTarget, near_file
 from pytest_agentv.files.source import Source
-from pytest_agentv.model.base import Json, Record, counted
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase
+from pytest_agentv.model.base import Record, counted
+from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind_table import KindsOf, merge_kinds, no_kinds
 from pytest_agentv.model.options import UNKNOWN_KEYS, UnknownKeys
 from pytest_agentv.model.secrets import Masker
@@ -37,15 +46,17 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.runtime.user_code import describe_error, user_traceback
-from pytest_agentv.targets.config import load_guideline_patterns, read_config_file
-from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, has_reference
-from pytest_agentv.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
-from pytest_agentv.targets.keys import read_target
-
-# Finds the kinds of evaluators and providers that a project adds in its conftest files and plugins.
-
-_Key: TypeAlias = tuple[str, Path | None]
-"""A hook and a folder; None: wherever a conftest lies."""
+from pytest_agentv.targets.definitions import (
+    TARGETS_FILES,
+    TargetDefinition,
+    TargetsFile,
+    find_repo_root,
+    find_targets_file,
+    has_reference,
+    load_guideline_patterns,
+    load_targets_file,
+)
+from pytest_agentv.targets.fields import read_config_file, read_target
 
 _HOOKS: Final = ("pytest_agentv_evaluators", "pytest_agentv_providers")
 _SIGNS: Final = (b"pytest_agentv_", b"pytest_plugins")
@@ -53,20 +64,23 @@ _SIGNS: Final = (b"pytest_agentv_", b"pytest_plugins")
 
 
 class ProjectKinds:
-    """Calls the hooks of a project for its kinds. pytest loads the conftest files but runs no test.
+    """The kinds of evaluators and providers that a project adds in its conftest files and plugins.
 
-    Conftest files are user code. They are loaded only if one of them mentions our hooks, or if a file names a kind
-    that is not built in, which a plugin may add.
+    Conftest files are user code. pytest loads them, and runs no test, only if one of them mentions our hooks, or if a
+    file names a kind that is not built in, which a plugin may add. This class is the plugin that calls the hooks.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.problems: list[Problem] = []
         """The faults that prevented the loading of conftest files."""
         self._folders = sorted({path.parent for path in files})
+        self._kinds: dict[tuple[str, Path | None], Mapping[str, Any]] = {}
+        """By hook and folder; None: wherever a conftest lies."""
+        self._error: BaseException | None = None
 
     def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "Callable[[Path], LazyKinds]":
         """Return a function from a folder to the kinds of one hook. `named` kinds always count as kinds."""
-        return lambda folder: LazyKinds(self, hook, built_in, named, folder)
+        return lambda folder: LazyKinds(self, hook, built_in, dict.fromkeys(named, _any_keys), folder)
 
     @cached_property
     def mentions_hooks(self) -> bool:
@@ -76,102 +90,83 @@ class ProjectKinds:
 
     def find(self, hook: str, folder: Path) -> Mapping[str, Any]:
         """Return the kinds of a hook for a folder. The conftest files above the folder win."""
-        return self._found.get((hook, folder)) or self._found.get((hook, None)) or {}
+        found = self._found
+        return found.get((hook, folder)) or found.get((hook, None)) or {}
 
     @cached_property
-    def _found(self) -> "Mapping[_Key, Mapping[str, Any]]":
+    def _found(self) -> Mapping[tuple[str, Path | None], Mapping[str, Any]]:
         import pytest  # noqa: PLC0415 - takes a fifth of a second
 
-        asker = _Asker(self._folders)
-        error: BaseException | None = None
         said = io.StringIO()
         arguments = ["-p", "no:cacheprovider", "-o", "addopts=", *map(str, self._folders)]
         environment = os.environ.pop("PYTEST_ADDOPTS", None)
         try:
             with redirect_stdout(said), redirect_stderr(said):
-                pytest.main(arguments, plugins=[asker])
+                pytest.main(arguments, plugins=[self])
         except SystemExit as exit_:  # a conftest may raise it when it is imported
-            error = exit_
+            self._error = exit_
         finally:
             if environment is not None:
                 os.environ["PYTEST_ADDOPTS"] = environment
-        error = error or asker.error
-        if error or not asker.found:
-            self._note_fault(error, said.getvalue())
-        return asker.found
-
-    def _note_fault(self, error: BaseException | None, said: str) -> None:
-        """Note what an error of users' code, or what pytest said instead of calling our plugin."""
-        if error is None:
-            reason = said.strip().rpartition("\n")[2].removeprefix("E  ").strip() or "pytest could not be started"
-            named = re.search(r"while loading conftest '(.+?)'", said)
-            path, line = (None if named is None else Path(named[1])), None
-        else:
-            reason = " ".join(describe_error(error).split())
-            frames = reversed(traceback.extract_tb(error.__traceback__))
-            places = ((Path(frame.filename), frame.lineno) for frame in frames)
-            path, line = next((place for place in places if place[0].name == "conftest.py"), (None, None))
-        if path is None:
-            path = (self._folders[0] if self._folders else Path.cwd()) / "conftest.py"
-        message = f"kinds of conftest files are not known: {reason}"
-        # A warning: files may be validated where the application and its dependencies are not installed.
-        self.problems.append(Problem(path, line, "", message, level="warning"))
-
-
-class _Asker:
-    """A pytest plugin that calls our hooks instead of running tests."""
-
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self.found: dict[_Key, Mapping[str, Any]] = {}
-        self.error: BaseException | None = None
-        self._folders = folders
+        if self._error or not self._kinds:
+            self._note_fault(self._error, said.getvalue())
+        return self._kinds
 
     def pytest_cmdline_main(self, config: Any) -> int:
+        """Call the hooks instead of running tests."""
         import pytest  # noqa: PLC0415 - it runs
 
         try:
             session = pytest.Session.from_config(config)
             for hook in _HOOKS:
                 everywhere = getattr(config.hook, hook)()
-                self.found[hook, None] = merge_kinds(everywhere)
+                self._kinds[hook, None] = merge_kinds(everywhere)
                 for folder in self._folders:
                     near = getattr(session.gethookproxy(folder), hook)()
-                    self.found[hook, folder] = merge_kinds([*near, *everywhere])
+                    self._kinds[hook, folder] = merge_kinds([*near, *everywhere])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - hooks are code of the user's
-            self.error = error
+            self._error = error
         return 0
+
+    def _note_fault(self, error: BaseException | None, said: str) -> None:
+        """Note what an error of users' code, or what pytest said instead of calling the hooks."""
+        path, line = (self._folders[0] if self._folders else Path.cwd()) / "conftest.py", None
+        if error is None:
+            reason = said.strip().rpartition("\n")[2].removeprefix("E  ").strip() or "pytest could not be started"
+            if named := re.search(r"while loading conftest '(.+?)'", said):
+                path = Path(named[1])
+        else:
+            reason = " ".join(describe_error(error).split())
+            for frame in traceback.extract_tb(error.__traceback__):
+                if Path(frame.filename).name == "conftest.py":
+                    path, line = Path(frame.filename), frame.lineno
+        message = f"kinds of conftest files are not known: {reason}"
+        # A warning: files may be validated where the application and its dependencies are not installed.
+        self.problems.append(Problem(path, line, "", message, level="warning"))
 
 
 # pluggy reads this mark. Importing pytest to set it would cost every `agentv` command a fifth of a second.
-_Asker.pytest_cmdline_main.pytest_impl = {"tryfirst": True}  # type: ignore[attr-defined]
+ProjectKinds.pytest_cmdline_main.pytest_impl = {"tryfirst": True}  # type: ignore[attr-defined]
 
 
+@dataclass(frozen=True, eq=False)
 class LazyKinds(Mapping[str, Any]):
-    """The kinds of one hook. Calls the hook only when its kinds may matter."""
+    """The kinds of one hook for a folder. Calls the hook only when its kinds may matter."""
 
-    def __init__(
-        self, project: ProjectKinds, hook: str, built_in: Mapping[str, Any], named: Sequence[str], folder: Path
-    ) -> None:
-        self._project = project
-        self._folder = folder
-        self._hook = hook
-        self._built_in = built_in
-        self._named = dict.fromkeys(named, _any_keys)
-
-    @property
-    def _kinds(self) -> Mapping[str, Any]:
-        return {**self._named, **self._project.find(self._hook, self._folder)}
+    project: ProjectKinds
+    hook: str
+    built_in: Mapping[str, Any]
+    named: Mapping[str, Any]
+    folder: Path
 
     def __getitem__(self, word: str) -> Any:
-        if self._project.mentions_hooks or word not in {**self._built_in, **self._named}:
-            return self._kinds[word]
-        return self._named[word]
-
-    def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and self.get(word) is not None
+        if self.project.mentions_hooks or word not in {**self.built_in, **self.named}:
+            return {**self.named, **self.project.find(self.hook, self.folder)}[word]
+        return self.named[word]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds if self._project.mentions_hooks else self._named)
+        found = self.project.find(self.hook, self.folder) if self.project.mentions_hooks else {}
+        return iter({**self.named, **found})
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -208,7 +203,7 @@ def run(arguments: Sequence[str]) -> int:
     checker = Checker(
         CheckSettings(
             Path.cwd(),
-            options.targets,
+            options.targets_file,
             kinds.of("pytest_agentv_evaluators", EVALUATORS, options.plugin_kind),
             kinds.of("pytest_agentv_providers", KINDS.table, options.plugin_kind),
             options.unknown_keys,
@@ -225,9 +220,20 @@ def run(arguments: Sequence[str]) -> int:
         problem.replace(message=masker.mask(problem.message), hint=problem.hint and masker.mask(problem.hint))
         for problem in (*problems, *checker.problems, *kinds.problems)
     ]
-    say("\n".join(_text_lines(files, problems)) if options.format == "text" else _json(files, problems))
-    strict = [problem for problem in problems if options.strict and not isinstance(problem, Hint)]
-    return int(bool(strict) or any(problem.level == "error" for problem in problems))
+    errors = sum(problem.level == "error" for problem in problems)
+    warnings = len(problems) - errors
+    if options.format == "json":
+        shown = [problem.to_plain() | {"path": locate(problem.path, None)} for problem in problems]
+        names = [locate(path, None) for path in files]
+        say(json.dumps({"files": names, "errors": errors, "warnings": warnings, "problems": shown}, indent=2))
+    else:
+        for problem in problems:
+            where = locate(problem.path, problem.line)
+            say(visible(f"{where}: {problem.level}: {str(problem).removeprefix(f'{where}: ')}"))
+        found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else "nothing wrong"
+        say(f"{counted(len(files), 'file')} checked: {found}")
+    is_strict = options.strict and not all(isinstance(problem, Hint) for problem in problems)
+    return int(is_strict or errors > 0)
 
 
 def _create_parser() -> ArgumentParser:
@@ -237,35 +243,25 @@ def _create_parser() -> ArgumentParser:
         "find while it collects the cases and starts. Nothing is run, and no credentials are needed.",
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="A file, a glob, or a folder that is searched for all of them."
+    parser.add("paths", "A file, a glob, or a folder that is searched for all of them.", nargs="+", metavar="PATH")
+    parser.add(
+        "--format", "What is printed (default: text: path:line: message).", choices=("text", "json"), default="text"
     )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="What is printed (default: text: path:line: message).",
-    )
-    parser.add_argument("--strict", action="store_true", help="Warnings count as errors (default: off).")
-    parser.add_argument(
-        "--targets",
-        type=Path,
-        metavar="PATH",
-        help="Targets file of the runs (default: searched from each eval file's folder upward).",
-    )
-    parser.add_argument(
+    parser.add_flag("--strict", "Warnings count as errors.")
+    add_targets_file(parser, " of the runs (default: searched from each eval file's folder upward).")
+    parser.add(
         "--unknown-keys",
+        "Level of unknown keys that say what is asked or checked, as agentv_unknown_keys (default: error).",
         choices=UNKNOWN_KEYS,
         default="error",
-        help="Level of unknown keys that say what is asked or checked, as agentv_unknown_keys (default: error).",
     )
-    parser.add_argument(
+    parser.add(
         "--plugin-kind",
+        "Accept this evaluator type or provider unseen; may be repeated (default: none). Those of\n"
+        "conftest files are known.",
         action="append",
         default=[],
         metavar="NAME",
-        help="Accept this evaluator type or provider unseen; may be repeated (default: none). Those of\n"
-        "conftest files are known.",
     )
     return parser
 
@@ -276,52 +272,15 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
     problems: list[Problem] = []
     for name in paths:
         path = Path(os.path.normpath(Path(name).absolute()))
-        found, fault = _find(path)
+        found, fault = expand(str(path), _is_checked, "eval, targets or config", {".agentv"})
         files.update(dict.fromkeys(found))
         if not found:
             problems.append(Problem(path, None, "", fault))
     return list(files), problems
 
 
-def _find(path: Path) -> tuple[Sequence[Path], str]:
-    """Return the files of a path, and the error text if there are none."""
-    if path.is_dir():
-        found = [
-            file
-            for file in walk(path, hidden=frozenset({".agentv"}))
-            if file.suffix in SUFFIXES
-            and (kind_of(file) or (file.parent.name != ".agentv" and is_eval_in_folder(file, path)))
-        ]
-        return found, "no eval, targets or config files in this folder"
-    if path.exists() or not is_glob(str(path)):
-        return [path] if path.exists() else [], "there is no such file or folder"
-    return [file for file in find_files(str(path), hidden=True) if file.suffix in SUFFIXES], "no file matches"
-
-
-def _text_lines(files: Sequence[Path], problems: Sequence[Problem]) -> Iterator[str]:
-    for problem in problems:
-        where = locate(problem.path, problem.line)
-        text = str(problem).removeprefix(f"{where}: ")
-        yield visible(f"{where}: {problem.level}: {text}")
-    errors, warnings = _count(problems)
-    found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else "nothing wrong"
-    yield f"{counted(len(files), 'file')} checked: {found}"
-
-
-def _json(files: Sequence[Path], problems: Sequence[Problem]) -> str:
-    errors, warnings = _count(problems)
-    report: Json = {
-        "files": [locate(path, None) for path in files],
-        "errors": errors,
-        "warnings": warnings,
-        "problems": [problem.to_plain() | {"path": locate(problem.path, None)} for problem in problems],
-    }
-    return json.dumps(report, indent=2)
-
-
-def _count(problems: Sequence[Problem]) -> tuple[int, int]:
-    errors = sum(problem.level == "error" for problem in problems)
-    return errors, len(problems) - errors
+def _is_checked(file: Path, folder: Path) -> bool:
+    return kind_of(file) is not None or (file.parent.name != ".agentv" and is_eval_in_folder(file, folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,13 +322,15 @@ class Checker:
             case "targets":
                 self._load_targets(path)
             case "config":
-                self._note(read_config_file(path).problems)
+                self._note(read_config_file(path)[1])
             case _:
                 belongs_to_dataset = is_sidecar(path) and not looks_like_suite(path)
                 self._check_suite(path.with_suffix(".jsonl") if belongs_to_dataset else path)
 
     def _note(self, problems: Iterable[Problem]) -> None:
-        self._found.update(dict.fromkeys(problems))
+        for problem in problems:  # a target that cannot be used is an error of the cases that use it
+            is_error = isinstance(problem, UnusableTarget)
+            self._found[problem.replace(level="error") if is_error else problem] = None
 
     def _check_suite(self, path: Path) -> None:
         try:
@@ -381,7 +342,7 @@ class Checker:
         targets = self._find_targets(path.parent)
         if targets is None:
             return
-        self._note((*missing_folders(cases, targets), *unsent_guidelines(cases, targets)))
+        self._note(unsent_guidelines(cases, targets))
         said: set[str] = set()
         for case in cases:  # each target that a case needs and that cannot be used is noted once
             for fault in _target_faults(case, targets):
@@ -429,7 +390,7 @@ class Checker:
             return self._load_targets(find_targets_file(explicit, eval_dir, self._repo_root, cwd))
         except TargetsError as error:
             level: Literal["error", "warning"] = "warning" if explicit is None else "error"
-            # A run may still get one by --agentv-targets.
+            # A run may still get one by --agentv-targets-file.
             self._note(problem.replace(level=level) for problem in _problems_of(error, eval_dir))
             return None
 
@@ -439,15 +400,10 @@ class Checker:
             kinds = KINDS.with_own(self._settings.own_providers(path.parent))
             try:
                 file = self._targets_files[path] = load_targets_file(path, kinds, self._settings.unknown_keys)
-                self._note((*map(_raised, file.warnings), *missing_code(file)))
+                self._note((*file.warnings, *missing_code(file)))
             except FileError as error:
                 self._note(_problems_of(error, path))
         return self._targets_files[path]
-
-
-def _raised(problem: Problem) -> Problem:
-    """Return a problem of a target as the run tells it to the cases that use the target."""
-    return problem.replace(level="error") if isinstance(problem, UnusableTarget) else problem
 
 
 def kind_of(path: Path) -> FileKind | None:
@@ -455,26 +411,12 @@ def kind_of(path: Path) -> FileKind | None:
 
     Source: agentv-formats 9.3.
     """
-    declared = _declared_kind(path)
-    if declared is not None:
-        return declared
+    if path.suffix != ".jsonl" and path.is_file() and (declared := _SCHEMA.search(_read(path)[:65_536])):
+        return declared[1].decode()  # type: ignore[return-value] # the pattern has these words
     if path.name in _TARGETS_NAMES:
         return "targets"
-    if path.name == ".agentv.yaml" or (path.parent.name == ".agentv" and path.stem == "config"):
-        return "config"
-    return None
-
-
-def _declared_kind(path: Path) -> FileKind | None:
-    try:
-        if not path.is_file():  # reading a pipe would block
-            return None
-        with path.open("rb") as file:
-            found = _SCHEMA.search(file.read(65_536))
-    except OSError:
-        return None
-    kinds: dict[bytes, FileKind] = {b"eval": "eval", b"targets": "targets", b"config": "config"}
-    return kinds[found[1]] if found and path.suffix != ".jsonl" else None
+    is_config = path.name == ".agentv.yaml" or (path.parent.name == ".agentv" and path.stem == "config")
+    return "config" if is_config else None
 
 
 def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -498,20 +440,16 @@ def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tup
 
 def doubts_of(case: EvalCase) -> Iterator[Problem]:
     """Yield what evaluators check in another way than their author may think, as a run warns of it."""
-    for evaluator in case.evaluators or ():
-        for each in evaluator.walk():
-            for doubt in _doubts(each, case):
-                message = f"evaluator {each.label!r}: {doubt}"
-                yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
-
-
-def _doubts(evaluator: AnyEvaluator, case: EvalCase) -> list[str]:
-    try:
-        return [*evaluator.doubts(case)]
-    except Exception as error:
-        if evaluator.own_code is None:
-            raise
-        return [f"doubts() raised {user_traceback(error)}"]
+    for each in (inner for evaluator in case.evaluators or () for inner in evaluator.walk()):
+        try:
+            doubts = [*each.doubts(case)]
+        except Exception as error:
+            if each.own_code is None:
+                raise
+            doubts = [f"doubts() raised {user_traceback(error)}"]
+        for doubt in doubts:
+            message = f"evaluator {each.label!r}: {doubt}"
+            yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
 
 
 def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
@@ -527,7 +465,7 @@ def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
             yield str(error)
             continue
         if name == own and None in needs.judges and case.judge is None:
-            yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
+            yield from filter(None, [judging_fault(target, targets.kinds.table.get(target.kind), targets.path)])
 
 
 def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int | None]:
@@ -544,63 +482,35 @@ def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int | None]
 
 def missing_code(file: TargetsFile) -> Iterator[Hint]:
     """Yield the Python files of targets that are not in the folder of their targets file, where a run looks."""
+    numbers: Counter[Path] = Counter()
     for definition in file.definitions:
-        settings = _settings(file, definition)
-        named = None if settings is None else settings.sources.callable
+        path = definition.path or file.path
+        number, numbers[path] = numbers[path], numbers[path] + 1
+        named = getattr(getattr(_settings(file, definition), "sources", None), "callable", None)
         if named is None or has_reference(named):
             continue
-        written, folder = named.rpartition(":")[0], (definition.path or file.path).parent
-        if written.endswith(".py") and not (folder / written).is_file():
+        code = path.parent / named.rpartition(":")[0]
+        if code.suffix == ".py" and not code.is_file():
             key = next((key for key, value in definition.values.items() if value == named), "")
-            message = f"there is no file {written!r} in {locate(folder, None)}"
-            yield _hint(file, definition, key, message, near_file(folder / written, (".py",)))
-
-
-def missing_folders(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
-    """Yield the missing `cwd` folders of command lines, as a run of these cases would look for them.
-
-    A run may create them: this is no error.
-    """
-    for case in cases:
-        definition = next((each for each in file.definitions if each.name == (case.target or DEFAULT_TARGET)), None)
-        if definition is None or definition.kind != "cli":
-            continue
-        settings, eval_dir = _settings(file, definition), Path(case.path).parent
-        cwd = None if settings is None else settings.cwd
-        if cwd is None or has_reference(cwd) or (path := eval_dir / cwd).is_dir():
-            continue
-        siblings = [each.name for each in path.parent.iterdir() if each.is_dir()] if path.parent.is_dir() else []
-        message = f"there is no folder {cwd!r} for cases in {locate(eval_dir, None)}"
-        yield _hint(file, definition, "cwd", message, did_you_mean(path.name, siblings))
+            message = f"there is no file {named.rpartition(':')[0]!r} in {locate(path.parent, None)}"
+            place = f"targets[{number}].{key}"
+            yield Hint(path, definition.line, place, message, near_file(code, (".py",)), level="warning")
 
 
 def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
-    """Yield a warning for each target that does not get the guidelines of cases, at the first of them.
-
-    A command may know the guidelines: this is no error.
-    """
-    told: set[str] = set()
+    """Yield a warning for each target that does not get the guidelines of cases, as a run does."""
+    definitions = {each.name: each for each in file.definitions if not each.provider_batching}
     for case in cases:
-        name = case.target or DEFAULT_TARGET
-        definition = next((each for each in file.definitions if each.name == name), None)
-        if not case.guideline_paths or definition is None or definition.provider_batching or name in told:
-            continue
-        question = build_prompt(case, "agent").question
-        warning = lost_guidelines(case, question, name, _settings(file, definition))
-        if warning is not None:
-            told.add(name)
-            yield warning
+        definition = definitions.get(case.target or DEFAULT_TARGET) if case.guideline_paths else None
+        if definition is not None:
+            question = build_prompt(case, "agent").question
+            warning = lost_guidelines(case, question, definition.name, _settings(file, definition))
+            if warning is not None:
+                del definitions[definition.name]
+                yield warning
 
 
 def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:
     """Return the keys of a target as written; None for an unknown kind."""
-    kind = file.kinds.find(definition.kind)
-    place = Place(Source(file.path, {}, "", {}), (), [])
-    found = None if kind is None else read_target(kind, definition.values, place)[1]
-    return found if hasattr(found, "sources") else None
-
-
-def _hint(file: TargetsFile, definition: TargetDefinition, key: str, message: str, near: str | None) -> Hint:
-    path = definition.path or file.path
-    siblings = [each for each in file.definitions if (each.path or file.path) == path]
-    return Hint(path, definition.line, f"targets[{siblings.index(definition)}].{key}", message, near, level="warning")
+    kind = file.kinds.table.get(definition.kind)
+    return kind and read_target(kind, definition.values, Place(Source(file.path, {}, "", {}), (), []))[1]

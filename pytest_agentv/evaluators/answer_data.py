@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.errors import EvaluatorError
@@ -51,8 +53,11 @@ def json_values(text: str) -> Iterator[Json]:
     Raises `ValueError` for an object, or a list of objects, that is cut or broken: a part of it does not count.
     """
     for texts in ([text], [fence[1] for fence in _FENCE.finditer(text)]):
-        found = [value for each in texts if isinstance(value := _value(each), dict | list)]
-        if found:
+        found: list[Json] = []
+        for each in texts:
+            with suppress(ValueError, RecursionError):
+                found.append(DECODER.decode(each))
+        if found := [value for value in found if isinstance(value, dict | list)]:
             yield from found
             return
     end = 0
@@ -65,13 +70,6 @@ def json_values(text: str) -> Iterator[Json]:
                 raise ValueError(f"the JSON in the answer is cut or broken: {error}") from None
             continue
         yield value
-
-
-def _value(text: str) -> Json:
-    try:
-        return DECODER.decode(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def json_object(text: str) -> JsonObject | None:
@@ -171,14 +169,11 @@ def json_equal(left: Json, right: Json) -> bool:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-REPLY_CONTRACT: Final = """\
-Reply with exactly one JSON object and no text before or after it:
-{"score": 0.0, "hits": ["..."], "misses": ["..."], "reasoning": "..."}
 
-- score: a number from 0.0 (worthless) to 1.0 (fully achieved)
-- hits: at most four short strings, one for each thing that is right
-- misses: at most four short strings, one for each thing that is wrong or lacking
-- reasoning: one or two sentences that justify the score"""
+@cache
+def shipped(name: str) -> str:
+    """Return a text of the folder `prompts`."""
+    return (Path(__file__).parent / "prompts" / f"{name}.md").read_text("utf-8").rstrip("\n")
 
 
 def closed(**properties: JsonObject) -> JsonObject:
@@ -193,7 +188,7 @@ def listed(items: JsonObject) -> JsonObject:
 
 TEXT: Final = {"type": "string"}
 REPLY_SCHEMA: Final = closed(score={"type": "number"}, hits=listed(TEXT), misses=listed(TEXT), reasoning=TEXT)
-"""The schema of `REPLY_CONTRACT`."""
+"""The schema of the reply that `prompts/reply-score.md` asks for."""
 
 JUDGE_RETRIES: Final = 2
 """How often to ask a judge again after a reply without a judgement."""
@@ -205,7 +200,6 @@ SLACK: Final = 1e-6
 """How far a score may be outside 0..1 and still count as rounded."""
 
 _WANTED: Final = "a number as `score`"
-NO_JUDGEMENT: Final = f"The judge's reply holds no JSON object with {_WANTED}."
 
 _LARGE: Final = 50_000
 """The number of characters whose parsing would block the cases in flight."""
@@ -258,7 +252,7 @@ class Quotes:
 async def ask_judge(
     judge: Judge, question: JudgeQuestion, context: Context, read: Callable[[str, JudgeQuestion], Score]
 ) -> Score:
-    """Ask a judge. Repeats the question at most `JUDGE_RETRIES` times while the reply is no judgement.
+    """Ask a judge. Repeats the question at most `JUDGE_RETRIES` times while `read` raises `ValueError` for the reply.
 
     The score keeps the question. It has `error` if no reply was a judgement. The mock judge of a dry run never gives
     one, so its reply is read once and is no error. Raises `EvaluatorError` if there is no reply.
@@ -268,7 +262,7 @@ async def ask_judge(
     while True:
         asked.append(f"{question.user_prompt}{again}")
         reply = await judge.ask(question.system_prompt, asked[-1], context, question.schema)
-        score = await off_loop(len(reply) + sum(map(len, question.material)), read, reply, question)
+        score = await off_loop(len(reply) + sum(map(len, question.material)), read_reply, read, reply, question)
         if score.error is None or len(asked) > JUDGE_RETRIES or context.dry_run:
             break
         again = (
@@ -276,7 +270,7 @@ async def ask_judge(
             f"before or after it. (Request {len(asked) + 1} of {JUDGE_RETRIES + 1})"
         )
     if score.error is not None:
-        # Cached, these replies would cause the same error in each run. Replies with a judgement stay cached.
+        # Kept, these replies would cause the same error in each run.
         if hasattr(judge, "forget"):  # its replies may be kept for later runs
             for user_prompt in asked:
                 judge.forget(question.system_prompt, user_prompt, context)
@@ -293,30 +287,30 @@ async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs:
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
+def read_reply(read: Callable[[str, JudgeQuestion], Score], reply: str, question: JudgeQuestion) -> Score:
+    """Turn a reply into a score; one for which `read` raises `ValueError` scores 0, is kept, and has `error`."""
+    try:
+        return read(reply, question)
+    except ValueError as error:
+        kept = reply if len(reply) <= KEPT_REPLY else f"…{masked(reply)[-KEPT_REPLY:]}"
+        return Score(0.0, reasoning=str(error), raw_output=kept, error=str(error))
+
+
 def read_judgement(reply: str, question: JudgeQuestion) -> Score:
-    """Turn a judge's free-form reply into a score. A reply without a judgement scores 0, is kept, and has `error`.
+    """Turn a judge's free-form reply into a score. Raises `ValueError` for one without a judgement.
 
     Source: scenario "Parse JSON evaluator response".
     """
-    try:
-        found = own_object(reply, has_score, question, _WANTED)
-    except ValueError as error:
-        return unreadable(reply, str(error))
+    found = own_object(reply, has_score, question, _WANTED)
     score = found["score"]
     if not -SLACK <= score <= 1 + SLACK:
-        return unreadable(reply, "The `score` of the judge's reply is no number from 0 to 1.")
+        raise ValueError("The `score` of the judge's reply is no number from 0 to 1.")
     return Score(
         clamp_score(score),
         hits=feedback(found.get("hits"), 4),
         misses=feedback(found.get("misses"), 4),
         reasoning=reasoning_of(found),
     )
-
-
-def unreadable(reply: str, reason: str) -> Score:
-    """Return the score of a reply that is no judgement."""
-    kept = reply if len(reply) <= KEPT_REPLY else f"…{masked(reply)[-KEPT_REPLY:]}"
-    return Score(0.0, reasoning=reason, raw_output=kept, error=reason)
 
 
 def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: JudgeQuestion, wanted: str) -> JsonObject:
@@ -371,7 +365,7 @@ def has_score(found: JsonObject) -> bool:
 
 def feedback(value: Json, limit: int | None = None) -> tuple[str, ...]:
     """Return the non-blank texts of a list, trimmed. Objects count as their JSON, and a bare text as a list of one."""
-    entries = value if isinstance(value, list) else [value]
+    entries = value if isinstance(value, list | tuple) else [value]
     shown = (compact_json(entry) if isinstance(entry, dict) else entry for entry in entries)
     texts = (trim(entry) for entry in shown if isinstance(entry, str))
     return tuple(text for text in texts if text)[:limit]

@@ -3,30 +3,19 @@
 import itertools
 import re
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Self, TypeAlias, TypeVar
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.cases.references import Scope
-from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
+from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind import Amount, Kind, Text, expected
 from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning, masked
-
-__all__ = [
-    "Context",
-    "Evaluator",
-    "Judge",
-    "ProxiedQuestion",
-    "ProxiedTargets",
-    "Score",
-    "Services",
-    "scope_of",
-]
 
 _NAME_LENGTH: Final = 60
 """Most characters of a derived name that say what is checked."""
@@ -47,13 +36,6 @@ AnswerPath: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf"^(?=.*\S)(?:\$\.?)?{_STEPS}$"}),
 ]
 """The place of a part of a JSON answer."""
-
-_E = TypeVar("_E")
-
-
-def or_sync(evaluate: Callable[[_E, Context], Awaitable[Score]]) -> Callable[[_E, Context], Awaitable[Score] | Score]:
-    """Let type checkers accept a class of users that overrides an async `evaluate` by a sync one."""
-    return evaluate
 
 
 class Evaluator(Kind):

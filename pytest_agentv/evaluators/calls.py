@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
@@ -10,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import json_equal, parse_json
-from pytest_agentv.evaluators.base import Evaluator, or_sync
+from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import SLACK
 from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, verdict
@@ -31,8 +30,6 @@ from pytest_agentv.model.results import Score
 
 # `tool-called` and `tool_trajectory`: which tools were called, how often and in what order, as the target reports.
 
-REGEX: Final = "regex"
-ANY: Final = "any"
 DOCS: Final = "docs/evaluators.md#tool_trajectory"
 
 
@@ -42,13 +39,10 @@ def _arguments(value: Json) -> Json:
     if value is not ABSENT and value != "any" and not isinstance(value, Mapping):
         raise expected("a mapping of arguments or the word any")
     for name, wanted in value.items() if isinstance(value, Mapping) else ():
-        pattern = _rule(wanted, REGEX)
-        fault: str | None = None
+        pattern = _rule(wanted, "regex")
+        fault = None
         if pattern is not ABSENT:
             fault = check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
-        elif isinstance(wanted, Mapping) and REGEX in wanted and wanted.keys() <= {REGEX, ANY, "flags", "ignore_case"}:
-            # It looks like a rule. Other mappings are data that an argument equals.
-            fault = f"`{REGEX}` stands alone, and flags stand in the pattern: {{{REGEX}: (?i)tents?}}"
         if fault:
             raise ValueError(f"{name}: {fault}")
     return value
@@ -119,11 +113,9 @@ class ToolCalled(Evaluator):
         keys = super().keys_of(value)
         return {"value" if key == "name" else key: item for key, item in keys.items()}
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
-        calls = all_calls(context)
-        counts = call_counts(context, calls)
-        if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
+        calls, counts = calls_of(context)
+        if counts is None or (self.args is not ABSENT and calls is None):
             return no_trace(context)
         same = [call for call in calls or () if call.tool in (self.value, *NAMELESS)]
         fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
@@ -132,12 +124,12 @@ class ToolCalled(Evaluator):
         arguments = "" if self.args is ABSENT else " with these arguments"
         what = f"{self.value} called {counted(count, 'time')}{arguments} ({wanted})"
         found = verdict(self._is_enough(count), what, what)
-        silent = silent_calls([self.args], same)
-        if all(self._is_enough(count + more) == bool(found.value) for more in range(len(silent) + 1)):
+        silent = silences([self.args], same)
+        if len({self._is_enough(count + more) for more in range(len(silent) + 1)}) == 1:
             return found
         if found.value:
-            raise EvaluatorError(f"{_silence(silent[0])}: nobody knows whether it counts", kind="config")
-        return found.replace(unknown=_silence(silent[0]))
+            raise EvaluatorError(f"{silent[0]}: nobody knows whether it counts", kind="config")
+        return found.replace(unknown=silent[0])
 
     def _is_enough(self, count: int) -> bool:
         return count > 0 if self.times is None else count == self.times
@@ -146,6 +138,7 @@ class ToolCalled(Evaluator):
 _LIMITS: Final = ("forbidden", "maximums", "no_tools", "max_calls")
 _READS: Final = {"any_order": "minimums", "in_order": "expected", "exact": "expected"}
 """The key that each mode reads."""
+_ORDERS: Final = ("in_order", "exact")
 
 
 class ToolTrajectory(Evaluator):
@@ -198,36 +191,27 @@ class ToolTrajectory(Evaluator):
             elif getattr(self, key) is not None and self.mode is not None and _READS[self.mode] != key:
                 yield key, f"mode {self.mode} reads '{_READS[self.mode]}' only"
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
-        return score_trajectory(self, context)
+        """Score the tool calls of an answer. A limit that is not met makes the score 0.
 
+        If the target does not report its calls, the score is 0 with `error`. Raises `EvaluatorError` if a call does not
+        report the values to compare.
 
-def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
-    """Score the tool calls of an answer. A limit that is not met makes the score 0.
-
-    Limits count the calls that only the trace reports as well. If the target does not report its calls, the score is 0
-    with `error`. Raises `EvaluatorError` if a call does not report the values to compare.
-
-    Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
-    `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
-    """
-    calls, limited = reported_calls(context), all_calls(context)
-    counts, limited_counts = call_counts(context, calls), call_counts(context, limited)
-    by_order = config.mode in ("in_order", "exact")
-    if counts is None or limited_counts is None or (by_order and calls is None):
-        return no_trace(context)
-    limits = all_or_nothing(_limit_findings(config, limited_counts))
-    if (config.forbidden or config.maximums) and limits.value and any(map(limited_counts.get, NAMELESS)):
-        raise EvaluatorError("A call does not report the name of its tool: nobody knows whether it counts", "config")
-    if not by_order and config.minimums is None and (limits.hits or limits.misses):
-        score = Score(1.0)
-    else:
-        score = _score_mode(config, calls or (), counts, context.target)
-        if len(limited or ()) > len(calls or ()):
-            score = _with_trace(score, config, tuple(traced_calls(context.trace or ())), context.target)
-    found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
-    return found if limits.value else found.replace(value=0.0, unknown=None, unchecked=None)
+        Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
+        `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
+        """
+        calls, counts = calls_of(context)
+        if counts is None or (self.mode in _ORDERS and calls is None):
+            return no_trace(context)
+        limits = all_or_nothing(_limit_findings(self, counts))
+        if (self.forbidden or self.maximums) and limits.value and any(map(counts.get, NAMELESS)):
+            raise EvaluatorError(f"{_NAMELESS_CALL}: nobody knows whether it counts", "config")
+        if self.mode not in _ORDERS and self.minimums is None and (limits.hits or limits.misses):
+            score = Score(1.0)
+        else:
+            score = _score_mode(self, calls or (), counts, context.target)
+        found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
+        return found if limits.value else found.replace(value=0.0, unknown=None)
 
 
 def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
@@ -247,21 +231,20 @@ def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterat
 
 
 def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
-    """Score the calls by the mode, without the limits."""
-    if config.mode not in ("in_order", "exact"):
-        return with_silent_calls(_score_counts(config.minimums or {}, counts), [], calls)
-    expected = config.expected or ()
-    if not expected and (config.mode == "in_order" or not calls):
-        return Score(1.0, hits=("No tool sequence specified",))
-    compare = _compare_exactly if config.mode == "exact" else _find_in_order
-    score = all_or_nothing(compare(expected, calls, target))
-    if config.mode == "in_order" and not score.value and _came(expected, calls, target):
-        # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
-        score = score.replace(unchecked="The calls came in this order, after one with other arguments")
-    for item in expected:
-        same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
-        score = with_silent_calls(score, [item.args, item.input], same)
-    return score
+    """Score the calls by the mode, without the limits. A score of 0 is unknown if a call does not report enough."""
+    if config.mode not in _ORDERS:
+        score, unsure = _score_counts(config.minimums or {}, counts), silences([], calls)
+    else:
+        expected = config.expected or ()
+        if not expected and (config.mode == "in_order" or not calls):
+            return Score(1.0, hits=("No tool sequence specified",))
+        compare = _compare_exactly if config.mode == "exact" else _find_in_order
+        score = all_or_nothing(compare(expected, calls, target))
+        unsure = []
+        for item in expected:
+            same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
+            unsure += silences([item.args, item.input], same)
+    return score.replace(unknown=unsure[0]) if unsure and not score.value else score
 
 
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
@@ -297,14 +280,6 @@ def _find_in_order(
             yield True, f"Found {item.tool} at position {found}"
 
 
-def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
-    """Whether the expected calls came in this order, whatever was called between them."""
-    rest = iter(calls)
-    with suppress(EvaluatorError):  # a call does not report what is compared
-        return all(any(_fault(item, call, target) is None for call in rest) for item in expected)
-    return False
-
-
 def _compare_exactly(
     expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
 ) -> Iterator[tuple[bool, str]]:
@@ -314,25 +289,11 @@ def _compare_exactly(
         if item is None:
             yield False, f"Position {position}: unexpected {call.tool}"
         else:
-            fault = f"expected {item.tool}, got nothing" if call is None else _fault(item, call, target)
+            if call is None or call.tool != item.tool:
+                fault: str | None = f"expected {item.tool}, got {'nothing' if call is None else call.tool}"
+            elif fault := call_fault(item, call, target):
+                fault = f"{item.tool} {fault}"
             yield fault is None, f"Position {position}: {fault or item.tool}"
-
-
-def _fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
-    """Describe the fault of the call at an expected call's position; None if there is none."""
-    if call.tool != expected.tool:
-        return f"expected {expected.tool}, got {call.tool}"
-    fault = call_fault(expected, call, target)
-    return None if fault is None else f"{expected.tool} {fault}"
-
-
-def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall], target: str) -> Score:
-    """Keep a negated check from passing on the score of the messages, if the trace reports what it forbids."""
-    with suppress(EvaluatorError):  # a call of the trace does not report what is compared
-        by_trace = _score_mode(config, traced, Counter(call.tool for call in traced), target)
-        if by_trace.value > score.value:
-            return score.replace(unchecked="The trace reports these calls, the messages do not")
-    return score
 
 
 def call_fits(wanted: Json, call: ToolCall) -> bool:
@@ -358,9 +319,9 @@ def arguments_of(call: ToolCall) -> JsonObject | None:
 
 def _argument_fits(wanted: Json, given: Json) -> bool:
     """Whether an argument is the expected one. Raises `EvaluatorError` for a pattern that takes too long."""
-    if _rule(wanted, ANY) is True:
+    if _rule(wanted, "any") is True:
         return True
-    pattern = _rule(wanted, REGEX)
+    pattern = _rule(wanted, "regex")
     if not isinstance(pattern, str):
         return json_equal(wanted, given)
     try:
@@ -370,17 +331,11 @@ def _argument_fits(wanted: Json, given: Json) -> bool:
 
 
 def holds(wanted: Json, given: Json) -> bool:
-    """Return whether a value contains the expected one, at every depth.
-
-    A mapping may have more keys than the expected ones. A list begins with the expected elements and may be longer.
-    """
-    if isinstance(wanted, Mapping):
-        return isinstance(given, Mapping) and all(
-            key in given and holds(value, given[key]) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list | tuple):
-        is_list = isinstance(given, list | tuple) and len(given) >= len(wanted)
-        return is_list and all(map(holds, wanted, given))
+    """Whether a value has all expected keys of mappings and, from the start, elements of lists, at every depth."""
+    if isinstance(wanted, Mapping) and isinstance(given, Mapping):
+        return all(key in given and holds(value, given[key]) for key, value in wanted.items())
+    if isinstance(wanted, list | tuple) and isinstance(given, list | tuple):
+        return len(given) >= len(wanted) and all(map(holds, wanted, given))
     return json_equal(wanted, given)
 
 
@@ -391,30 +346,26 @@ def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | Non
     """
     if not (call_fits(expected.args, call) and call_fits(expected.input, call)):
         return "args mismatch"
-    if expected.output is not ABSENT:
-        _require_reported(call.output is not ABSENT, "output", "output", call, target)
-        if not holds(expected.output, call.output):
-            return "output mismatch"
-    if expected.max_duration_ms is not None:
-        _require_reported(is_amount(call.duration_ms), "duration_ms", "max_duration_ms", call, target)
-        if call.duration_ms is not None and call.duration_ms > expected.max_duration_ms:
-            took, limit = format_number(call.duration_ms), format_number(expected.max_duration_ms)
-            return f"took {took} ms, at most {limit} ms were expected"
-    return None
-
-
-def _require_reported(is_reported: bool, field: str, key: str, call: ToolCall, target: str) -> None:
-    if not is_reported:
+    lacks = {"output": expected.output is not ABSENT and call.output is ABSENT}
+    lacks["max_duration_ms"] = expected.max_duration_ms is not None and not is_amount(call.duration_ms)
+    for key in filter(lacks.get, lacks):
         message = (
             f"`{key}` of the expected call {call.tool!r} cannot be checked: target {target!r} does not report the "
-            f"`{field}` of its tool calls. {DOCS} shows how a target reports it"
+            f"`{key.removeprefix('max_')}` of its tool calls. {DOCS} shows how a target reports it"
         )
         raise EvaluatorError(message, kind="config")
+    if expected.output is not ABSENT and not holds(expected.output, call.output):
+        return "output mismatch"
+    most, took = expected.max_duration_ms, call.duration_ms
+    if most is not None and took is not None and took > most:
+        return f"took {format_number(took)} ms, at most {format_number(most)} ms were expected"
+    return None
 
 
 NO_TRACE: Final = "No trace available for evaluation"
 NAMELESS: Final = ("", UNNAMED)
 """The names of calls that do not report their tool. Such a call may be one of any tool."""
+_NAMELESS_CALL: Final = "A call does not report the name of its tool"
 
 
 def no_trace(context: Context) -> Score:
@@ -429,88 +380,34 @@ def why_unknown(context: Context) -> str:
     return f"{NO_TRACE}: {said}. Let it report its tool calls, as {DOCS} shows"
 
 
-def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> Score:
-    """Mark a score of 0 as unknown if some calls do not report their tool or the expected arguments."""
-    silent = silent_calls(wanted, calls)
-    return score.replace(unknown=_silence(silent[0])) if silent and not score.value else score
+def silences(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[str]:
+    """Return of each call that does not report its tool or the expected arguments what it lacks."""
+    found: list[str] = []
+    for call in calls:
+        if call.tool in NAMELESS:
+            found.append(_NAMELESS_CALL)
+        elif arguments_of(call) is None and not all(call_fits(args, call) for args in wanted):
+            told = "does not report its arguments" if call.input is ABSENT else "reports arguments that are no JSON"
+            found.append(f"A call of {call.tool!r} {told}")
+    return found
 
 
-def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Return the calls that do not report their tool or the expected arguments, or these in a text that is cut."""
-    unread = [call for call in calls if call.tool in NAMELESS or call.input is ABSENT or _is_cut(call)]
-    return [call for call in unread if call.tool in NAMELESS or not all(call_fits(args, call) for args in wanted)]
+def calls_of(context: Context) -> tuple[Sequence[ToolCall] | None, Mapping[str, int] | None]:
+    """Return the calls in order, and their number by tool; None: unknown. A trace summary tells the numbers alone.
 
-
-def _is_cut(call: ToolCall) -> bool:
-    """Whether a call reports arguments as JSON in a text that is cut, as after a limit of tokens."""
-    return isinstance(call.input, str) and call.input.lstrip().startswith("{") and arguments_of(call) is None
-
-
-def _silence(call: ToolCall) -> str:
-    if call.tool in NAMELESS:
-        return "A call does not report the name of its tool"
-    told = "reports arguments that are no JSON" if _is_cut(call) else "does not report its arguments"
-    return f"A call of {call.tool!r} {told}"
-
-
-def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return the calls in order: those of the output messages, else the trace's; None when there is neither."""
+    The calls are those of the output messages, or of the trace if that has more of them: none escapes a limit because
+    the messages leave it out.
+    """
     told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
-    if told:
-        return told
-    if not context.trace and not context.reports_calls:
-        return None
-    if context.trace is None and context.output_messages is None:
-        return None
-    return tuple(traced_calls(context.trace or ()))
-
-
-def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return the reported calls, and after them those that only the trace reports; None when there is neither.
-
-    A traced call is that of the messages with the same id, else one with the same arguments, else one of the same tool.
-    A call must not escape a limit because the messages leave it out.
-    """
-    told = reported_calls(context)
-    if not told:
-        return told
-    rest, traced = list(told), list(traced_calls(context.trace or ()))
-    for is_same in (_has_same_id, _is_equal, _is_of_same_tool):
-        for call in tuple(traced):
-            twin = next((each for each in rest if is_same(each, call)), None)
-            if twin is not None:
-                rest.remove(twin)
-                traced.remove(call)
-    return (*told, *traced)
-
-
-def _has_same_id(told: ToolCall, traced: ToolCall) -> bool:
-    return bool(told.id) and told.id == traced.id
-
-
-def _is_equal(told: ToolCall, traced: ToolCall) -> bool:
-    return _is_of_same_tool(told, traced) and json_equal(arguments_of(told), arguments_of(traced))
-
-
-def _is_of_same_tool(told: ToolCall, traced: ToolCall) -> bool:
-    return (told.tool or UNNAMED) == traced.tool
-
-
-def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return all calls; None if they are unknown, or only their numbers are known."""
-    calls = all_calls(context)
-    counts = call_counts(context, calls)
-    return None if counts is None or (not calls and any(counts.values())) else calls or ()
-
-
-def call_counts(context: Context, calls: Sequence[ToolCall] | None) -> Mapping[str, int] | None:
-    """Return the number of `calls` by tool; where no call is listed, the trace summary's numbers.
-
-    A summary without events holds metrics only, and says nothing of calls.
-    """
-    if not calls and context.trace_summary is not None and context.trace_summary.event_count:
-        return context.trace_summary.tool_calls_by_name
-    return None if calls is None else Counter(call.tool for call in calls)
+    traced = tuple(traced_calls(context.trace or ()))
+    calls = traced if len(traced) > len(told) else told
+    summary = context.trace_summary
+    if not calls and summary is not None and summary.event_count:  # without events it holds metrics only
+        return (None if any(summary.tool_calls_by_name.values()) else ()), summary.tool_calls_by_name
+    is_reported = context.reports_calls and (context.trace is not None or context.output_messages is not None)
+    if not calls and not context.trace and not is_reported:
+        return None, None
+    return calls, Counter(call.tool for call in calls)
 
 
 # `latency`, `cost` and `token_usage`: amounts that are compared with limits (agentv-formats 6.9).
@@ -522,7 +419,6 @@ class Limit(Evaluator):
     is_graded = False
     reads_answer = False
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         # Empty metrics mean that nothing is known.
         score = self.check(context.metrics or context.trace_summary or ExecutionMetrics())

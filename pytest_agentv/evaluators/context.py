@@ -51,17 +51,8 @@ class ProxiedQuestion(Record):
     """The id of the case that is judged."""
     attempt: int
     """The number of the call, 0-based."""
-    timeout_seconds: float | None
-    """The longest that the call may take, in seconds; None: no limit."""
-    answer: int = 0
-    """The number of the answer that is judged, 0-based, where the case asks for several (`repeat`)."""
-    reruns: int = 0
-    """How often the case was asked before in this run, as by `--reruns`: the cache keeps these replies apart."""
-    twin: tuple[int, ...] = ()
-    """The number of the evaluator, 0-based, among equal members of its composite, after those of outer composites.
-
-    The cache keeps the replies to their questions apart, whichever of them asks first.
-    """
+    context: "Context"
+    """What the script judges."""
 
 
 class ProxiedTargets(Protocol):
@@ -142,10 +133,8 @@ class Context(Record):
     reruns: int = 0
     """How often the case was asked before in this run, as by `--reruns`: the cache keeps these replies apart."""
     twin: tuple[int, ...] = ()
-    """The number of the evaluator, 0-based, among equal members of its composite, after those of outer composites.
-
-    The cache keeps the replies to their questions apart, whichever of them asks first.
-    """
+    """The number of the evaluator, 0-based, among the members of its composite that may ask models, after those of
+    outer composites; in a panel also how often its judge was asked before. The cache keeps these replies apart."""
     timeout_seconds: float | None = None
     """The longest that a judge may take, in seconds; None: no limit."""
     target: str = ""

@@ -4,11 +4,10 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
 from xml.parsers import expat
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
@@ -26,7 +25,7 @@ from pytest_agentv.evaluators.answer_data import (
     parse_json,
     read_path,
 )
-from pytest_agentv.evaluators.base import AnswerPath, Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import AnswerPath, Evaluator, scope_of
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import judge, prepare, shared_key, text_of_part
 from pytest_agentv.evaluators.text import other_form, shown, verdict
@@ -54,15 +53,6 @@ from pytest_agentv.model.secrets import beginning
 # Checks of data: equal, a part, YAML, XML.
 
 
-def _of_json(value: Json) -> Json:
-    """Return a value that JSON has. Raises `ValueError` for infinity and NaN, which no answer equals."""
-    try:
-        json.dumps(value, allow_nan=False, default=str)
-    except ValueError:
-        raise ValueError("JSON has neither infinity nor NaN, so no answer equals this") from None
-    return value
-
-
 class Equals(Evaluator):
     """The answer is a text, or, as JSON, some data."""
 
@@ -74,7 +64,7 @@ class Equals(Evaluator):
         {"answer": '{"sent": true, "items": 2}', "assert": [{"equals": {"items": 2, "sent": True}}]},
     )
 
-    value: Annotated[Any, AfterValidator(_of_json)] = Field(
+    value: Any = Field(
         description="a text, around which blanks do not count; or data, which the JSON of the answer must be. With "
         "`path`, the text `120` equals the number 120, and the number equals no text",
         examples=["yes"],
@@ -87,27 +77,21 @@ class Equals(Evaluator):
     def keys_of(cls, value: Json) -> dict[str, Json]:
         return {"value": value}
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
-        part = context.part
+        part, text = context.part, context.candidate_answer
         # A cell of a table is compared as a text, also where it holds a number.
-        is_text = part is ABSENT or isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
-        if isinstance(self.value, str) and is_text:
-            answer, wanted = trim(context.candidate_answer), trim(self.value)
+        if isinstance(self.value, str) and (part is ABSENT or isinstance(part, str | int | float)):
+            answer, wanted = trim(text), trim(self.value)
             form = other_form(wanted, answer, operator.eq)
             held = shown(answer) if part is ABSENT or isinstance(part, str) else shown(answer)[1:-1]
             return verdict(answer == wanted, f"is {shown(wanted)}", f"is {held}, not {shown(wanted)}{form}")
-        text = context.candidate_answer
-        data = await off_loop(len(text), _data, text) if part is ABSENT else part
+        data = part
+        if part is ABSENT and (data := parse_json(text)) is ABSENT:
+            data = await off_loop(len(text), parse_answer, text)
         wanted = shown(self.summary()) if isinstance(self.value, str) else _brief(self.value)
         if data is ABSENT:
             return Score(0.0, misses=(f"holds no JSON, and so is not {wanted}",))
         return verdict(json_equal(data, self.value), f"is {wanted}", f"is {_brief(data)}, not {wanted}")
-
-
-def _data(answer: str) -> Json | Absent:
-    whole = parse_json(answer)
-    return parse_answer(answer) if whole is ABSENT else whole
 
 
 def _brief(value: Json) -> str:
@@ -187,7 +171,6 @@ class AnswerField(Evaluator):
     def required_score(self, threshold: float) -> float:
         return 1.0 if self.check is None else self.check.required_score(threshold)
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the check cannot judge."""
         part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, self.path)
@@ -206,7 +189,27 @@ DEEPEST: Final = 100
 """Levels of nesting that are read. The time for more grows with their square."""
 
 
-class IsYaml(Evaluator):
+class SyntaxCheck(Evaluator):
+    """The whole answer is of a format."""
+
+    short_key = None
+    is_graded = False
+
+    name_of_format: ClassVar[str]
+
+    async def evaluate(self, context: Context) -> Score:
+        text = context.candidate_answer
+        fault = await off_loop(10 * len(text), self.fault, text)  # YAML takes longer than JSON
+        if fault is None:
+            return Score(1.0, hits=(f"is {self.name_of_format}",))
+        return Score(0.0, misses=(no_data(self.name_of_format, text, fault),))
+
+    def fault(self, text: str) -> str | None:
+        """Return why a text is not of the format. Raises `EvaluatorError` for one that is not read to its end."""
+        raise NotImplementedError
+
+
+class IsYaml(SyntaxCheck):
     """The whole answer is YAML with a mapping or a list. A sentence alone would be YAML too, and is refused.
 
     All JSON is YAML, and so is a mapping with a key twice. YAML of more than 100 levels of nesting is an error: nobody
@@ -214,57 +217,36 @@ class IsYaml(Evaluator):
     """
 
     kind = "is-yaml"
-    short_key = None
-    is_graded = False
+    name_of_format = "YAML"
     examples = ({"answer": "order: 1001\nitems: [tent]", "assert": [{"is-yaml": True}]},)
 
-    @or_sync
-    async def evaluate(self, context: Context) -> Score:
-        text = context.candidate_answer
-        return await off_loop(10 * len(text), _score_of_syntax, "YAML", text, _yaml_fault)
+    def fault(self, text: str) -> str | None:
+        """Read only the syntax: create no object, and follow no alias."""
+        import yaml  # noqa: PLC0415 - only for this check
+
+        if isinstance(parse_json(text), dict | list):  # all JSON is YAML 1.2; the package reads YAML 1.1
+            return None
+        depth, anchors, has_data = 0, set(), False
+        try:
+            for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+                if isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
+                    return f"the alias *{event.anchor} has no anchor"
+                anchors.add(getattr(event, "anchor", None))
+                if isinstance(event, yaml.CollectionStartEvent):
+                    depth, has_data = depth + 1, True
+                elif isinstance(event, yaml.CollectionEndEvent):
+                    depth -= 1
+                if depth > DEEPEST:
+                    fault = f"the answer is nested more than {DEEPEST} levels deep, which is not read"
+                    raise EvaluatorError(fault, "config")
+        except (yaml.YAMLError, UnicodeEncodeError) as error:  # half a character cannot be encoded
+            mark = getattr(error, "problem_mark", None)
+            where = f" at line {mark.line + 1}" if mark is not None else ""
+            return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
+        return None if has_data else "it is a text, and no mapping or list"
 
 
-def _score_of_syntax(name: str, text: str, find_fault: Callable[[str], str | None]) -> Score:
-    fault = find_fault(text)
-    return Score(1.0, hits=(f"is {name}",)) if fault is None else Score(0.0, misses=(no_data(name, text, fault),))
-
-
-def _yaml_fault(text: str) -> str | None:
-    """Return why a text is not YAML. Raises `EvaluatorError` if it is nested too deeply.
-
-    All JSON is YAML 1.2. The package reads YAML 1.1, and refuses an emoji that is escaped as two halves, for example.
-    """
-    import yaml  # noqa: PLC0415 - only for this check
-
-    if isinstance(parse_json(text), dict | list):
-        return None
-    try:
-        return _fault_of_syntax(yaml, text)
-    except UnicodeEncodeError:
-        return "it has half a character, which YAML cannot have"
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
-        return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
-
-
-def _fault_of_syntax(yaml: Any, text: str) -> str | None:
-    """Return why a text is not YAML. Reads only its syntax: creates no object, and follows no alias."""
-    depth, anchors, has_data = 0, set(), False
-    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        if isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
-            return f"the alias *{event.anchor} has no anchor"
-        anchors.add(getattr(event, "anchor", None))
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth, has_data = depth + 1, True
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > DEEPEST:
-            raise EvaluatorError(f"the answer is nested more than {DEEPEST} levels deep, which is not read", "config")
-    return None if has_data else "it is a text, and no mapping or list"
-
-
-class IsXml(Evaluator):
+class IsXml(SyntaxCheck):
     """The whole answer is well-formed XML, and declares its prefixes.
 
     A DOCTYPE may name a document, which is not loaded. One with declarations between brackets, which could define
@@ -272,32 +254,24 @@ class IsXml(Evaluator):
     """
 
     kind = "is-xml"
-    short_key = None
-    is_graded = False
+    name_of_format = "XML"
     examples = ({"answer": "<order><id>1001</id></order>", "assert": [{"is-xml": True}]},)
 
-    @or_sync
-    async def evaluate(self, context: Context) -> Score:
-        text = context.candidate_answer
-        return await off_loop(len(text), _score_of_syntax, "XML", trim(text), _xml_fault)
+    def fault(self, text: str) -> str | None:
+        # With a separator, expat checks prefixes: other readers refuse one that is not declared. No name has a line
+        # break. The answer is a text: the encoding that it declares does not matter.
+        parser = expat.ParserCreate("utf-8", "\n")
 
+        def refuse(name: str, system_id: str | None, public_id: str | None, has_declarations: int) -> None:  # noqa: ARG001
+            if has_declarations:  # without them, no entities can grow
+                raise EvaluatorError("the answer has a DOCTYPE with declarations, which are not read", "config")
 
-def _xml_fault(text: str) -> str | None:
-    """Return why a text is not XML. Raises `EvaluatorError` for declarations: without them, no entities can grow."""
-    # With a separator, expat checks prefixes: other readers refuse one that is not declared. No name has a line break.
-    # The answer is a text: the encoding that it declares does not matter.
-    parser = expat.ParserCreate("utf-8", "\n")
-
-    def refuse(name: str, system_id: str | None, public_id: str | None, has_declarations: int) -> None:  # noqa: ARG001
-        if has_declarations:
-            raise EvaluatorError("the answer has a DOCTYPE with declarations, which are not read", "config")
-
-    parser.StartDoctypeDeclHandler = refuse
-    try:
-        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
-    except (expat.ExpatError, ValueError) as error:
-        return str(error)
-    return None
+        parser.StartDoctypeDeclHandler = refuse
+        try:
+            parser.Parse(trim(text).encode("utf-8", "surrogatepass"), True)
+        except (expat.ExpatError, ValueError) as error:
+            return str(error)
+        return None
 
 
 # `is-json` and `contains-json`: JSON in the answer, and its schema.
@@ -307,12 +281,6 @@ _NOT_SEARCHED: Final = "Error executing regex"
 """How the fault of a pattern begins that was given up, because it tries too many ways to match."""
 _SHOWN: Final = 200
 """Characters of a fault that a miss shows."""
-
-_SLIPPED: Final = {
-    **{key: f"write it beside the schema: {{is-json: …, {key}: …}}" for key in ("negate", "path", "weight")},
-    "threshold": "it is a key of the case; this check scores 0 or 1",
-}
-"""Keys of a check that are no keywords, with what to write. `name` is often in a schema of other programs."""
 
 
 def _schema(value: Json, info: ValidationInfo) -> Json:
@@ -325,14 +293,14 @@ def _schema(value: Json, info: ValidationInfo) -> Json:
         return value
     if not isinstance(value, Mapping | bool):
         raise expected("a JSON Schema (a mapping) or the path of its file")
-    for key in value.keys() & _SLIPPED.keys() if isinstance(value, Mapping) else ():
-        fault = f"is a key of the check, and checks nothing in a schema ({_SLIPPED[key]})"
-        if scope is None or where:
-            raise ValueError(f"{where}{key!r} {fault}")
-        scope.place.at("value", key).error(fault)
-        return None
-    if invalid := schema_fault(value):
-        raise ValueError(f"{where}{invalid}")
+    slipped = {"negate", "path", "weight", "threshold"} & (value.keys() if isinstance(value, Mapping) else set())
+    if slipped:
+        raise ValueError(f"{where}{min(slipped)!r} is no keyword of a schema: keys of the check stand beside it")
+    try:
+        _validator(json.dumps(value, sort_keys=True))
+    except (TypeError, ValueError, RecursionError) as error:  # YAML has dates and keys that JSON lacks
+        fault = _fault(error) if hasattr(error, "instance_path") else error
+        raise ValueError(f"{where}is no JSON Schema: {fault}") from None
     return value
 
 
@@ -371,11 +339,8 @@ class JsonCheck(Evaluator):
     def keys_of(cls, value: Json) -> dict[str, Json]:
         return {} if value is None or value is True else {"value": value}
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
-        """Judge an answer in a thread. Raises `EvaluatorError` for an unusable schema."""
-        if isinstance(self.value, str):
-            raise EvaluatorError(f"the schema {self.value!r} was not read: an eval file or `agentv` reads it", "config")
+        """Judge an answer. Raises `EvaluatorError` for an unusable schema."""
         return await off_loop(len(context.candidate_answer), self.check, context)
 
     def check(self, context: Context) -> Score:
@@ -409,15 +374,6 @@ def _fault(error: Any) -> str:
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     text = beginning(error.message, _SHOWN)
     return f"{where.removeprefix('.')}: {text}" if where else text
-
-
-def schema_fault(schema: Json) -> str | None:
-    """Return why a value cannot be used as a JSON Schema; None if it can."""
-    try:
-        _validator(json.dumps(schema, sort_keys=True))
-    except (TypeError, ValueError, RecursionError) as error:  # YAML has dates and keys that JSON lacks
-        return f"is no JSON Schema: {_fault(error) if hasattr(error, 'instance_path') else error}"
-    return None
 
 
 class IsJson(JsonCheck):
@@ -531,16 +487,14 @@ class FieldCheck(Part):
                 yield key, f"it belongs to match: {match}"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldFinding:
+class FieldFinding(NamedTuple):
     """The outcome of comparing one field."""
 
-    matched: bool
+    matched: bool | None
+    """None: the answer has a value that could not be read, so that nothing was compared."""
     text: str
     """The hit, or the miss with its reason."""
     weight: float
-    is_unread: bool = False
-    """Whether the answer has a value that could not be read, so that nothing was compared."""
 
 
 _NO_JSON: Final = "Failed to parse candidate answer as JSON"
@@ -561,14 +515,12 @@ class FieldAccuracy(Evaluator):
     def prepare(self, services: Services) -> Evaluator:
         """Raises `EvaluatorError` if the expected data cannot be compared with any answer."""
         if services.case is not None:
-            self.comparable_data(services.case.expected_messages)
+            self._expected(services.case)
         return self
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` as `prepare` does."""
-        answer, expected = context.candidate_answer, context.case.expected_messages
-        score = await off_loop(len(answer), score_fields, self, answer, expected)
+        score = await off_loop(len(context.candidate_answer), self._score, context)
         return score.replace(warnings=tuple(self.doubts(context.case)))
 
     def doubts(self, case: EvalCase) -> Iterator[str]:
@@ -576,70 +528,61 @@ class FieldAccuracy(Evaluator):
 
         These fields count as met, as in AgentV.
         """
-        expected = expected_data(case.expected_messages)
-        faults = self._faults(case.expected_messages)
+        data, faults = expected_data(case.expected_messages), list(self._faults(case.expected_messages))
         yield from faults
-        if expected is ABSENT and not faults:
+        if data is ABSENT and not faults:
             yield (
                 "there is no expected data, so no answer can pass: write it into `expected`, as a mapping or as JSON"
             )
-        for check in self.fields if expected is not ABSENT else ():
-            if check.required and read_path(expected, check.path) is ABSENT:
+        for check in self.fields if data is not ABSENT else ():
+            if check.required and read_path(data, check.path) is ABSENT:
                 yield (
                     f"the expected data has no {check.path!r}: this field counts as met, whatever the answer has there"
                 )
 
-    def comparable_data(self, messages: Sequence[JsonObject]) -> Json | Absent:
+    def _expected(self, case: EvalCase) -> Json | Absent:
         """Return the expected data. Raises `EvaluatorError` if it cannot be compared with any answer."""
-        if faults := self._faults(messages):
+        if faults := list(self._faults(case.expected_messages)):
             raise EvaluatorError("; ".join(faults), "config")
-        return expected_data(messages)
+        return expected_data(case.expected_messages)
 
-    def _faults(self, messages: Sequence[JsonObject]) -> list[str]:
-        """Return why no answer can be compared with the expected data. The author of the eval has to mend it."""
+    def _faults(self, messages: Sequence[JsonObject]) -> Iterator[str]:
+        """Yield why no answer can be compared with the expected data."""
         data = expected_data(messages)
-        if data is ABSENT:
-            fault = "the text and file parts of the expected message hold no JSON to compare the answer with"
-            said = (message.get("content") for message in messages if message["role"] == "assistant")
-            return [fault] if any(map(_is_of_parts, said)) else []
-        faults: list[str] = []
+        if data is ABSENT and any(_is_of_parts(message.get("content")) for message in messages):
+            yield "the text and file parts of the expected message hold no JSON to compare the answer with"
         for check in self.fields:
             wanted = read_path(data, check.path)
             is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
-            counts = check.weight or self.aggregation != "weighted_average"
-            if wanted is not ABSENT and counts and not is_left_out and (what := unreadable_as(check, wanted)):
-                faults.append(f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}")
-        return faults
+            if wanted is ABSENT or is_left_out or check.match == "exact" or read_as(check, wanted) is not None:
+                continue
+            what = "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
+            what = what if check.match == "date" else "number"
+            yield f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}"
 
-
-def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
-    """Score an answer's fields; 0 when the answer holds no JSON or nothing is expected.
-
-    Raises `EvaluatorError` if the expected data cannot be compared.
-    """
-    candidate, expected = parse_answer(answer), config.comparable_data(expected_messages)
-    unknown = _NOTHING_EXPECTED if expected is ABSENT else None
-    if candidate is ABSENT:
-        return Score(0.0, misses=(_NO_JSON,), unknown=unknown, unchecked=_NO_JSON)
-    if expected is ABSENT:
-        return Score(0.0, misses=(_NOTHING_EXPECTED,), unknown=unknown)
-    findings = [check_field(check, candidate, expected) for check in config.fields]
-    is_mean = config.aggregation == "weighted_average"
-    hits = [finding.text for finding in findings if finding.matched]
-    misses = [finding.text for finding in findings if not finding.matched]
-    weighed = [(float(finding.matched), finding.weight) for finding in findings]
-    nothing_counts = is_mean and not any(finding.weight for finding in findings)
-    # A field that is wrong for certain fails all of them. Else the score lacks the values that cannot be read.
-    is_certain = not is_mean and any(not finding.matched and not finding.is_unread for finding in findings)
-    unread = [finding.text for finding in findings if finding.is_unread and (finding.weight or not is_mean)]
-    return Score(
-        weighted_mean(weighed) if is_mean else float(not misses),
-        hits=tuple(hits[:4]),  # the reasoning counts all of them
-        misses=tuple(misses[:4]),
-        reasoning=f"{len(hits)}/{len(findings)} fields matched",
-        unknown="No field of the answer counts: each weighs 0, or is optional and missing" if nothing_counts else None,
-        unchecked="; ".join(unread) or None if not is_certain else None,
-    )
+    def _score(self, context: Context) -> Score:
+        """Score an answer's fields; 0 when the answer holds no JSON or nothing is expected."""
+        candidate, expected = parse_answer(context.candidate_answer), self._expected(context.case)
+        unknown = _NOTHING_EXPECTED if expected is ABSENT else None
+        if candidate is ABSENT:
+            return Score(0.0, misses=(_NO_JSON,), unknown=unknown, unchecked=_NO_JSON)
+        if expected is ABSENT:
+            return Score(0.0, misses=(_NOTHING_EXPECTED,), unknown=unknown)
+        findings = [check_field(check, candidate, expected) for check in self.fields]
+        is_mean = self.aggregation == "weighted_average"
+        hits = [finding.text for finding in findings if finding.matched]
+        misses = [finding.text for finding in findings if not finding.matched]
+        weighed = [(float(finding.matched or False), finding.weight) for finding in findings]
+        if is_mean and not any(finding.weight for finding in findings):
+            unknown = "No field of the answer counts: each weighs 0, or is optional and missing"
+        return Score(
+            weighted_mean(weighed) if is_mean else float(not misses),
+            hits=tuple(hits[:4]),  # the reasoning counts all of them
+            misses=tuple(misses[:4]),
+            reasoning=f"{len(hits)}/{len(findings)} fields matched",
+            unknown=unknown,
+            unchecked="; ".join(finding.text for finding in findings if finding.matched is None) or None,
+        )
 
 
 def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFinding:
@@ -658,7 +601,7 @@ def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFind
     elif got is None or goal is None:
         side = "candidate" if got is None else "expected"
         note = f"unparseable {side} date" if check.match == "date" else "non-numeric value"
-        return FieldFinding(False, f"{path} ({note})", check.weight, is_unread=got is None)
+        return FieldFinding(None if got is None else False, f"{path} ({note})", check.weight)
     elif check.match == "date":
         is_met, note = got == goal, f"date mismatch: got {got}, expected {goal}"
     else:
@@ -689,8 +632,6 @@ def _type_name(value: Json) -> str:
 
 
 def _compare_numbers(check: FieldCheck, number: float, goal: float) -> tuple[bool, str]:
-    if not (math.isfinite(number) and math.isfinite(goal)):
-        return False, "invalid numeric value"
     share = abs(goal) if check.relative and goal else 1
     difference = abs(number - goal)
     # As floats, 0.8 and 0.7 are not exactly 0.1 apart.
@@ -702,54 +643,35 @@ def _compare_numbers(check: FieldCheck, number: float, goal: float) -> tuple[boo
     return False, f"outside tolerance: diff={shown}, tolerance={format_number(check.tolerance)}{part}"
 
 
-def unreadable_as(check: FieldCheck, wanted: Json) -> str | None:
-    """Return what an expected value should be, but cannot be read as; None if it can."""
-    value = read_as(check, wanted)
-    if check.match == "numeric_tolerance":
-        return None if value is not None and math.isfinite(value) else "number"
-    is_unread = check.match == "date" and value is None
-    return "date that can be read (2025-01-15 can, and dates in the listed `formats`)" if is_unread else None
-
-
 def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
     """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has."""
     for message in reversed(messages):
-        data = _data_of(message.get("content", ABSENT)) if message["role"] == "assistant" else ABSENT
+        content = message.get("content") if message["role"] == "assistant" else None
+        if _is_of_parts(content):
+            texts = [_text_of(item) for item in content or ()]
+            content = content if None in texts else "\n".join(filter(None, texts))
+        data = parse_answer(content) if isinstance(content, str) else content
         if isinstance(data, Mapping | list | tuple):
             return data
     return ABSENT
 
 
-def _data_of(content: Json) -> Json | Absent:
-    """Return the data of a content: that in its text, in its texts and parts together, or the content itself."""
-    if isinstance(content, str):
-        return parse_answer(content)
-    texts = [_text_of(item) for item in content] if isinstance(content, list | tuple) else []
-    if not texts or None in texts:
-        return content
-    found = parse_answer("\n".join(filter(None, texts)))
-    return content if found is ABSENT and not _is_of_parts(content) else found
-
-
 def _is_of_parts(content: Json) -> bool:
-    """Whether a content is a list of texts and parts, with a part at least. Other lists are data."""
-    items = content if isinstance(content, list | tuple) else ()
-    return all(_text_of(item) is not None for item in items) and not all(isinstance(item, str) for item in items)
+    return isinstance(content, list | tuple) and any(map(_is_part, content))
+
+
+def _is_part(item: Json) -> bool:
+    """Whether an entry of a list is a part of a message, and no data."""
+    return isinstance(item, Mapping) and (
+        (item.get("type") in ("text", "image") and "value" in item) or "resolvedPath" in item
+    )
 
 
 def _text_of(item: Json) -> str | None:
-    """Return the text of an item of a message; empty for a picture, or another file that is no text; None for data."""
-    match item:
-        case str():
-            return item
-        case {"type": "text", "value": str(text)}:
-            return text
-        case {"type": "file", "resolvedPath": str()}:  # the loader has put it there
-            text = item.get("text")
-            return text if isinstance(text, str) else ""
-        case {"type": "image", "value": str()}:
-            return ""
-    return None
+    """Return the text of an entry of a message, empty for a picture; None for data."""
+    if isinstance(item, str):
+        return item
+    return str(item.get("value" if item["type"] == "text" else "text", "")) if _is_part(item) else None
 
 
 # The dates and numbers of fields.
@@ -785,16 +707,13 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?([eE][+-]?\
 def parse_number(value: Json) -> float | None:
     """Return a number, or that of a text such as `1,234.50`, `10.9 USD` or `5 %`; None for any other value.
 
-    A whole number keeps all its digits. One that is too large for a float is infinite.
+    A whole number keeps all its digits. One that is too large for a float is no number.
     """
     if isinstance(value, str):
         found = _NUMBER.fullmatch(_BESIDE.sub(r"\1", value.strip()))
         digits = found[0].replace(",", "") if found else ""
         value = found and (float(digits) if found[1] or found[2] else whole_number(digits))
-    if not is_number(value):
-        return None
     try:
-        float(value)
+        return value if is_number(value) and math.isfinite(value) else None
     except OverflowError:
-        return math.inf
-    return value
+        return None

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import Field, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import off_loop
-from pytest_agentv.evaluators.base import Evaluator, or_sync
+from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import SLACK
 from pytest_agentv.model.base import digits_apart, format_fixed, format_number, trim
@@ -30,26 +30,11 @@ class Likeness(Evaluator):
         description="the text that the answer is compared with; whitespace around both is ignored",
         examples=["The tent costs 120 euros."],
     )
-    threshold: (
-        Annotated[
-            float,
-            Field(ge=0, le=1),
-            WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),  # see `_can_be_missed`
-        ]
-        | None
-    ) = Field(
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
         description="from this similarity the score is 1, below it 0; default: the similarity is the score",
         examples=[0.8],
     )
-
-    @field_validator("threshold")
-    @classmethod
-    def _can_be_missed(cls, value: float | None) -> float | None:
-        """Refuse 0, which means "no edits" where a threshold counts edits."""
-        if value == 0:
-            raise ValueError("every answer has a similarity of 0 or more: for an equal text write 1")
-        return value
 
     def required_score(self, threshold: float) -> float:
         return threshold if self.threshold is None else 1.0
@@ -59,6 +44,16 @@ class Likeness(Evaluator):
             message = f"`{self.kind}` needs the package {self.package}: pip install 'pytest-agentv[text]'"
             raise EvaluatorError(message, kind="config")
         return self
+
+    async def evaluate(self, context: Context) -> Score:
+        answer, text = trim(context.candidate_answer), trim(self.value)
+        if self.package is None:
+            return self.score(await off_loop(len(answer) + len(text), self.measure, text, answer))
+        return self.score(await run_in_thread(lambda: self.measure(text, answer), f"agentv-{self.kind}"))
+
+    def measure(self, reference: str, answer: str) -> float:
+        """Return the similarity of two texts, 0 to 1; blocks."""
+        raise NotImplementedError
 
     def score(self, similarity: float) -> Score:
         """Return the score of a similarity."""
@@ -101,7 +96,6 @@ class Similar(Likeness):
     def embeds_with(self) -> str | None:
         return self.target
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Score the answer. Raises `EvaluatorError` if the target cannot be asked."""
         if context.dry_run:  # the mock of a dry run has no embeddings
@@ -139,16 +133,10 @@ class Levenshtein(Likeness):
         },
     )
 
-    @or_sync
-    async def evaluate(self, context: Context) -> Score:
-        answer = trim(context.candidate_answer)
-        return self.score(await off_loop(len(answer) + len(self.value), _similarity, answer, trim(self.value)))
+    def measure(self, reference: str, answer: str) -> float:
+        from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - only for this check
 
-
-def _similarity(left: str, right: str) -> float:
-    from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - only for this check
-
-    return float(Distance.normalized_similarity(left, right))
+        return float(Distance.normalized_similarity(reference, answer))
 
 
 class Rouge(Likeness):
@@ -172,43 +160,20 @@ class Rouge(Likeness):
         examples=["rouge1"],
     )
 
-    @field_validator("value")
-    @classmethod
-    def _has_words(cls, value: str) -> str:
-        """Refuse a text that would score 0 even for an equal answer: the package sees no other letters."""
-        if not re.search("[a-z0-9]", value.lower()):
-            message = "rouge counts words of the letters a to z and of digits only, and the text has none"
-            raise ValueError(f"{message} (write bleu, levenshtein or similar)")
-        return value
-
     @model_validator(mode="after")
-    def _has_pairs(self) -> Self:
-        """Refuse a text without a pair of words for the same reason."""
-        if self.variant == "rouge2" and len(re.findall("[a-z0-9]+", self.value.lower())) == 1:
-            raise ValueError(f"rouge2 counts pairs of words, and {self.value!r} has one word (write variant: rouge1)")
+    def _has_words(self) -> Self:
+        """Refuse a text that would score 0 even for an equal answer: the package sees no other letters."""
+        needed = 2 if self.variant == "rouge2" else 1
+        if len(re.findall("[a-z0-9]+", self.value.lower())) < needed:
+            counted = "pairs of words" if needed == 2 else "words"
+            message = f"{self.variant} counts {counted} of the letters a to z and of digits only, and the text has none"
+            raise ValueError(f"{message} (write bleu, levenshtein or similar)")
         return self
 
-    @or_sync
-    async def evaluate(self, context: Context) -> Score:
-        answer = context.candidate_answer
-        return self.score(await run_in_thread(lambda: _f1(self.variant, self.value, answer), "agentv-rouge"))
-
-
-def _f1(variant: str, reference: str, answer: str) -> float:
-    """Return the F1 of rouge-score, whose table of all pairs of words for `rougeL` takes gigabytes for long answers."""
-    if variant != "rougeL":
+    def measure(self, reference: str, answer: str) -> float:
         from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
 
-        return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)
-    from rapidfuzz.distance import LCSseq  # noqa: PLC0415 - only for this check
-    from rouge_score.scoring import fmeasure  # noqa: PLC0415 - as above
-    from rouge_score.tokenizers import DefaultTokenizer  # noqa: PLC0415 - as above
-
-    wanted, found = map(DefaultTokenizer(use_stemmer=False).tokenize, (reference, answer))
-    if not wanted or not found:
-        return 0.0
-    common = LCSseq.similarity(wanted, found)
-    return float(fmeasure(common / len(found), common / len(wanted)))
+        return float(RougeScorer([self.variant]).score(reference, answer)[self.variant].fmeasure)
 
 
 class Bleu(Likeness):
@@ -223,13 +188,7 @@ class Bleu(Likeness):
         },
     )
 
-    @or_sync
-    async def evaluate(self, context: Context) -> Score:
-        answer = context.candidate_answer
-        return self.score(await run_in_thread(lambda: _bleu(trim(self.value), trim(answer)), "agentv-bleu"))
+    def measure(self, reference: str, answer: str) -> float:
+        from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
 
-
-def _bleu(reference: str, answer: str) -> float:
-    from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
-
-    return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)
+        return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)

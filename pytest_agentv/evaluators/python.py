@@ -4,7 +4,6 @@ import ast
 import asyncio
 import builtins
 import inspect
-import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationErro
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, parse_answer
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
-from pytest_agentv.evaluators.calls import listed_calls, why_unknown
+from pytest_agentv.evaluators.base import Evaluator, scope_of
+from pytest_agentv.evaluators.calls import calls_of, why_unknown
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import ROUNDING, require_judgements
+from pytest_agentv.files.places import NAMES as ELSEWHERE
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, json_fault, own_copy, unshared
 from pytest_agentv.model.kind import Part, Text
@@ -211,7 +211,6 @@ class PythonCheck(Evaluator):
     def _is_function(self) -> bool:
         return FUNCTION.fullmatch(self.value) is not None
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Call the code in a thread of its own, and stop it when it takes too long.
 
@@ -270,7 +269,7 @@ def _values(context: Context, code: _Code) -> dict[str, Any]:
     if "vars" in code.names:
         values["vars"] = unshared(context.case.vars or {})
     if "tool_calls" in code.names:
-        calls = listed_calls(context)
+        calls = calls_of(context)[0]
         if calls is not None or context.dry_run:  # the mock of a dry run never reports any
             values["tool_calls"] = tuple(
                 call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ()
@@ -327,20 +326,15 @@ def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
     reasoning = value.get("reasoning")
     return Score(
         float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score"),
-        hits=_texts(value.get("hits")),
-        misses=_texts(value.get("misses")),
+        hits=feedback(value.get("hits")),
+        misses=feedback(value.get("misses")),
         reasoning=None if reasoning is None else str(reasoning),
         details=value.get("details"),
     )
 
 
-def _texts(value: Json) -> tuple[str, ...]:
-    """Return the texts of a list; a text alone is the only one."""
-    return feedback([value] if isinstance(value, str) else list(value or ()))
-
-
 def _number(value: Any, what: str) -> float:
-    if not is_number(value) or not math.isfinite(value) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         shown = beginning(repr(value), _SHOWN)
         wanted = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
         raise EvaluatorError(f"{what} {shown}, expected {wanted}", "config")
@@ -354,9 +348,9 @@ def function_fault(path: Path, name: str) -> str | None:
     except (OSError, SyntaxError, ValueError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         return f"{locate(path, line)}: {error.msg if isinstance(error, SyntaxError) else error}"
-    names = set(map(_defined, ast.walk(tree)))
+    names = {defined for node in ast.walk(tree) if (defined := _defined(node))}
     if name not in names and "*" not in names:
-        hint = did_you_mean(name, filter(None, names))
+        hint = did_you_mean(name, names)
         return f"{locate(path, None)} has no function {name!r}" + (f" ({hint})" if hint else "")
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name and not node.decorator_list:
@@ -385,6 +379,4 @@ def _defined(node: ast.AST) -> str | None:
 
 def _name_hint(name: str, what: str) -> str:
     """Return the replacement for a name that code does not get."""
-    from pytest_agentv.files.places import NAMES as ELSEWHERE  # noqa: PLC0415 - only for mistakes
-
     return ELSEWHERE.get(name) or did_you_mean(name, NAMES) or f"{what}: {', '.join(NAMES)}"

@@ -1,19 +1,25 @@
-"""Runs one evaluator, and always returns an `EvaluatorResult`."""
+"""Runs one evaluator, and always returns an `EvaluatorResult`: chooses what it judges, and asks its panel."""
 
+import asyncio
 import dataclasses
 import inspect
+import math
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.cases.prompts import spoken
 from pytest_agentv.errors import EvaluatorError, KindError
+from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop
 from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
-from pytest_agentv.model.base import ABSENT, Absent, Json, compact_json, counted, format_number, json_fault
+from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, compact_json, counted, format_number, json_fault
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
+from pytest_agentv.runtime.files import read_regular_file
 from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_thread, told, user_traceback
+from pytest_agentv.runtime.workspaces import is_cut
 
 # The keys that all kinds share: judge a part of the answer, negate the verdict, be required.
 
@@ -23,9 +29,12 @@ ROUNDING: Final = 1e-9
 SLACK: Final = 1e-9
 """How far a float may be below a score that it has to reach."""
 
-FORM_DIFFERS: Final = " (only the Unicode form differs: "
-CHARACTER_DIFFERS: Final = " (only a character differs: "
+ONLY_DIFFERS: Final = " (it only looks alike: "
 """How the note begins that a check misses a text which people would find."""
+
+NO_WORKSPACE: Final = "there is no workspace: write `workspace` into the case or its file"
+_LARGEST_FILE: Final = 10 * 2**20
+"""Bytes of a file of a workspace."""
 
 _NEGATED: Final = "negated: hits and misses are swapped"
 
@@ -48,19 +57,18 @@ def text_of_part(part: Json) -> str:
 
 def require_judgements(members: Sequence[EvaluatorResult]) -> None:
     """Raise `EvaluatorError` if a member could not judge."""
-    broken = list(_broken(members))
+    broken = [each for member in members for each in walk(member) if each.error is not None]
     if broken:
         reasons = ((member.name, (member.error or "").strip() or "it does not say why") for member in broken)
         message = "; ".join(f"member {name!r} could not judge: {reason}" for name, reason in reasons)
         raise EvaluatorError(message, kind=broken[0].error_kind or "crash", output=broken[0].raw_output)
 
 
-def _broken(members: Sequence[EvaluatorResult]) -> Iterator[EvaluatorResult]:
-    for member in members:
-        if member.error is not None:
-            yield member
-        else:
-            yield from _broken(member.evaluator_results or ())
+def walk(result: EvaluatorResult) -> Iterator[EvaluatorResult]:
+    """Yield a result and those of its members. What a member that could not judge is made of does not count."""
+    yield result
+    for member in result.evaluator_results or () if result.error is None else ():
+        yield from walk(member)
 
 
 def negated(score: Score) -> Score:
@@ -76,15 +84,10 @@ def negated(score: Score) -> Score:
         error.results = score.results
         raise error
     if score.unchecked is not None:
-        return score.replace(
-            value=0.0,
-            hits=(),
-            misses=(score.unchecked, *score.hits),
-            verdict=None,
-            reasoning="negated, but the check could not be made",
-            unmet_required=None,
-        )
-    doubts = [miss for miss in score.misses if FORM_DIFFERS in miss or CHARACTER_DIFFERS in miss]
+        misses = (score.unchecked, *score.hits)
+        why = "negated, but the check could not be made"
+        return score.replace(value=0.0, hits=(), misses=misses, verdict=None, reasoning=why, unmet_required=None)
+    doubts = [miss for miss in score.misses if ONLY_DIFFERS in miss]
     return score.replace(
         warnings=(*score.warnings, *doubts),  # it may pass, and nobody looks at the findings of what passes
         value=1 - score.value,  # not clamped, because a score outside of 0 to 1 causes a warning
@@ -118,7 +121,7 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     try:
         result = build_result(evaluator, outcome.get())
     except BaseException as error:  # noqa: BLE001 - as above
-        result = _failed(evaluator, error)
+        result = build_result(evaluator, _failure(evaluator, error))
         if context.dry_run:
             from pytest_agentv.evaluators.script import is_of_mock  # noqa: PLC0415 - only for failures in dry runs
 
@@ -131,8 +134,8 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     return result.replace(duration_ms=duration_ms, judge_model=judge_model)
 
 
-def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
-    """Build the record of an evaluator that could not judge."""
+def _failure(evaluator: AnyEvaluator, error: BaseException) -> Score:
+    """Return the score of an evaluator that could not judge."""
     message = told(error) if isinstance(error, KindError) else user_traceback(error)
     output: object = None
     members = None
@@ -142,16 +145,11 @@ def _failed(evaluator: AnyEvaluator, error: BaseException) -> EvaluatorResult:
         from pytest_agentv.evaluators.python import recordable_members  # noqa: PLC0415 - for kinds of users only
 
         members = recordable_members(members)
-    return EvaluatorResult(
-        name=evaluator.label,
-        type=evaluator.kind,
-        turn=shared_key(evaluator, "turn"),
-        score=0.0,
-        weight=evaluator.weight,
-        verdict="fail",
+    return Score(
+        0.0,
         misses=(f"Evaluator '{evaluator.label}' failed: {message}",),
         reasoning=message,
-        evaluator_results=members,
+        results=members,
         raw_output=output if isinstance(output, str | None) else repr(output),  # users may give anything
         error=message,
         error_kind=error.kind if isinstance(error, KindError) else "crash",
@@ -167,23 +165,17 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
     part: Json | Absent = context.part
     context, miss = _of_turn(evaluator, context)
     if file is not None and not miss:
-        from pytest_agentv.evaluators.command import of_workspace  # noqa: PLC0415 - only with a file
-
-        part, miss = await run_in_thread(lambda: of_workspace(context, file), "agentv-evaluator")
+        part, miss = await run_in_thread(lambda: _of_workspace(context, file), "agentv-evaluator")
         if not miss:
             context = context.replace(candidate_answer=text_of_part(part), part=part)
     if path is not None and not miss:
-        from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop  # noqa: PLC0415 - only with a path
-
         part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, path)
         if part is not ABSENT:
             context = context.replace(candidate_answer=text_of_part(part), part=part)
     if miss:
         score = Score(0.0, misses=(miss,), unchecked=miss)
     elif len(evaluator.judged_by) > 1:
-        from pytest_agentv.evaluators.panel import ask_panel  # noqa: PLC0415 - only for panels
-
-        score = await ask_panel(evaluator, context, _judge, _finished)
+        score = await _ask_panel(evaluator, context)
     else:
         context = context.replace(services=judged_services(evaluator, context.services))
         score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
@@ -229,18 +221,40 @@ def _of_turn(evaluator: AnyEvaluator, context: Context) -> tuple[Context, str]:
     return context.turns[turn - 1].replace(twin=context.twin, services=context.services), ""
 
 
+def _of_workspace(context: Context, name: str) -> tuple[Json | Absent, str]:
+    """Return what `file` names: the text of a file, `diff` or the list `changed`; else ABSENT and why it is not there.
+
+    Raises `EvaluatorError`. May block.
+    """
+    known = context.workspace
+    if known is None and (name != "diff" or context.file_changes is None or is_cut(context.file_changes)):
+        raise EvaluatorError(NO_WORKSPACE, "config")
+    if known is None:
+        return context.file_changes, ""
+    if name == "changed":
+        return list(known.changes.names), ""
+    if name == "diff":
+        fault = "" if known.changes.is_whole else "the diff is too long to be judged: judge `changed`, or a file"
+        return known.changes.diff, fault
+    root = Path(known.path).resolve()
+    try:
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            return ABSENT, f"{name} is outside the workspace"
+        if not path.exists():
+            return ABSENT, f"there is no file {name}"
+        return read_regular_file(path, _LARGEST_FILE).decode("utf-8", "replace"), ""
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a folder, a NUL in the name
+        return ABSENT, f"{name} cannot be read: {getattr(error, 'strerror', None) or error}"
+
+
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
     found: Any
-    if _is_async(type(evaluator)):
+    if inspect.iscoroutinefunction(type(evaluator).evaluate):
         found = evaluator.evaluate(context)
         return await found  # type: ignore[no-any-return]
     found = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
     return await found if inspect.isawaitable(found) else found  # type: ignore[no-any-return]
-
-
-@cache
-def _is_async(kind: type[AnyEvaluator]) -> bool:
-    return inspect.iscoroutinefunction(kind.evaluate)
 
 
 def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
@@ -314,3 +328,105 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
     if fault := member_fault(found):
         raise EvaluatorError(fault, "config")
     return found  # type: ignore[no-any-return]
+
+
+# Panels: several judges of one evaluator, asked side by side, whose scores become one by a vote.
+
+Vote: TypeAlias = Literal["majority", "mean", "median", "all"]
+"""What a panel says: 1 or 0 by the judges that pass the answer (more than half, all), or an average of the scores."""
+
+
+class _Reply(NamedTuple):
+    """What a judge of a panel said."""
+
+    judge: str
+    score: Score
+    """As the judge gave it; with `error`, it gave none."""
+    finished: Score
+    """Against the threshold, and negated."""
+    passes: bool
+
+    def to_plain(self) -> JsonObject:
+        score = self.score
+        if score.error is not None:
+            unreadable = {"reply": score.raw_output} if score.raw_output else {}
+            return {"judge": self.judge, "error": score.error, **unreadable}
+        told = {"hits": list(score.hits), "misses": list(score.misses), "reasoning": score.reasoning}
+        plain = {"judge": self.judge, "score": clamp_score(score.value), "passes": self.passes}
+        return {**plain, **{key: value for key, value in told.items() if value}}
+
+
+async def _ask_panel(evaluator: Any, context: Context) -> Score:
+    """Ask all judges of an evaluator side by side, and let those vote that answer.
+
+    The score has `error` unless these are more than half. Raises what else the evaluator raises.
+    """
+    names = evaluator.judged_by
+    asked = []
+    for number, name in enumerate(names):  # a judge that is asked several times has its questions numbered
+        services = dataclasses.replace(context.services, judge=context.services.judges.get(name))
+        twin = (*context.twin, names[:number].count(name))
+        asked.append(_judge(evaluator, context.replace(services=services, twin=twin)))
+    replies: list[_Reply] = []
+    for name, found in zip(names, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+        score = Score(0.0, error=str(found), error_kind=found.kind) if isinstance(found, EvaluatorError) else found
+        if isinstance(score, BaseException):
+            raise score
+        finished = score if score.error is not None else _finished(evaluator, score)
+        is_enough = clamp_score(finished.value) + SLACK >= context.threshold
+        replies.append(_Reply(name, score, finished, is_enough and not finished.unmet_required))
+    answered = [each for each in replies if each.score.error is None]
+    lost = {each.judge: each.score for each in replies if each.score.error is not None}
+    details: JsonObject = {"vote": evaluator.vote, "judges": [each.to_plain() for each in replies]}
+    if 2 * len(answered) <= len(replies):
+        reasons = "; ".join(f"{name}: {score.error}" for name, score in lost.items())
+        error = f"{len(answered)} of {len(replies)} judges answered, and a panel needs more than half: {reasons}"
+        return Score(0.0, error=error, error_kind=next(iter(lost.values())).error_kind, details=details)
+    score = _voted(evaluator, answered)
+    values = [clamp_score(each.score.value) for each in answered]
+    spread = round(max(values) - min(values), 6)
+    passed = f"{sum(each.passes for each in answered)} of {len(answered)} judges pass it, vote {evaluator.vote}"
+    said = (
+        f"{each.judge} {'no answer' if each.score.error is not None else format_number(each.score.value)}"
+        for each in replies
+    )
+    told = f"{passed}: {', '.join(said)} (spread {format_number(spread)})"
+    is_enough = score.value + SLACK >= context.threshold and not score.unmet_required
+    left_out = [f"judge {name!r} of the panel is left out: {score.error}" for name, score in lost.items()]
+    return score.replace(
+        hits=(told, *score.hits) if is_enough else score.hits,
+        misses=score.misses if is_enough else (told, *score.misses),
+        reasoning="; ".join(f"{each.judge}: {each.score.reasoning}" for each in answered if each.score.reasoning)
+        or None,
+        details={**details, "spread": spread},
+        warnings=(*score.warnings, *left_out),
+    )
+
+
+def _voted(evaluator: Any, answered: Sequence[_Reply]) -> Score:
+    """Return the score with what all judges found. Where a vote counts, each score is finished, else their average is.
+
+    Required rubrics are unmet if half of the judges say so; one says so for all where all have to pass.
+    """
+    is_average = evaluator.vote in ("mean", "median")
+    said = [(each.judge, each.score if is_average else each.finished) for each in answered]
+    scores = [score for _, score in said]
+    needed = len(said) if evaluator.vote == "all" else len(said) // 2 + 1
+    is_enough = sum(each.passes for each in answered) >= needed
+    unmet = [each.unmet_required for each in scores if each.unmet_required]
+    is_unmet = len(unmet) > len(said) - needed
+    values = sorted(clamp_score(each.value) for each in scores)
+    if evaluator.vote == "median":
+        values = values[(len(values) - 1) // 2 : len(values) // 2 + 1]
+    score = Score(
+        math.fsum(values) / len(values) if is_average else float(is_enough),
+        hits=tuple(f"[{name}] {hit}" for name, score in said for hit in score.hits),
+        misses=tuple(f"[{name}] {miss}" for name, score in said for miss in score.misses),
+        request={**(scores[0].request or {}), "target": ", ".join(name for name, _ in said)},
+        judge_retries=sum(each.judge_retries or 0 for each in scores) or None,
+        unmet_required=tuple(dict.fromkeys(text for each in unmet for text in each)) if is_unmet else None,
+        verdict="fail" if is_unmet else None,
+        unknown="; ".join(dict.fromkeys(each.unknown for each in scores if each.unknown)) or None,
+        warnings=tuple(dict.fromkeys(warning for each in scores for warning in each.warnings)),
+    )
+    return _finished(evaluator, score) if is_average else score

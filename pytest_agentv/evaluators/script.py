@@ -13,12 +13,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
-from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
-from pytest_agentv.errors import EvaluatorError, KindError, ProviderError, locate
+from pytest_agentv.cases.evaluators import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
+from pytest_agentv.cases.references import Scope
+from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
-from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import (
     Context,
     ProxiedQuestion,
@@ -28,17 +38,19 @@ from pytest_agentv.evaluators.context import (
     camel_case_message,
     current_meter,
 )
-from pytest_agentv.evaluators.run import KEYS
+from pytest_agentv.evaluators.run import KEYS, NO_WORKSPACE
 from pytest_agentv.files.problems import near_file
 from pytest_agentv.model.base import Json, JsonObject, compact_json, format_number, mapping, pretty_json, trim
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
+from pytest_agentv.model.kind import FILLED_TEXT, Amount, Part, Text, definition, expected, spelled
 from pytest_agentv.model.messages import Message
 from pytest_agentv.model.results import Score, Verdict, verdict_of
 from pytest_agentv.model.secrets import Masker, beginning, masked
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.user_code import is_ours, leaves
+from pytest_agentv.runtime.workspaces import in_eval_dir
+from pytest_agentv.sdk import TOKEN_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -49,15 +61,6 @@ if TYPE_CHECKING:
 
 BODY_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a request's body."""
-
-URL_VARIABLE: Final = "AGENTV_TARGET_PROXY_URL"
-TOKEN_VARIABLE: Final = "AGENTV_TARGET_PROXY_TOKEN"  # noqa: S105 - the name of the variable, not a token
-
-_HEADERS: Final = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
-    "Access-Control-Allow-Headers": "Content-Type, Authorization",
-}
 
 
 class _RefusedError(Exception):
@@ -72,13 +75,7 @@ class TargetProxy:
     """The proxy of one run of a judge script, open as long as its context is."""
 
     def __init__(self, targets: ProxiedTargets, max_calls: int, context: Context) -> None:
-        """Prepare a proxy.
-
-        Args:
-            targets: What can be called.
-            max_calls: How many calls the script may make.
-            context: What the script judges.
-        """
+        """Prepare a proxy of `targets` for the judgement of `context`, for at most `max_calls` calls."""
         self.max_calls = max_calls
         self.call_count = 0
         self.token = secrets.token_hex(32)
@@ -88,16 +85,6 @@ class TargetProxy:
         self._meter = current_meter()
         self._runner: web.AppRunner | None = None
         self._open: set[asyncio.Task[Any]] = set()
-        self._routes = {
-            ("GET", "/info"): self._info,
-            ("POST", "/invoke"): self._invoke,
-            ("POST", "/invokeBatch"): self._invoke_batch,
-        }
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables by which the script finds the proxy."""
-        return {URL_VARIABLE: self.url, TOKEN_VARIABLE: self.token}
 
     async def __aenter__(self) -> Self:
         """Open the proxy. Raises `EvaluatorError` (kind `network`) when the system has no port to give."""
@@ -132,57 +119,51 @@ class TargetProxy:
         assert task is not None
         self._open.add(task)
         task.add_done_callback(self._open.discard)
-        if request.method == "OPTIONS":
-            response = web.Response(status=204, headers=_HEADERS)
-        else:
-            status, text = await self._reply(request, await request.read())
-            response = web.Response(status=status, headers=_HEADERS, text=text, content_type="application/json")
+        try:
+            status, text = 200, json.dumps(await self._reply(request, await request.read()), allow_nan=False)
+        except _RefusedError as refusal:
+            status, text = refusal.status, json.dumps({"error": str(refusal)})
+        except web.HTTPException:  # a body beyond the limit
+            raise
+        except Exception as error:  # noqa: BLE001 - providers of plugins may raise anything; the script gets the error
+            status, text = 500, json.dumps({"error": str(error) or type(error).__name__})
+        response = web.Response(status=status, text=text, content_type="application/json")
         response.force_close()
         return response
 
-    async def _reply(self, request: "web.Request", body: bytes) -> tuple[int, str]:
+    async def _reply(self, request: "web.Request", body: bytes) -> Json:
         authorization = request.headers.get("authorization", "")
-        try:
-            if not hmac.compare_digest(authorization.encode(errors="replace"), f"Bearer {self.token}".encode()):
-                raise _RefusedError(401, "Unauthorized")
-            route = self._routes.get((request.method, request.raw_path))
-            if route is None:
-                raise _RefusedError(404, "Not found")
-            return 200, json.dumps(await route(body), allow_nan=False)
-        except _RefusedError as refusal:
-            status, message = refusal.status, str(refusal)
-        except Exception as error:  # noqa: BLE001 - providers of plugins may raise anything; the script gets the error
-            status, message = 500, str(error) or type(error).__name__
-        return status, json.dumps({"error": message})
+        if not hmac.compare_digest(authorization.encode(errors="replace"), f"Bearer {self.token}".encode()):
+            raise _RefusedError(401, "Unauthorized")
+        match request.method, request.raw_path:
+            case "GET", "/info":  # source: scenario "Code judge queries proxy info"
+                return {
+                    "targetName": self._targets.default_name,
+                    "maxCalls": self.max_calls,
+                    "callCount": self.call_count,
+                    "availableTargets": list(self._targets.names),
+                }
+            case "POST", "/invoke":
+                self._check_limit()
+                return await self._ask(_parse(body))
+            case "POST", "/invokeBatch":
+                return await self._ask_in_turn(mapping(_parse(body)).get("requests"))
+        raise _RefusedError(404, "Not found")
 
-    async def _info(self, _body: bytes) -> Json:
-        """Source: scenario "Code judge queries proxy info"."""
-        return {
-            "targetName": self._targets.default_name,
-            "maxCalls": self.max_calls,
-            "callCount": self.call_count,
-            "availableTargets": list(self._targets.names),
-        }
-
-    async def _invoke(self, body: bytes) -> Json:
-        self._check_limit()
-        return await self._ask(_parse(body))
-
-    async def _invoke_batch(self, body: bytes) -> Json:
+    async def _ask_in_turn(self, batch: Json) -> Json:
         """Ask one after another. A failure of one request is the answer to that request only."""
-        batch = mapping(_parse(body)).get("requests")
         if not isinstance(batch, list):
             raise _RefusedError(400, "Missing required field: requests (array)")
         if self.call_count + len(batch) > self.max_calls:
             counts = f"current: {self.call_count}, batch: {len(batch)}, limit: {self.max_calls}"
             raise _RefusedError(429, f"Batch would exceed max calls ({counts})")
-        return {"responses": [await self._ask_or_explain(request) for request in batch]}
-
-    async def _ask_or_explain(self, request: Json) -> Json:
-        try:
-            return await self._ask(request)
-        except Exception as error:  # noqa: BLE001 - as in `respond`
-            return {"outputMessages": [], "rawText": f"Error: {str(error) or type(error).__name__}"}
+        responses: list[Json] = []
+        for request in batch:
+            try:
+                responses.append(await self._ask(request))
+            except Exception as error:  # noqa: BLE001 - as in `_serve`
+                responses.append({"outputMessages": [], "rawText": f"Error: {str(error) or type(error).__name__}"})
+        return {"responses": responses}
 
     async def _ask(self, request: Json) -> Json:
         """Call a target. Failed calls count; refused requests do not."""
@@ -196,10 +177,18 @@ class TargetProxy:
         if name not in self._targets.names:
             raise _RefusedError(400, f"Unknown target '{name}'. Available: {', '.join(self._targets.names)}")
         target = self._targets.resolve(str(name))
+        system_prompt, eval_id, attempt = (fields.get(key) for key in ("systemPrompt", "evalCaseId", "attempt"))
+        asked = ProxiedQuestion(
+            question,
+            system_prompt=system_prompt if isinstance(system_prompt, str) else None,
+            eval_id=eval_id if isinstance(eval_id, str) and eval_id else "proxy",
+            attempt=attempt if isinstance(attempt, int) and attempt >= 0 else 1,
+            context=self._context,
+        )
         self.call_count += 1
         response: ProviderResponse | None = None
         try:
-            response = await target(self._question(question, fields))
+            response = await target(asked)
         finally:
             self._meter.add_reply(response)
         if response.error is not None:
@@ -209,19 +198,6 @@ class TargetProxy:
         text = raw_text(messages)
         return answer if text is None else {**answer, "rawText": text}
 
-    def _question(self, question: str, fields: JsonObject) -> ProxiedQuestion:
-        system_prompt, eval_id, attempt = (fields.get(key) for key in ("systemPrompt", "evalCaseId", "attempt"))
-        return ProxiedQuestion(
-            question,
-            system_prompt=system_prompt if isinstance(system_prompt, str) else None,
-            eval_id=eval_id if isinstance(eval_id, str) and eval_id else "proxy",
-            attempt=attempt if isinstance(attempt, int) and attempt >= 0 else 1,
-            timeout_seconds=self._context.timeout_seconds,
-            answer=self._context.answer,
-            reruns=self._context.reruns,
-            twin=self._context.twin,
-        )
-
     def _check_limit(self) -> None:
         if self.call_count >= self.max_calls:
             raise _RefusedError(429, f"Max calls exceeded (limit: {self.max_calls})")
@@ -230,14 +206,10 @@ class TargetProxy:
 def raw_text(messages: tuple[Message, ...]) -> str | None:
     """Return the text of the last assistant message that has one: its content, or the first `text` among its parts."""
     for message in reversed(messages):
-        if message.role != "assistant":
-            continue
-        if isinstance(message.content, str):
-            return message.content
-        parts = message.content if isinstance(message.content, list) else []
-        texts = (part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
-        text: str | None = next(texts, None)
-        if text is not None:
+        parts = message.content if isinstance(message.content, list) else [{"text": message.content}]
+        texts = (part.get("text") for part in parts if isinstance(part, dict))
+        text = next((each for each in texts if isinstance(each, str)), None)
+        if message.role == "assistant" and text is not None:
             return text
     return None
 
@@ -361,7 +333,6 @@ class CodeJudge(Evaluator):
             hint = near_file(path, (path.suffix,))
             yield f"there is no script {words[1]!r} in {locate(path.parent, None)}{f' ({hint})' if hint else ''}"
 
-    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Run the script, without a shell of ours.
 
@@ -371,7 +342,8 @@ class CodeJudge(Evaluator):
         if self.target is None or context.services.targets is None:
             return (await self._judge(context, {}, Masker())).replace(request=request)
         async with TargetProxy(context.services.targets, self.target.max_calls, context) as proxy:
-            score = await self._judge(context, proxy.environment, Masker([proxy.token]))
+            found = {URL_VARIABLE: proxy.url, TOKEN_VARIABLE: proxy.token}
+            score = await self._judge(context, found, Masker([proxy.token]))
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
 
@@ -490,22 +462,35 @@ def parse_judgement(stdout: str) -> Score:
     Other output scores 0, with an `error` that says what was expected. A score outside 0..1 is left as it is:
     `build_result` clamps it and warns.
     """
-    text = trim(stdout)
-    try:
-        found = _result(text)
-        details = _details(found.get("details"))
-    except ValueError as error:
-        message = str(error)
-        return Score(
-            0.0, misses=(message,), reasoning=message, raw_output=cut(stdout), error=message, error_kind="process"
-        )
+    found = json_object(trim(stdout))
+    if fault := _fault_of_reply(trim(stdout), found):
+        return Score(0.0, misses=(fault,), reasoning=fault, raw_output=cut(stdout), error=fault, error_kind="process")
+    assert found is not None
     return Score(
         found["score"],
         hits=feedback(found.get("hits")),
         misses=feedback(found.get("misses")),
         reasoning=reasoning_of(found),
-        details=details,
+        details=found.get("details"),
     )
+
+
+def _fault_of_reply(text: str, found: JsonObject | None) -> str | None:
+    """Return why the output of a judge is no result, and what to print."""
+    if not text:
+        return f"Code evaluator printed nothing: {_EXPECTED}"
+    if found is None or "score" not in found:
+        fault = "did not print one JSON object" if found is None else "printed no `score`"
+        return f"Code evaluator {fault}: {_EXPECTED}; it printed: {beginning(text, SHOWN)}"
+    if not has_score(found):
+        given = beginning(compact_json(found["score"]), SHOWN)
+        return f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1"
+    details = found.get("details")
+    if details is not None and not isinstance(details, dict):
+        given = beginning(compact_json(details), SHOWN)
+        advice = 'print a mapping such as {"reason": "…"}, or leave them out'
+        return f"Code evaluator printed `details` that are no JSON object: {given}; {advice}"
+    return None
 
 
 def read_aggregate(stdout: str) -> Score:
@@ -521,31 +506,6 @@ def read_aggregate(stdout: str) -> Score:
         warning = f"the aggregator prints the verdict 'fail' and the score {score.value:g}: the score counts"
         return score.replace(verdict=verdict, warnings=(warning,))
     return score.replace(verdict=verdict)
-
-
-def _result(text: str) -> JsonObject:
-    found = json_object(text)
-    if not text:
-        raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
-    if found is None or "score" not in found:
-        fault = "did not print one JSON object" if found is None else "printed no `score`"
-        raise ValueError(f"Code evaluator {fault}: {_EXPECTED}; it printed: {beginning(text, SHOWN)}")
-    if not has_score(found):
-        given = beginning(compact_json(found["score"]), SHOWN)
-        raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")
-    return found
-
-
-def _details(value: Json) -> JsonObject | None:
-    """Return the details unchanged. A text that holds a JSON object counts as that object."""
-    details = json_object(value) if isinstance(value, str) else value
-    if value is None or isinstance(details, dict):
-        return details
-    given = beginning(compact_json(value), SHOWN)
-    raise ValueError(
-        f"Code evaluator printed `details` that are no JSON object: {given}; "
-        'print a mapping such as {"reason": "…"}, or leave them out'
-    )
 
 
 _BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)
@@ -574,3 +534,70 @@ def is_of_mock(error: BaseException) -> bool:
             return not any(is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__)[-1:])
         error = error.__cause__
     return all(isinstance(leaf, Exception) and not isinstance(leaf, _BROKEN) for leaf in leaves(error))
+
+
+# `command`: a shell command that passes in the workspace.
+
+_CANNOT_RUN: Final = {126: "cannot be run", 127: "was not found"}
+_NO_TESTS: Final = 5
+"""The exit code of pytest and unittest where there were no tests."""
+_LONGEST_REPORT: Final = 2000
+
+
+class Command(Evaluator):
+    """A shell command that ends with exit code 0 in the folder that the target worked in."""
+
+    kind = "command"
+    short_key = "command"
+    is_graded = False
+    reads_answer = False
+
+    command: Annotated[str | tuple[str, ...], BeforeValidator(words_of_command), WithJsonSchema(COMMAND_SCHEMA)] = (
+        Field(
+            description="a shell command, or a list of words; without variables like `*_KEY`, `*_TOKEN`, `*_SECRET`",
+            examples=["python -m pytest -q --noconftest -c /dev/null test_shop.py"],
+        )
+    )
+    timeout_seconds: Amount | None = Field(
+        default=None, description="limit; default: that of the run, `--agentv-timeout`", examples=[60]
+    )
+
+    _eval_dir: str | None = PrivateAttr(default=None)
+
+    def model_post_init(self, context: object) -> None:
+        self._eval_dir = str(context.references.eval_dir) if isinstance(context, Scope) else None
+
+    def summary(self) -> str:
+        return self.command if isinstance(self.command, str) else " ".join(self.command)
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        words = (self.command,) if isinstance(self.command, str) else self.command
+        return ((self._eval_dir, tuple(map(in_eval_dir, words))),)
+
+    async def evaluate(self, context: Context) -> Score:
+        """Run the command. Raises `EvaluatorError` if that tells nothing about the answer."""
+        if context.workspace is None:
+            raise EvaluatorError(NO_WORKSPACE, "config")
+        limit = context.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds
+        try:
+            result = await context.workspace.run(self.command, limit)
+        except ProcessStartError as error:
+            raise EvaluatorError(str(error), "config") from error
+        said = (result.stdout.strip() + "\n" + result.stderr.strip()).strip()[-_LONGEST_REPORT:]
+        code, fault = result.exit_code, None
+        if result.timed_out or result.overflowed:
+            fault = _fault(result, limit)
+        elif code in _CANNOT_RUN:
+            fault = _CANNOT_RUN[code]
+        elif code == _NO_TESTS and ("pytest" in self.summary() or "no tests ran" in said.lower()):
+            fault = "ran no tests"
+        if fault is not None:
+            kind: ErrorKind = "timeout" if result.timed_out else "process"
+            text = f"`{self.summary()}` {fault}"
+            raise EvaluatorError(f"{text}: {said}" if said else text, kind)
+        if code == 0:
+            return Score(1.0, hits=("exit code 0",))
+        ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
+        last = said.rpartition("\n")[2]
+        return Score(0.0, misses=(f"{ended}: {last}" if last else ended,), reasoning=said or None)

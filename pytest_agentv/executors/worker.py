@@ -23,7 +23,7 @@ from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import Target
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import STREAMS, CaseLog, CaseStream, current_log
 from pytest_agentv.runtime.loop import LoopThread
@@ -105,13 +105,8 @@ class Reply(Record):
     refused: str | None = None
     """Why the job did not start, so that the process of the run must run it."""
 
-    def to_text(self) -> str:
-        return json.dumps(self.to_plain())
-
-    @staticmethod
-    def from_bytes(data: bytes) -> "Reply":
-        values: dict[str, Json] = json.loads(data)
-        return Reply(**{**values, **{name: tuple(values.get(name, ())) for name in ("log", "warnings", "rows")}})
+    def to_bytes(self) -> bytes:
+        return json.dumps(self.to_plain()).encode()
 
 
 _PYTHON: Final = None
@@ -193,8 +188,8 @@ def run_job(setup: bytes, job: bytes, is_wanted: Callable[[], bool] | None = Non
     try:
         engine = _engine_of(setup, is_watched=is_wanted is None)
     except AgentvError as error:
-        return Reply(refused=str(error)).to_text().encode()
-    return Reply().to_text().encode() if engine is None else engine.run(job, is_wanted or (lambda: True))
+        return Reply(refused=str(error)).to_bytes()
+    return Reply().to_bytes() if engine is None else engine.run(job, is_wanted or (lambda: True))
 
 
 def close_engine(name: str) -> None:
@@ -266,7 +261,7 @@ class _Engine:
                 if not is_wanted():
                     break
             else:
-                return self._translated(future.result()).encode()
+                return self._translated(future.result())
         except CancelledError:
             pass
         finally:
@@ -278,7 +273,7 @@ class _Engine:
                     del _ENGINES[setup]
         if removed:
             self.close()
-        return Reply().to_text().encode()
+        return Reply().to_bytes()
 
     def close(self) -> None:
         """Cancel all jobs, wait for the end of their processes, and close the targets."""
@@ -305,36 +300,34 @@ class _Engine:
 
     def _is_over(self) -> bool:
         host, _, pid = self.setup.process.rpartition(" ")
-        is_gone = False
         try:
             if host == socket.gethostname():
                 os.kill(int(pid), 0)
         except ProcessLookupError:
-            is_gone = True
+            return True
         except PermissionError:  # it lives, under another user
             pass
-        return is_gone or os.getppid() != self._parent or self.setup.mark.exists()
+        return os.getppid() != self._parent or self.setup.mark.exists()
 
-    async def _reply(self, data: bytes) -> str:
+    async def _reply(self, data: bytes) -> bytes:
         log = CaseLog()
         current_log.set(log)
         try:
             job, sent = unpack(data, self._root)
         except JobRefused as error:
-            return Reply(refused=self._masker.mask(str(error))).to_text()
+            return Reply(refused=self._masker.mask(str(error))).to_bytes()
         answer = (job.identity.node_id, job.identity.eval_id, job.answer)
         if sent is not None:
             self._store.take(*answer, sent)
         record = await self._record(job)
-        printed = {name: self._masker.mask(log.take(name)) for name in STREAMS}
         return Reply(
             record,
             tuple(map(self._masker.mask, log.lines)),
-            {name: text for name, text in printed.items() if text},
+            {name: self._masker.mask(text) for name in STREAMS if (text := log.take(name))},
             tuple(self._masker.mask_plain(problem.to_plain()) for problem in self._pool.take_warnings()),
             tuple(self._store.give(*answer)),
             None if self._pool.stop_reason is None else self._masker.mask(self._pool.stop_reason),
-        ).to_text()
+        ).to_bytes()
 
     async def _record(self, job: CaseJob) -> JsonObject:
         """Return the record of a case. Any failure is a record, as in the process of the run."""
@@ -355,14 +348,14 @@ class _Engine:
             record = recordable(broken.to_plain(), self._masker)
         return record
 
-    def _translated(self, text: str) -> str:
-        """Return a text in JSON with the paths of the process of the run."""
+    def _translated(self, reply: bytes) -> bytes:
+        """Return the bytes of JSON with the paths of the process of the run."""
         if sys.executable != self.setup.python:
-            text = text.replace(json.dumps(sys.executable), json.dumps(self.setup.python))
+            reply = reply.replace(json.dumps(sys.executable).encode(), json.dumps(self.setup.python).encode())
         if self._root in (self._home, "/"):
-            return text
-        here, there = (json.dumps(root)[1:-1] for root in (self._root, self._home))
-        return text.replace(here, there)
+            return reply
+        here, there = (json.dumps(root)[1:-1].encode() for root in (self._root, self._home))
+        return reply.replace(here, there)
 
 
 def _forget_modules(root: str) -> None:

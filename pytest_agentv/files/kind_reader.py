@@ -55,9 +55,7 @@ def find_kind(table: KindTable | Mapping[str, type[P]], value: JsonObject, key: 
     return None
 
 
-def read_part(
-    part: type[P], value: JsonObject, place: Place, *, context: object = None, elsewhere: Collection[str] = ()
-) -> P | None:
+def read_part(part: type[P], value: JsonObject, place: Place, *, context: object = None) -> P | None:
     """Read a mapping as a part; None after a fault that makes it unusable.
 
     A key whose value is null counts as absent. An unknown key is noted by `Place.unread` and left out.
@@ -68,26 +66,18 @@ def read_part(
         place: The place of the mapping.
         context: Passed to validators as `ValidationInfo.context`. Its `may_pass(value, cause)`, if there is one, tells
             whether a fault of a value does not count yet.
-        elsewhere: Keys of the mapping that other code reads.
     """
-    read: P | None = read_parts((part,), value, place, context=context, elsewhere=elsewhere)[0]
+    read: P | None = read_parts((part,), value, place, context=context)[0]
     return read
 
 
-def read_parts(
-    parts: tuple[type[Part], ...],
-    value: JsonObject,
-    place: Place,
-    *,
-    context: object = None,
-    elsewhere: Collection[str] = (),
-) -> list[Any]:
+def read_parts(parts: tuple[type[Part], ...], value: JsonObject, place: Place, *, context: object = None) -> list[Any]:
     """Read a mapping whose keys several classes define; else like `read_part`. Unknown keys are noted once."""
-    known = _known_to(parts) if not elsewhere else (*_known_to(parts), *elsewhere)
+    known = _known_to(parts)
     unknown = [key for key in value if key not in known]
     noted = len(place.problems)
     readers = [_Reader(part, parts, value, place, known, context) for part in parts]
-    found = [reader.validate(reader.given(unknown, elsewhere)) for reader in readers]
+    found = [reader.validate(reader.given(unknown)) for reader in readers]
     before = len(place.problems)
     if unknown and all(part.model_config.get("extra") == "forbid" for part in parts):
         told = {where for reader in readers for where in reader.told}
@@ -125,17 +115,15 @@ class _Reader:
     value: JsonObject
     place: Place
     known: Collection[str]
-    """The keys that the classes or other code read."""
+    """The keys that the classes read."""
     context: Any
     told: set[KeyPath] = field(default_factory=set)
     """The places of keys that a hint already names."""
 
-    def given(self, unknown: Collection[str], elsewhere: Collection[str]) -> JsonObject:
+    def given(self, unknown: Collection[str]) -> JsonObject:
         """Return the keys that the class reads; those that nobody knows too, if it takes any."""
         own = known_keys(self.part)
         given = {key: item for key, item in self.value.items() if item is not None and key in own}
-        for key in elsewhere:
-            given.pop(key, None)
         if unknown and self.part.model_config.get("extra") == "allow":
             given |= {key: self.value[key] for key in unknown}
         return given
@@ -176,12 +164,10 @@ class _Reader:
         return read
 
     def _may_pass(self, value: Json, cause: object) -> bool:
-        """Whether a fault does not count yet."""
         may_pass = getattr(self.context, "may_pass", None)
         return may_pass is not None and may_pass(value, cause)
 
     def note_unknown(self, loc: KeyPath, value: Json) -> None:
-        """Note an unknown key. The class of a nested mapping decides which of its keys are known."""
         where, owner = _written_path(self.part, loc)
         if where in self.told:
             return

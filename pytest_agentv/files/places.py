@@ -1,13 +1,10 @@
 """Places of values in a file, where faults are noted; the keys of files; mappings with inherited keys."""
 
 import difflib
-import importlib.util
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,12 +16,12 @@ from pytest_agentv.files.problems import (
     Problem,
     UnreadKey,
     describe_value,
-    did_you_mean,
     near_file,
     near_word,
 )
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject, format_number, is_number
+from pytest_agentv.model.base import mapping as as_mapping
 
 _MISSPELT: Final = 0.75
 """Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""
@@ -75,8 +72,8 @@ class Place:
             return None
         number = format_number(value)
         source, keys = self.source.origin(self.keys)
-        line = next(islice(_lines_of(source.text), source.line_of(keys) - 1, None), "")
-        is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", line) is not None
+        line = source.text.split("\n")[source.line_of(keys) - 1 :][:1]
+        is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", "".join(line)) is not None
         return f'put it into quotes: "{number}"' if is_written else "put it into quotes as it is written"
 
     @property
@@ -98,12 +95,6 @@ def show_key(keys: KeyPath) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
-@lru_cache(maxsize=2)
-def _lines_of(text: str) -> list[str]:
-    """Return the lines of a file, which may have many faults."""
-    return text.split("\n")
-
-
 @dataclass(frozen=True, slots=True)
 class RenamedPlace(Place):
     """The place of a mapping with some keys that are written elsewhere in the file."""
@@ -114,8 +105,8 @@ class RenamedPlace(Place):
     def at(self, *keys: str | int) -> Place:
         if not keys:
             return self
-        first = self.homes.get(keys[0]) if isinstance(keys[0], str) else None
-        return Place(self.source, self.keys + (keys if first is None else (*first, *keys[1:])), self.problems)
+        home = self.homes.get(str(keys[0]), keys[:1])
+        return Place(self.source, (*self.keys, *home, *keys[1:]), self.problems)
 
 
 def first_key(mapping: JsonObject, keys: Collection[str]) -> str | None:
@@ -133,28 +124,6 @@ def mapping_at(mapping: JsonObject, key: str, place: Place) -> JsonObject:
         return value or {}
     place.at(key).expected("a mapping", value)
     return {}
-
-
-def text_at(mapping: JsonObject, key: str, place: Place) -> str | None:
-    """Return the trimmed text under a key; None if it is missing or blank. Notes an error for other values."""
-    value = mapping.get(key)
-    if value is None or isinstance(value, str):
-        return (value or "").strip() or None
-    place.at(key).expected("a text", value)
-    return None
-
-
-def warn_of_unknown_keys(mapping: JsonObject, known: Collection[str], place: Place) -> None:
-    """Warn of unknown keys."""
-    for key in mapping:
-        if key not in known:
-            place.at(key).warn("unknown key", did_you_mean(key, known))
-
-
-def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
-    """Return a hint if an unknown key of a mapping looks like a missing key."""
-    near = misspelt_key(missing, mapping, known)
-    return None if near is None else f"is {near!r} a misspelling of it?"
 
 
 def misspelt_key(
@@ -221,7 +190,6 @@ REFUSED: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `assert`"),
     "extensions": "write a fixture, or a hook in conftest.py",
-    **dict.fromkeys(("nunjucks_filters", "nunjucksFilters"), "templates have the filters of Jinja2"),
     "input": "write it in the cases, or under `defaults`",
     "options": f"`repeat` is a key of the case itself; {_UNTURNED}",
     "preprocessors": _UNTURNED,
@@ -243,25 +211,11 @@ def is_reason(value: Json) -> bool:
     return value is True
 
 
-def is_mark(name: str) -> bool:
-    """Whether a mark has a meaning without arguments."""
-    return mark_fault(name) is None
-
-
 def mark_fault(name: str) -> str | None:
     """Return what to write instead of a name that cannot be a mark; None: it can."""
     if name.startswith("_"):
         return "names of marks do not begin with an underscore"
-    return None if name == "timeout" and not _has_pytest_timeout() else _MARKS_WITH_ARGUMENTS.get(name)
-
-
-@cache
-def _has_pytest_timeout() -> bool:
-    """Whether the mark `timeout` is that of pytest-timeout, which crashes without arguments.
-
-    Without pytest-timeout, it may be a mark of the project.
-    """
-    return importlib.util.find_spec("pytest_timeout") is not None
+    return _MARKS_WITH_ARGUMENTS.get(name)
 
 
 def is_refused(key: str, value: Json) -> bool:
@@ -277,8 +231,7 @@ def evaluator_lists(mapping: JsonObject) -> list[tuple[tuple[str, ...], Json]]:
     found: list[tuple[tuple[str, ...], Json]] = []
     if _LIST_PLACES.isdisjoint(mapping):  # as most cases of a file with checks
         return found
-    execution = mapping.get("execution")
-    for at, each in ((("execution",), execution if isinstance(execution, dict) else {}), ((), mapping)):
+    for at, each in ((("execution",), as_mapping(mapping.get("execution"))), ((), mapping)):
         keys = filter(None, (first_key(each, EVALUATOR_LIST_KEYS[:2]), first_key(each, EVALUATOR_LIST_KEYS[2:])))
         found += (((*at, key), each[key]) for key in keys)
     return found
@@ -286,9 +239,7 @@ def evaluator_lists(mapping: JsonObject) -> list[tuple[tuple[str, ...], Json]]:
 
 def takes_place(case: JsonObject) -> bool:
     """Whether the evaluators of a file do not apply to a case: it skips them, or its own are called `evaluators`."""
-    execution = case.get("execution")
-    within = execution if isinstance(execution, dict) else {}
-    if case.get("skip_defaults") is True or within.get("skip_defaults") is True:
+    if case.get("skip_defaults") is True or as_mapping(case.get("execution")).get("skip_defaults") is True:
         return True
     return any(keys[-1] == "evaluators" for keys, _ in evaluator_lists(case)[:1])
 
@@ -296,45 +247,31 @@ def takes_place(case: JsonObject) -> bool:
 # Replacements for the keys and names of other tools.
 
 _CHECKED: Final = "write the checks as a list under `assert`"
-_CONTEXTS: Final = "no check reads the ideal context: as a variable under `vars`, prompts of `llm_judge` may use it"
 
 INSTEAD: Final[Mapping[str, str]] = {
     **REFUSED,
-    "actual_output": "the target gives the answer; the ideal one is `expected`",
     "answer": "write the ideal answer as `expected`, or the variable under `vars`",
-    "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
     "completion_time": "the answer is timed: write `latency` under `assert`",
     "expectations": "write the ideal answer as `expected`, facts and guidelines as sentences under `assert`",
-    "expected_tools": "write `tool-called: search` under `assert`, or a `tool_trajectory`",
-    "ideal": "write `expected`",
     "metrics": _CHECKED,
-    "outputPath": "give --agentv-out",
     "prompt": "write `input`",
     "provider": "write `target`, and the provider in targets.yaml",
     "query": "write `input`, or the variable under `vars`",
     "redteam": "nothing makes up attacks: write them as cases",
-    "reference_contexts": _CONTEXTS,
-    "report_evaluators": "no check judges a whole run: options such as --agentv-min-rate and --agentv-baseline do",
-    "retrieval_context": "the target reports what it looked up, as `retrieved_context`",
-    "scenarios": "write `matrix`, or a table: `cases: {from: cases.csv}`",
+    "reference_contexts": "no check reads it: as a variable under `vars`, prompts of `llm_judge` may use it",
+    "report_evaluators": "no check judges a whole run: options such as --agentv-fail-under and --agentv-baseline do",
+    **dict.fromkeys(("__prefix", "__suffix"), "write it into `input` under `case`"),
     "scorer": _CHECKED,
     "scorers": _CHECKED,
-    "solver": "a target asks the model: write it into targets.yaml",
     "testing_criteria": _CHECKED,
     "transform": REFUSED["preprocessors"],
 }
-"""Keys of a file or a case."""
+"""Keys of a file or a case, and columns of a table."""
 
 MEANT: Final = frozenset(("metrics", "scorer", "scorers", "prompt", "query"))
 """Keys of a case that replace ours in other tools, so that ours is missing."""
 
 _CHECKS: Final = re.compile(r"__expected\d*")
-_COLUMNS: Final[Mapping[str, str]] = {
-    "__prefix": "write it into `input` under `case`",
-    "__suffix": "write it into `input` under `case`",
-    "__threshold": "write `threshold: '{{ __threshold | float }}'` under `case`",
-}
-
 NAMES: Final[Mapping[str, str]] = {
     "output": "the answer is called 'answer' here",
     "actual_output": "the answer is called 'answer' here",
@@ -347,14 +284,7 @@ def instead_of_key(key: str) -> str | None:
     """Return the replacement for a key or a column; None for any other."""
     if _CHECKS.fullmatch(key):
         return "write the checks once for all rows, under `case`: assert: [contains: '{{ answer }}']"
-    return INSTEAD.get(key) or _COLUMNS.get(key)
-
-
-def column_fault(name: str) -> tuple[str, str] | None:
-    """Return what is lost if a column is not read, and what to write; None for a column without a known meaning."""
-    if _CHECKS.fullmatch(name):
-        return "no check is made of its cells", instead_of_key(name) or ""
-    return ("its cells change nothing", _COLUMNS[name]) if name in _COLUMNS else None
+    return INSTEAD.get(key)
 
 
 # Merges mappings with inherited keys: a file with its included files, a case with its `defaults`.
@@ -380,19 +310,9 @@ class Layer(NamedTuple):
     source: Source
     keys: KeyPath = ()
 
-    def place(self, problems: list[Problem]) -> Place:
-        return Place(self.source, self.keys, problems)
 
-
-class Layered(NamedTuple):
-    """A mapping with inherited keys, and the places of these."""
-
-    value: dict[str, Json]
-    origins: Origins
-
-
-def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) -> Layered:
-    """Return a mapping that inherits missing keys from another one. Its own keys win, and null is a value.
+def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) -> tuple[JsonObject, Origins]:
+    """Return a mapping that inherits missing keys from another one, and the places of these. Null is a value.
 
     `deep` names keys whose mappings inherit in the same way.
     """
@@ -404,9 +324,8 @@ def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) ->
         if key in answered:
             continue
         if isinstance(item, dict) and key in deep and isinstance(own.get(key), dict):
-            nested = inherit(own[key], Layer(item, elsewhere.source, where))
-            value[key] = nested.value
-            origins |= {(key, *keys): origin for keys, origin in nested.origins.items()}
+            value[key], inner = inherit(own[key], Layer(item, elsewhere.source, where))
+            origins |= {(key, *keys): origin for keys, origin in inner.items()}
         elif isinstance(item, dict) and key in _MERGED and isinstance(own.get(key, {}), dict):
             given = own.get(key, {})
             drop = {*given, *(answered if key == "execution" else ())}
@@ -418,13 +337,12 @@ def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) ->
         elif key not in own:
             value[key] = item
             origins[key,] = elsewhere.source, where
-    return Layered(value, origins)
+    return value, origins
 
 
 def _answered(own: JsonObject) -> frozenset[str]:
     """Return the keys that a mapping has under one of their synonyms."""
-    execution = own.get("execution")
-    within = execution if isinstance(execution, dict) else {}
+    within = as_mapping(own.get("execution"))
     groups = (group for group in _ALTERNATIVES if any(key in own or key in within for key in group))
     return frozenset(key for group in groups for key in group)
 
@@ -448,8 +366,8 @@ def with_includes(source: Source, header: JsonObject, chain: tuple[Path, ...] = 
     origins: Origins = {}
     for included in reversed([*included_files(source, header, chain)]):
         inner, inner_source = _read_included(included, (*chain, source.path))
-        layered = inherit(value, Layer(inner, inner_source), deep=("defaults",))
-        value, origins = layered.value, {**layered.origins, **origins}
+        value, inherited = inherit(value, Layer(inner, inner_source), deep=("defaults",))
+        origins = {**inherited, **origins}
     return value, LayeredSource(source, (), origins)
 
 
@@ -469,8 +387,6 @@ def _read(source: Source, name: Json, line: int, chain: tuple[Path, ...]) -> Sou
     if path in chain:
         circle = " → ".join(locate(each, None) for each in (*chain[chain.index(path) :], path))
         raise SourceError(source.path, f"include: the files include each other: {circle}", line)
-    if path.is_dir():
-        raise SourceError(source.path, f"include: expected a file, but {locate(path, None)} is a folder", line)
     if not path.is_file():
         hint = near_file(path, (".yaml", ".yml"))
         where = f"there is no file {locate(path, None)}"

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.secrets import Masker, masked, secrets_within
 
 _Error = TypeVar("_Error", bound=AgentvError)
 
 ASKS_NOTHING: Final = "is blank: the target is asked nothing"
-_FEW: Final = 4
-"""Names with fewer letters are compared with their suffix, because they say too little."""
 _SHOWN: Final = 40
 """Most characters of a text in a message."""
 
@@ -46,25 +44,17 @@ class Problem(Record):
 class Hint(Problem):
     """A hint at a likely mistake. It is never an error, not even in a strict run."""
 
-    __slots__ = ()
-
 
 class UnreadKey(Problem):
     """An unknown key that says what is asked or checked. Ignored silently, it would make the case another one."""
-
-    __slots__ = ()
 
 
 class UnusableTarget(Problem):
     """Why a target cannot be used: an error of the cases that use it, and in `agentv validate`. Else a warning."""
 
-    __slots__ = ()
-
 
 class BlankInput(Problem):
     """A case whose target is asked nothing. A hook may still fill in the question."""
-
-    __slots__ = ()
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
@@ -79,17 +69,13 @@ def near_word(word: str, choices: Iterable[str]) -> str | None:
 
 
 def near_file(path: Path, suffixes: Collection[str] = ()) -> str | None:
-    """Return `did you mean 'x'?` for a file of nearly the same name in the same folder.
-
-    A similar suffix is not enough.
-    """
+    """Return `did you mean 'x'?` for a file of nearly the same name in the same folder, whatever its suffix."""
     try:
         siblings = [each for each in path.parent.iterdir() if each.is_file()]
     except OSError:  # no folder, or without permission to list it
         return None
-    fitting = [each for each in siblings if not suffixes or each.suffix.lower() in suffixes]
-    by_name = {each.name if len(path.stem) < _FEW else each.stem: each.name for each in fitting}
-    near = near_word(path.name if len(path.stem) < _FEW else path.stem, by_name)
+    by_name = {each.stem: each.name for each in siblings if not suffixes or each.suffix.lower() in suffixes}
+    near = near_word(path.stem, by_name)
     return None if near is None else f"did you mean {by_name[near]!r}?"
 
 
@@ -102,6 +88,15 @@ def with_problems(error: _Error, problems: Iterable[Problem]) -> _Error:
     """Attach the problems to the error that reports them, and return the error."""
     error.problems = tuple(problems)
     return error
+
+
+def raise_errors(problems: Sequence[Problem], kind: type[FileError]) -> None:
+    """Raise one error that names all faults among some problems, the first one first."""
+    errors = [problem for problem in problems if problem.level == "error"]
+    if errors:
+        first = errors[0]
+        text = join_problems(errors).removeprefix(f"{locate(first.path, first.line)}: ")
+        raise with_problems(kind(first.path, text, first.line), problems)
 
 
 def describe_value(value: object) -> str:

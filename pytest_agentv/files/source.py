@@ -3,12 +3,11 @@
 import gc
 import json
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import yaml
 from yaml.events import (
@@ -20,8 +19,8 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from pytest_agentv.errors import NO_REGULAR_FILE, TOO_LARGE, SourceError
-from pytest_agentv.files.problems import Problem
+from pytest_agentv.errors import NO_REGULAR_FILE, SourceError
+from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, format_number
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -41,6 +40,8 @@ class Source:
 
     row: str | None = None
     """The row of a table from which the values were made: `questions.csv:17`."""
+    has_lines = True
+    """Whether a message can name a line. Parquet files and functions have rows without lines."""
 
     def __init__(
         self,
@@ -53,6 +54,8 @@ class Source:
         self.path = path
         self.value = value
         self.text = text
+        self.tells_case_by_line = path.suffix == ".jsonl"
+        """Whether each case has its own line, so that messages need no case number."""
         self._lines = lines
         self._unread_tags = unread_tags
 
@@ -64,16 +67,6 @@ class Source:
             Problem(self.path, line, "", f"unknown YAML tag {tag}: only the value behind it counts", hint, "warning")
             for line, tag in self._unread_tags
         ]
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        """Whether each case has its own line, so that messages need no case number."""
-        return self.path.suffix == ".jsonl"
-
-    @property
-    def has_lines(self) -> bool:
-        """Whether a message can name a line. Parquet files and functions have rows without lines."""
-        return True
 
     def line_of(self, key_path: KeyPath = ()) -> int:
         """Return the 1-based line of a value (in a mapping, of its key), or of the nearest value around it."""
@@ -89,20 +82,23 @@ class Source:
         return self, key_path
 
 
+def source_of_line(path: Path, value: Json, line: int) -> Source:
+    """Return a source of values that all stand on one line."""
+    source = Source(path, value, "", {(): line})
+    source.tells_case_by_line = True
+    return source
+
+
 class JsonlSource(Source):
     """The values of a JSONL file, one on each line that is not blank."""
 
-    def __init__(self, path: Path, values: Sequence[Json] | None, text: str, numbers: Sequence[int]) -> None:
+    def __init__(self, path: Path, values: Sequence[Json], text: str, numbers: Sequence[int]) -> None:
         super().__init__(path, values, text, {})
-        self._numbers = numbers
+        self._numbers = numbers  # of the lines; a list takes less time and memory than a mapping
 
     def line_of(self, key_path: KeyPath = ()) -> int:
         index = key_path[0] if key_path else None
         return self._numbers[index] if isinstance(index, int) and index < len(self._numbers) else 1
-
-    def lines_only(self) -> "JsonlSource":
-        """Return the source without its values and its text, which take most of the memory of a large file."""
-        return JsonlSource(self.path, None, "", self._numbers)
 
 
 class LayeredSource(Source):
@@ -118,13 +114,10 @@ class LayeredSource(Source):
     def __init__(self, base: Source, where: KeyPath, origins: Origins, row: str | None = None) -> None:
         super().__init__(base.path, base.value, base.text, {})
         self.row = row
+        self.tells_case_by_line = base.tells_case_by_line
         self._base = base
         self._where = where
         self._origins = origins
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        return self._base.tells_case_by_line
 
     def line_of(self, key_path: KeyPath = ()) -> int:
         source, keys = self.origin(key_path)
@@ -151,11 +144,15 @@ def _deep_lines(source: Source) -> dict[KeyPath, int]:
 
 def read_yaml(path: Path) -> Source:
     """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
-    with within_memory(path):
-        text = _join_surrogates(read_text(path))
-        with _no_garbage_collection():
-            built = build_yaml(path, text, _SHALLOW)
-        return Source(path, built.value, text, built.lines, built.unread_tags)
+    text = _join_surrogates(read_text(path))
+    was_enabled = gc.isenabled()
+    gc.disable()  # it would scan millions of new values, find nothing and double the parse time
+    try:
+        value, lines, unread_tags = build_yaml(path, text, _SHALLOW)
+    finally:
+        if was_enabled:
+            gc.enable()
+    return Source(path, value, text, lines, unread_tags)
 
 
 def _join_surrogates(text: str) -> str:
@@ -165,48 +162,25 @@ def _join_surrogates(text: str) -> str:
     return _SURROGATES.sub(lambda pair: pair[1] + json.loads(f'"{pair[2]}"'), text)
 
 
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Turn garbage collection off. It would scan millions of new values, find nothing and double the parse time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def read_jsonl(path: Path) -> JsonlSource:
+def read_jsonl(path: Path) -> Source:
     """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
     values: list[Json] = []
     numbers: list[int] = []
-    with within_memory(path):
-        text = read_text(path)
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                numbers.append(number)
-                values.append(parse_json_object(path, line, number))
-        return JsonlSource(path, values, text, numbers)
-
-
-@contextmanager
-def within_memory(path: Path) -> Iterator[None]:
-    """Raise `SourceError` if memory does not suffice for a file."""
-    try:
-        yield
-    except MemoryError:
-        raise SourceError(path, f"cannot be read: {TOO_LARGE}") from None
+    text = read_text(path)
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            numbers.append(number)
+            values.append(parse_json_object(path, line, number))
+    return JsonlSource(path, values, text, numbers)
 
 
 def parse_json_object(path: Path, line: str, number: int) -> Json:
     """Return the object of a line of a JSONL file. Raises `SourceError`."""
     try:
         value = STRICT_JSON.decode(line)
-    except json.JSONDecodeError as error:
-        raise SourceError(path, f"invalid JSON: {error.msg} (column {error.colno})", number) from None
     except ValueError as error:
-        raise SourceError(path, f"invalid JSON: {error}", number) from None
+        reason = f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else error
+        raise SourceError(path, f"invalid JSON: {reason}", number) from None
     except RecursionError:
         raise SourceError(path, "the values are nested too deeply", number) from None
     if not isinstance(value, dict):
@@ -227,16 +201,7 @@ def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
     return value
 
 
-def _read_integer(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:  # Python's own message names one of its functions
-        raise ValueError("a number has more digits than can be read") from None
-
-
-STRICT_JSON: Final = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_int=_read_integer, object_pairs_hook=_unlike_keys
-)
+STRICT_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unlike_keys)
 """Decodes users' JSON. Raises `ValueError` for `NaN` and for duplicate keys in a mapping."""
 
 
@@ -265,20 +230,8 @@ def folder_of(path: Path) -> Path:
 _Event: TypeAlias = Any
 """An event of PyYAML. The type stubs lack its anchor and value."""
 
-_MAX_ALIASED_VALUES: Final = 1_000_000
-"""A few nested aliases can stand for billions of values. No written file needs so many."""
-if yaml.__with_libyaml__:
-    from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]
-else:
-
-    class _Parser(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):  # type: ignore[no-redef]
-        """The pure Python parser, which is ten times slower."""
-
-        def __init__(self, text: str) -> None:
-            yaml.reader.Reader.__init__(self, text)
-            yaml.scanner.Scanner.__init__(self)
-            yaml.parser.Parser.__init__(self)
-
+_Parser: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Parses with libyaml; without it, in Python, which is ten times slower."""
 
 _TOO_DEEP: Final = "the values are nested too deeply"
 _LIMIT: Final = "exceeded maximum nesting depth"
@@ -341,32 +294,26 @@ def _read_head(into: list[Json], following: Callable[[], _Event], event: _Event,
         into.append(None)
 
 
-class BuiltYaml(NamedTuple):
-    """The value of a document, the lines of its values, and the tags that we do not read, with their lines."""
-
-    value: Json
-    lines: dict[KeyPath, int]
-    unread_tags: Sequence[tuple[int, str]]
-
-
-def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> BuiltYaml:
-    """Return the value of a text with one document, and the lines of its values down to a depth.
+def build_yaml(
+    path: Path, text: str, line_depth: int, first_line: int = 1
+) -> tuple[Json, dict[KeyPath, int], Sequence[tuple[int, str]]]:
+    """Return the value of a text with one document, the lines of its values, and the tags that we do not read.
 
     Duplicate keys are errors, merge keys `<<` are merged, and keys are strings.
 
-    The text starts on line `first_line` of the file.
+    The text starts on line `first_line` of the file. Lines are known down to a depth.
     Raises `SourceError` with the line of the first fault.
     """
-    written, text = text, hide_old_breaks(text)
+    hidden = text if text.isascii() else text.translate(_HIDING)
+    builder = _Builder(path, hidden, line_depth, first_line, has_hidden=hidden != text)
     try:
-        builder = _Builder(path, text, line_depth, first_line, has_hidden=text != written)
-        return BuiltYaml(builder.document(), builder.lines, builder.unread_tags)
+        return builder.document(), builder.lines, builder.unread_tags
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        if error.problem == _LIMIT and mark is not None:
-            raise SourceError(path, _TOO_DEEP, mark.line + first_line) from None
-        reason = reason_of(error, text, first_line)
-        raise SourceError(path, f"invalid YAML: {reason}", mark.line + first_line if mark else None) from None
+        line = mark.line + first_line if mark else None
+        if error.problem == _LIMIT:
+            raise SourceError(path, _TOO_DEEP, line) from None
+        raise SourceError(path, f"invalid YAML: {reason_of(error, text, first_line)}", line) from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position].encode()
         if yaml.__with_libyaml__:  # which counts bytes; the pure parser counts characters
@@ -376,25 +323,7 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> B
     except yaml.YAMLError as error:
         raise SourceError(path, f"invalid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise SourceError(path, _TOO_DEEP, _deepest_line(text) + first_line) from None
-
-
-def _deepest_line(text: str) -> int:
-    """Return the line (counted from 0) with the deepest nesting, or the line where nesting exceeds Python's limit.
-
-    libyaml's time grows with the square of the depth, so it is not asked for more than that.
-    """
-    depth = deepest = line = 0
-    following, limit = _Parser(text).get_event, sys.getrecursionlimit()
-    with suppress(yaml.YAMLError):  # the text after the deep values may be broken too
-        while deepest < limit and not isinstance(event := following(), yaml.StreamEndEvent):
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > deepest and event.start_mark is not None:
-                    deepest, line = depth, event.start_mark.line
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    return line
+        raise SourceError(path, _TOO_DEEP, max(builder.lines.values())) from None
 
 
 class _Builder:
@@ -408,8 +337,6 @@ class _Builder:
         self._first_line = first_line
         self._next: Any = _Parser(text).get_event
         self._anchors: dict[str, Json] = {}
-        self._open_anchors: set[str] = set()
-        self._aliased_values = 0
         self._has_hidden = has_hidden
 
     def document(self) -> Json:
@@ -429,20 +356,23 @@ class _Builder:
     def _value(self, event: _Event, where: KeyPath | None) -> Json:
         """Build a value. `where` is None below the depth of lines."""
         if type(event) is ScalarEvent:
-            value = self._scalar(event)
+            text = event.value.translate(_SHOWING) if self._has_hidden else event.value
+            if event.tag is not None:
+                value = self._tagged(event, text)
+            else:
+                value = plain_value(text) if event.implicit[0] else text
             if event.anchor:
                 self._anchors[event.anchor] = value
             return value
         if type(event) is AliasEvent:
-            return self._aliased(event)
-        if event.anchor:
-            self._open_anchors.add(event.anchor)
+            if event.anchor not in self._anchors:
+                self._fail(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
+            return self._anchors[event.anchor]
         if where is not None and len(where) >= self._line_depth:
             where = None
         value = self._mapping(where) if type(event) is MappingStartEvent else self._sequence(where)
         value = value if event.tag is None else self._tagged(event, value)
         if event.anchor:
-            self._open_anchors.discard(event.anchor)
             self._anchors[event.anchor] = value
         return value
 
@@ -495,48 +425,23 @@ class _Builder:
             self._fail(event, "a key must be a plain value, not a mapping or a list (a text with {{ }} needs quotes)")
         return str(value).lower() if isinstance(value, bool) else format_number(value)
 
-    def _scalar(self, event: _Event) -> Json:
-        text: str = show_old_breaks(event.value) if self._has_hidden else event.value
-        if event.tag is not None:
-            return self._tagged(event, text)
-        return plain_value(text) if event.implicit[0] else text
-
-    def _tagged(self, event: _Event, value: Json) -> Json:
-        if (tag := unread_tag(event.tag)) is not None:
-            self.unread_tags.append((event.start_mark.line + self._first_line, tag))
-            return value
-        try:
-            return tagged_value(value, event.tag)
-        except ValueError as error:
-            self._fail(event, str(error))
-
-    def _aliased(self, event: _Event) -> Json:
-        if event.anchor in self._open_anchors:
-            self._fail(event, f"the alias *{event.anchor} refers to the value that it is part of")
-        if event.anchor not in self._anchors:
-            self._fail(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
-        value = self._anchors[event.anchor]
-        if isinstance(value, dict | list):
-            self._aliased_values += _count(value, _MAX_ALIASED_VALUES - self._aliased_values)
-            if self._aliased_values >= _MAX_ALIASED_VALUES:
-                self._fail(event, "the aliases up to here stand for more than a million values")
+    def _tagged(self, event: _Event, written: Json) -> Json:
+        """Return a value with a tag: a text by the type of the tag. Notes tags that we do not read."""
+        tag = event.tag
+        if tag == _NO_TAG or (tag in _TEXT_TAGS and isinstance(written, str)):
+            return written
+        kind = tag.removeprefix(_TAG_PREFIX)
+        if kind == tag or kind not in _TAGGED_TYPES:
+            self.unread_tags.append((event.start_mark.line + self._first_line, tag if kind == tag else f"!!{kind}"))
+            return written
+        expected = _TAGGED_TYPES[kind]
+        value = plain_value(written) if isinstance(written, str) else written
+        if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
+            self._fail(event, f"{describe_value(written)} is no !!{kind}")
         return value
 
     def _fail(self, event: _Event, message: str) -> NoReturn:
         raise SourceError(self._path, message, event.start_mark.line + self._first_line)
-
-
-def _count(value: Json, limit: int) -> int:
-    """Count the values within a value, up to a limit."""
-    count, rest = 0, [value]
-    while rest and count < limit:
-        item = rest.pop()
-        count += 1
-        if isinstance(item, dict):
-            rest.extend(item.values())
-        elif isinstance(item, list):
-            rest.extend(item)
-    return count
 
 
 _HINTS: Final = {
@@ -579,12 +484,9 @@ _NUMBER: Final = re.compile(
 )
 _FLOAT_BITS: Final = 1024
 _FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
-_OLD_BREAKS: Final = "\x85\u2028\u2029"
-"""Line breaks in YAML 1.1, which libyaml and PyYAML read, but not in 1.2."""
-_STAND_INS: Final = "\U0010fffb\U0010fffc\U0010fffd"
-"""Characters for private use that no file holds."""
-_HIDING: Final = str.maketrans(_OLD_BREAKS, _STAND_INS)
-_SHOWING: Final = str.maketrans(_STAND_INS, _OLD_BREAKS)
+_HIDING: Final = str.maketrans("\x85\u2028\u2029", "\U0010fffb\U0010fffc\U0010fffd")
+"""Line breaks in YAML 1.1, which the parsers read, but not in 1.2; each with a character that no file holds."""
+_SHOWING: Final = {new: old for old, new in _HIDING.items()}
 _NO_TAG: Final = "!"
 """What YAML puts before a value that is to be read as if it had quotes."""
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"
@@ -598,16 +500,6 @@ _TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "seq": (list,),
 }
 _TEXT_TAGS: Final = frozenset((f"{_TAG_PREFIX}str", f"{_TAG_PREFIX}timestamp"))
-
-
-def hide_old_breaks(text: str) -> str:
-    """Return a YAML text of the same length in which a parser for YAML 1.1 finds only the line breaks of 1.2."""
-    return text.translate(_HIDING) if any(each in text for each in _OLD_BREAKS) else text
-
-
-def show_old_breaks(text: str) -> str:
-    """Return a scalar of a text that `hide_old_breaks` has changed, as it is written."""
-    return text.translate(_SHOWING)
 
 
 def plain_value(text: str) -> Json:
@@ -630,27 +522,3 @@ def _whole_number(digits: str, base: int) -> int | float:
     except ValueError:  # more digits than Python converts
         return float(digits)
     return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
-
-
-def unread_tag(tag: str) -> str | None:
-    """Return a tag that we do not read, as it is written; None: we read it."""
-    kind = tag.removeprefix(_TAG_PREFIX)
-    if tag == _NO_TAG or tag in _TEXT_TAGS or (kind != tag and kind in _TAGGED_TYPES):
-        return None
-    return tag if kind == tag else f"!!{kind}"
-
-
-def tagged_value(written: Json, tag: str) -> Json:
-    """Return the value of a scalar's text, a list or a mapping with a tag that we read.
-
-    Raises `ValueError` if it is not of the tag's type.
-    """
-    if tag == _NO_TAG or (tag in _TEXT_TAGS and isinstance(written, str)):
-        return written
-    kind = tag.removeprefix(_TAG_PREFIX)
-    expected = _TAGGED_TYPES.get(kind, (str,))
-    value = plain_value(written) if isinstance(written, str) else written
-    if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-        shown = "a mapping" if isinstance(written, dict) else "a list" if isinstance(written, list) else repr(written)
-        raise ValueError(f"{shown} is no !!{kind}")
-    return value

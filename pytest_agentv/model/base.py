@@ -9,7 +9,7 @@ import marshal
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
@@ -115,7 +115,7 @@ class Record:
         User data (`Json` fields) stays unchanged.
         """
         plain: dict[str, Json] = {}
-        fields, values = _fields(type(self)), _values(type(self))  # type: ignore[arg-type]
+        fields, values = _fields(type(self))  # type: ignore[arg-type]
         for (name, absent), value in zip(fields, values(self), strict=True):
             if value is not absent:
                 plain[name] = value if type(value) in ATOMS else _plain(value)
@@ -130,18 +130,13 @@ class Record:
 
 
 @functools.cache
-def _fields(cls: type) -> tuple[tuple[str, Absent | None], ...]:
-    """Return the names of the fields, each with the value that means "absent"."""
-    return tuple((field.name, ABSENT if field.default is ABSENT else None) for field in dataclasses.fields(cls))
-
-
-@functools.cache
-def _values(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that reads all fields of a record in one call."""
-    names = [name for name, _ in _fields(cls)]
+def _fields(cls: Any) -> tuple[Sequence[tuple[str, Absent | None]], Callable[[Any], tuple[Any, ...]]]:
+    """Return the fields, each with the value that means "absent", and a function that reads all of them in one call."""
+    fields = [(each.name, ABSENT if each.default is ABSENT else None) for each in dataclasses.fields(cls)]
+    names = [name for name, _ in fields]
     if len(names) < 2:
-        return lambda record: tuple(getattr(record, name) for name in names)
-    return operator.attrgetter(*names)
+        return fields, lambda record: tuple(getattr(record, name) for name in names)
+    return fields, operator.attrgetter(*names)
 
 
 @functools.cache
@@ -180,7 +175,7 @@ def own_copy(value: Any) -> Any:
         return value.model_copy(update={name: own_copy(each) for name, each in value})
     if not isinstance(value, Record):
         return unshared(value)
-    held = ((name, getattr(value, name)) for name, _ in _fields(type(value)))  # type: ignore[arg-type]
+    held = ((name, getattr(value, name)) for name, _ in _fields(type(value))[0])  # type: ignore[arg-type]
     return value.replace(**{name: own_copy(each) for name, each in held if type(each) not in _FROZEN})
 
 
@@ -273,17 +268,11 @@ def json_fault(value: object, deepest: int = 100, *, with_texts: bool = False) -
         elif not isinstance(item, str | float | PurePath | None):
             if not with_texts:
                 return f"hold a value of type {type(item).__name__}, which is no JSON"
-            if not _has_text(item):
+            try:
+                str(item)
+            except Exception:  # noqa: BLE001 - it is the user's code
                 return f"hold a value of type {type(item).__name__}, which has no text"
     return None
-
-
-def _has_text(value: object) -> bool:
-    """Whether an object of a user's class can be written as its text."""
-    try:
-        return isinstance(str(value), str)
-    except Exception:  # noqa: BLE001 - it is the user's code
-        return False
 
 
 def pretty_json(value: Json) -> str:
@@ -309,12 +298,6 @@ def _javascript_numbers(value: Json) -> Json:
             return None
         return int(value) if value.is_integer() and abs(value) < 1e21 else value
     return _javascript_numbers(dict(value)) if isinstance(value, Mapping) else value
-
-
-def require_readable(number: int) -> None:
-    """Raise `ValueError` for a whole number that has more than `MOST_DIGITS`, and so is no text."""
-    if number.bit_length() > _MOST_BITS:
-        raise ValueError("a number has more digits than can be read")
 
 
 def format_number(value: float) -> str:

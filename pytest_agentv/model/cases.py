@@ -1,86 +1,19 @@
 """Cases and targets, as the engine runs them."""
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.messages import InputMessage
-from pytest_agentv.model.results import Score
 
+if TYPE_CHECKING:  # it is of a higher floor, and its import costs pydantic
+    from pytest_agentv.evaluators.base import Evaluator
 
-class AnyEvaluator(Protocol):
-    """The interface of evaluators that `EvalCase` needs. Each is an `Evaluator`."""
-
-    @property
-    def kind(self) -> str:
-        """The word after `type:`."""
-
-    @property
-    def label(self) -> str:
-        """Its name in results."""
-
-    @property
-    def weight(self) -> float:
-        """Its share in the case's score, 0 or more."""
-
-    @property
-    def asks_judge(self) -> bool:
-        """Whether it asks a model."""
-
-    @property
-    def judged_by(self) -> tuple[str, ...]:
-        """The judges that it names, a panel if several; empty: that of its composite, else of the case."""
-
-    @property
-    def asked_judges(self) -> tuple[str | None, ...]:
-        """The judges that it and its members ask, by name; None stands for the judge of the case."""
-
-    @property
-    def calls_targets(self) -> bool:
-        """Whether one of its scripts may call targets."""
-
-    @property
-    def embeds_with(self) -> str | None:
-        """The target whose embeddings it compares; None: it compares none."""
-
-    @property
-    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
-        """The folder and the words of each program that it starts."""
-        ...
-
-    @property
-    def own_code(self) -> object:
-        """The class or function of a kind that is not built in; None for built-in kinds."""
-        ...
-
-    def walk(self) -> "Iterator[AnyEvaluator]":
-        """Yield it and the evaluators within it, at every depth."""
-        ...
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return its settings as plain data, for hashes."""
-        ...
-
-    def required_score(self, threshold: float) -> float:
-        """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
-        ...
-
-    def at_own_threshold(self, score: Score) -> Score:
-        """Return the score, held against a `threshold` of its own, if the kind has one."""
-        ...
-
-    def doubts(self, case: "EvalCase") -> Iterable[str]:
-        """Yield what is checked, in this case, in another way than its author may think."""
-        ...
-
-    def prepare(self, services: Any) -> "AnyEvaluator | None":
-        """Return the evaluator that judges; None: this one. Raises `EvaluatorError`."""
-
-    def evaluate(self, context: Any) -> Awaitable[Score] | Score:
-        """Judge an answer; raises `EvaluatorError`."""
+    AnyEvaluator: TypeAlias = Evaluator
+else:
+    AnyEvaluator = Evaluator = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +104,7 @@ class EvalCase(Record):
     """Guidelines first, then the other input files; absolute, in order, duplicates kept."""
     guideline_patterns: tuple[str, ...] = ()
     """Globs of the files that count as guidelines."""
-    evaluators: tuple[AnyEvaluator, ...] | None = None
+    evaluators: "tuple[Evaluator, ...] | None" = None
     """None: the case has no list, and the default judge decides."""
     conversation_id: str | None = None
     """Groups cases that belong together."""

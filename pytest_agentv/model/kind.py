@@ -6,9 +6,9 @@ lazily.
 """
 
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_args
 
 from pydantic import (
     AliasChoices,
@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from pytest_agentv.model.base import ABSENT, is_amount, is_number
+from pytest_agentv.model.base import ABSENT, is_amount
 
 EXPECTED: Final = "expected"
 """The error type of `expected`."""
@@ -177,54 +177,38 @@ def _classes(annotation: Any) -> Iterator[type[Part]]:
         yield from _classes(argument)
 
 
-class _Member(NamedTuple):
-    """A member that a user's kind may override. The rest of the code relies on its type."""
-
-    read: Callable[[Any], object]
-    is_right: Callable[[Any], bool]
-    expected: str
-
-
-def _are_evaluators(value: Any) -> bool:
-    return all(hasattr(each, "evaluate") for each in value)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_text_or_none(value: object) -> bool:
-    return isinstance(value, str | None)
-
-
-def _are_scripts(value: Any) -> bool:
-    return all(_is_text_or_none(folder) and isinstance(words, Sequence) for folder, words in value)
-
-
 _MEMBERS: Final = {
-    "walk()": _Member(lambda kind: list(kind.walk()), _are_evaluators, "itself and its members"),
-    "label": _Member(lambda kind: kind.label, _is_text, "a text"),
-    "summary()": _Member(lambda kind: kind.summary(), _is_text, "a text"),
-    "weight": _Member(lambda kind: kind.weight, is_amount, "a number of 0 or more"),
-    "required_score()": _Member(lambda kind: kind.required_score(0.5), is_number, "a number from 0 to 1"),
-    "asks_judge": _Member(lambda kind: kind.asks_judge, lambda _: True, "True or False"),
-    "judged_by": _Member(lambda kind: kind.judged_by, lambda value: isinstance(value, tuple), "a tuple of names"),
-    "calls_targets": _Member(lambda kind: kind.calls_targets, lambda _: True, "True or False"),
-    "embeds_with": _Member(lambda kind: kind.embeds_with, _is_text_or_none, "the name of a target, or None"),
-    "scripts": _Member(lambda kind: kind.scripts, _are_scripts, "pairs of a folder and a command"),
-    "to_plain()": _Member(lambda kind: kind.to_plain(), lambda value: isinstance(value, dict), "a dict of its keys"),
+    "label": str,
+    "weight": int | float,
+    "judged_by": tuple,
+    "asks_judge": object,
+    "calls_targets": object,
+    "embeds_with": str | None,
+    "scripts": tuple | list,
 }
+"""Members of evaluators that a user's kind may override, with the types that the rest of the code relies on."""
 
 
 def member_fault(evaluator: Any) -> str | None:
     """Return which member of a user's evaluator has a wrong type, or raises an error; None: none does."""
-    for name, member in _MEMBERS.items():
-        try:
-            value = member.read(evaluator)
-            if member.is_right(value):
-                continue
-            found = f"is of type {type(value).__name__}"
-        except Exception as error:  # noqa: BLE001 - it is the user's code
-            found = f"raised {type(error).__name__}: {error}".removesuffix(": ")
-        return f"`{name}` of {type(evaluator).__name__} {found}, expected {member.expected}"
+    name, member = type(evaluator).__name__, ""
+    try:
+        for member, wanted in _MEMBERS.items():
+            if not isinstance(value := getattr(evaluator, member), wanted):
+                expected_type = getattr(wanted, "__name__", wanted)
+                return f"`{member}` of {name} is of type {type(value).__name__}, expected {expected_type}"
+        member = "walk()"
+        for each in evaluator.walk():
+            each.evaluate  # noqa: B018 - it raises for other values
+        member = "scripts"
+        for folder, words in evaluator.scripts:
+            [folder, *words]  # noqa: B018 - as above
+        member = "summary()"
+        if not isinstance(evaluator.summary(), str):
+            return f"`{member}` of {name} returned no text"
+        member = "required_score()"
+        if not is_amount(evaluator.weight) or not is_amount(evaluator.required_score(0.5)):
+            return f"`weight` or `{member}` of {name} is no number of 0 or more"
+    except Exception as error:  # noqa: BLE001 - it is the user's code
+        return f"`{member}` of {name} raised {type(error).__name__}: {error}".removesuffix(": ")
     return None

@@ -26,64 +26,34 @@ def no_kinds(folder: Path) -> Mapping[str, Any]:  # noqa: ARG001 - as `KindsOf`
     return _NONE
 
 
+_WANTED: Final = (
+    "expected a list of classes of Evaluator or Provider, each with its word as `kind`, "
+    "or a mapping from words to classes or factories"
+)
+
+
 def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
     """Combine the kinds that hooks return: lists of classes, or mappings of words. The first answer wins.
 
-    Raises `ValueError` for anything else.
+    Raises `ValueError` for anything else, and for a class that lacks the method that is called for each case.
     """
     merged: dict[str, Any] = {}
     for kinds in reversed(found):
         if isinstance(kinds, Mapping):
-            merged |= {_word(word, "a key of the mapping"): _entry(word, kind) for word, kind in kinds.items()}
-        elif isinstance(kinds, Iterable) and all(map(is_kind, each := list(kinds))):
-            merged |= {_word(_whole(kind).kind, f"the `kind` of the class {kind.__name__}"): kind for kind in each}
+            pairs = list(kinds.items())
+        elif isinstance(kinds, Iterable) and all(map(is_kind, classes := list(kinds))):
+            pairs = [(kind.kind, kind) for kind in classes]
         else:
-            wanted = "expected a list of classes, or a mapping from words to factories"
-            raise ValueError(_slip(kinds) or f"{wanted}, got {kinds!r}")
+            raise ValueError(f"{_WANTED}, got {kinds!r}")
+        for word, kind in pairs:
+            if not isinstance(word, str) or not word.strip() or not callable(kind):
+                raise ValueError(f"{_WANTED}, got {kind!r} for the word {word!r}")
+            if is_kind(kind):
+                update_abstractmethods(kind)  # a decorator of the class may have added it
+                if missing := ", ".join(f"`{name}`" for name in sorted(kind.__abstractmethods__)):
+                    raise ValueError(f"the class {kind.__name__} has no {missing}: expected a method of that name")
+            merged[word] = kind
     return merged
-
-
-def _word(word: object, what: str) -> str:
-    """Return a word that files may name a kind by. Raises `ValueError` for anything else."""
-    if not isinstance(word, str) or not word.strip():
-        raise ValueError(f"{what} is {word!r}: expected the word that files name the kind by")
-    return word
-
-
-def _entry(word: str, kind: Any) -> Any:
-    """Return the class or the factory of a mapping. Raises `ValueError` for anything else."""
-    if is_kind(kind):
-        return _whole(kind)
-    if (slip := _slip([kind])) is not None:
-        raise ValueError(slip)
-    if callable(kind):
-        return kind
-    raise ValueError(f"{word!r} stands for {kind!r}: expected a class, or a factory")
-
-
-def _whole(kind: Any) -> Any:
-    """Return a class. Raises `ValueError` if it lacks the method that is called for each case."""
-    update_abstractmethods(kind)  # a decorator of the class may have added it
-    missing = ", ".join(f"`{name}`" for name in sorted(getattr(kind, "__abstractmethods__", ())))
-    if missing:
-        raise ValueError(f"the class {kind.__name__} has no {missing}: expected a method of that name")
-    return kind
-
-
-def _slip(kinds: object) -> str | None:
-    """Return the fault of a class that is almost a kind."""
-    if isinstance(kinds, type):
-        return f"expected a list of classes, got one: return [{kinds.__name__}]"
-    for kind in kinds if isinstance(kinds, list | tuple) else ():
-        if isinstance(kind, type) and hasattr(kind, "model_fields") and not hasattr(kind, "kind"):
-            example = f'kind = "{kind.__name__.lower()}"'
-            return f"the class {kind.__name__} has no `kind`, the word that files name it by: write {example} into it"
-        if is_kind(type(kind)):
-            name = type(kind).__name__
-            return f"expected a class, got an object of {name}: write the class, {name}"
-        if isinstance(kind, type) and hasattr(kind, "kind"):
-            return f"the class {kind.__name__} has another base: expected Evaluator or Provider of pytest_agentv"
-    return None
 
 
 def is_kind(value: object) -> bool:

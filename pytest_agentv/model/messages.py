@@ -107,22 +107,10 @@ class OtherPart(Record):
     """Always `other`."""
 
 
-_TEXT_PARTS: Final = frozenset({"text", "output_text"})
-_OTHER_PARTS: Final = frozenset(
-    {
-        *(
-            "thinking",
-            "redacted_thinking",
-            "reasoning",
-            "refusal",
-            "tool_use",
-            "tool_call",
-            "tool-call",
-            "tool_result",
-            "tool-result",
-        ),
-        *("image", "image_url", "input_image", "output_image", "audio", "file"),
-    }
+_TEXT_PARTS: Final = ("text", "output_text")
+_OTHER_PARTS: Final = (
+    *("thinking", "redacted_thinking", "reasoning", "refusal", "tool_use", "tool_call", "tool-call", "tool_result"),
+    *("tool-result", "image", "image_url", "input_image", "output_image", "audio", "file"),
 )
 
 _CALL: Final = re.compile(r"(tool|function)[-_]?(use|call)$", re.IGNORECASE)
@@ -148,7 +136,7 @@ def text_of_parts(content: Json) -> str | None:
     """Return the text of a content that is a list of parts, as many APIs have it; None for other data."""
     parts = content if isinstance(content, list | tuple) else ()
     kinds = [part.get("type") if isinstance(part, dict) else None for part in parts]
-    if not all(isinstance(kind, str) and kind in _TEXT_PARTS | _OTHER_PARTS for kind in kinds):
+    if not all(isinstance(kind, str) and kind in (*_TEXT_PARTS, *_OTHER_PARTS) for kind in kinds):
         return None
     texts = [
         part.get("text", part.get("value")) for part, kind in zip(parts, kinds, strict=True) if kind in _TEXT_PARTS
@@ -206,57 +194,37 @@ class Message(Record):
     """Whatever else the target reported."""
 
 
-_CUT: Final = frozenset(
-    {
-        *("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete"),
-        *("model_length", "max_length", "token_limit", "continuation"),
-    }
-)
-_FILTERED: Final = frozenset(
-    {
-        *("content_filter", "content_filtered", "guardrail_intervened", "sensitive"),
-        *("safety", "recitation", "blocklist", "prohibited_content", "spii", "language", "image_safety"),
-        *("image_prohibited_content", "image_recitation", "model_armor", "error_toxic", "escalation", "jailbreak"),
-    }
-)
-_REFUSED: Final = frozenset({"refusal"})
-_STOPPED: Final = frozenset(
-    {
-        *("pause_turn", "malformed_function_call", "malformed_response", "unexpected_tool_call", "too_many_tool_calls"),
-        *("other", "image_other", "no_image", "missing_thought_signature", "time_limit", "compaction"),
-        "pup_limited_disabled",
-    }
-)
-_BROKEN: Final = frozenset({"error", "insufficient_system_resource", "abort", "aborted", "cancelled", "canceled"})
-
-
-def _plain(finish_reason: str | None) -> str:
-    """Return a word in the form of the tables: some libraries write `content-filter`, some APIs upper case."""
-    return (finish_reason or "").lower().replace("-", "_")
-
-
-def is_cut(finish_reason: str | None) -> bool:
-    """Whether the token limit cut the answer."""
-    return _plain(finish_reason) in _CUT
-
-
-def is_broken(finish_reason: str | None) -> bool:
-    """Whether an error of the model's server ended the answer: it says nothing about the model."""
-    return _plain(finish_reason) in _BROKEN
+_CUT: Final = "it was cut at the token limit"
+_BROKEN: Final = "an error of the server broke it off"
+_REASONS: Final = {
+    _CUT: "length max_tokens max_output_tokens model_context_window_exceeded incomplete model_length max_length "
+    "token_limit continuation",
+    "a content filter stopped it": "content_filter content_filtered guardrail_intervened sensitive safety recitation "
+    "blocklist prohibited_content spii language image_safety image_prohibited_content image_recitation model_armor "
+    "error_toxic escalation jailbreak",
+    _BROKEN: "error insufficient_system_resource abort aborted cancelled canceled",
+    "the API stopped it before its end": "pause_turn malformed_function_call malformed_response unexpected_tool_call "
+    "too_many_tool_calls other image_other no_image missing_thought_signature time_limit compaction "
+    "pup_limited_disabled",
+    "the model refused": "refusal",
+}
+_INCOMPLETE: Final = {word: reason for reason, words in _REASONS.items() for word in words.split()}
 
 
 def incomplete_reason(finish_reason: str | None) -> str | None:
     """Return the reason why an answer is incomplete; None for a complete answer."""
-    word = _plain(finish_reason)
-    if word in _CUT:
-        return "it was cut at the token limit"
-    if word in _FILTERED:
-        return "a content filter stopped it"
-    if word in _BROKEN:
-        return "an error of the server broke it off"
-    if word in _STOPPED:
-        return "the API stopped it before its end"
-    return "the model refused" if word in _REFUSED else None
+    # Some libraries write `content-filter`, some APIs upper case.
+    return _INCOMPLETE.get((finish_reason or "").lower().replace("-", "_"))
+
+
+def is_cut(finish_reason: str | None) -> bool:
+    """Whether the token limit cut the answer."""
+    return incomplete_reason(finish_reason) == _CUT
+
+
+def is_broken(finish_reason: str | None) -> bool:
+    """Whether an error of the model's server ended the answer: it says nothing about the model."""
+    return incomplete_reason(finish_reason) == _BROKEN
 
 
 UNNAMED: Final = "(unnamed tool)"
@@ -407,28 +375,25 @@ class Costs(Record):
 
 
 def traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
-    """Yield the calls of a trace, each once, with the output and the duration that its events report."""
+    """Yield the calls of a trace, each once, with the output and the duration that its events report.
+
+    Some targets count ids from 1 again in each turn: after a result, or with another name, an id is another call, so
+    that no call escapes a limit.
+    """
     calls: list[list[TraceEvent]] = []
     latest: dict[str, list[TraceEvent]] = {}
     for event in events:
         known = latest.get(event.id) if event.id else None
-        is_call = event.type == "tool_call"
-        if is_call and (known is None or _is_another(event, known)):
-            calls.append([event])
-            if event.id:
-                latest[event.id] = calls[-1]
-        elif known is not None and (is_call or event.type == "tool_result"):
+        if event.type == "tool_call":
+            names = {part.name for part in (*(known or ()), event) if part.name}
+            if known is None or known[-1].type == "tool_result" or len(names) > 1:
+                calls.append([event])
+                if event.id:
+                    latest[event.id] = calls[-1]
+                continue
+        if known is not None and event.type in ("tool_call", "tool_result"):
             known.append(event)
     return map(_joined, calls)
-
-
-def _is_another(event: TraceEvent, known: Sequence[TraceEvent]) -> bool:
-    """Whether an event begins another call of the same id. Some targets count from 1 again in each turn.
-
-    It does after a result, and if it names another tool. No call must escape a limit because of its id.
-    """
-    names = {part.name for part in (*known, event) if part.type == "tool_call" and part.name}
-    return known[-1].type == "tool_result" or len(names) > 1
 
 
 def _joined(parts: Sequence[TraceEvent]) -> ToolCall:
@@ -438,28 +403,15 @@ def _joined(parts: Sequence[TraceEvent]) -> ToolCall:
     given = next((part.input for part in told if part.input is not ABSENT and part.input is not None), told[-1].input)
     ends = [*told, *(part for part in parts if part.type == "tool_result")]
     output = next((part.output for part in ends if part.output is not ABSENT), ABSENT)
-    duration = next((found for part in ends if (found := _duration(part)) is not None), None)
+    metadata = [mapping(part.metadata) for part in ends]
+    durations = [each.get("duration_ms", each.get("durationMs")) for each in metadata]
+    duration = next(filter(is_number, durations), None)
     return ToolCall(name, input=given, output=output, id=told[0].id, duration_ms=duration)
-
-
-def _duration(event: TraceEvent) -> float | None:
-    """Return the milliseconds in the metadata of an event."""
-    metadata = mapping(event.metadata)
-    value = metadata.get("duration_ms", metadata.get("durationMs"))
-    return value if is_number(value) else None
 
 
 def added_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
     """Add up the tokens that are known; None if none are."""
-    known = [usage for usage in usages if usage is not None and is_known(usage)]
-    if not known:
-        return None
-    return TokenUsage(
-        input=math.fsum(usage.input for usage in known),
-        output=math.fsum(usage.output for usage in known),
-        cached=_sum(usage.cached for usage in known),
-        reasoning=_sum(usage.reasoning for usage in known),
-    )
+    return Costs.added(Costs.of_call(usage, None) for usage in usages).usage
 
 
 def is_known(usage: TokenUsage | None) -> TypeGuard[TokenUsage]:

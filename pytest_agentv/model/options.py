@@ -1,4 +1,4 @@
-"""The table of run options: the one source of the `--agentv-*` flags, the ini keys and the flags of `agentv eval`."""
+"""The options of a run: their table, which makes flags and ini keys, and the record of their values."""
 
 import math
 import re
@@ -34,6 +34,11 @@ class RunOption:
     @property
     def dest(self) -> str:
         return self.name.replace("-", "_")
+
+    @property
+    def ini_keys(self) -> tuple[str, ...]:
+        """The keys of the ini file that set it; the first one is its name."""
+        return tuple(f"agentv_{name.replace('-', '_')}" for name in (self.name, *self.aliases)) if self.ini else ()
 
     @property
     def is_flag(self) -> bool:
@@ -152,11 +157,6 @@ def parse_executor(text: str) -> str:
     return f"{protocol}://{found[1]}:{int(found[2] or _DASK_PORT)}"
 
 
-def is_cluster(executor: str | None) -> bool:
-    """Whether an executor is a cluster, whose workers are other machines."""
-    return executor is not None and "://" in executor
-
-
 def is_encrypted(cluster: str) -> bool:
     """Whether the connection to a cluster is encrypted."""
     return not cluster.startswith("dask://")
@@ -177,26 +177,6 @@ def check_workers(text: str, executor: str | None) -> int:
     """Return a number of cases in flight if an executor allows it. Raises `ValueError`."""
     most = MAX_WORKERS if executor in (None, "local") else MAX_AWAY
     return parse_count(text, "workers", 1, most, note=" (the minimum is 1)")
-
-
-def parse_retries(text: str) -> int:
-    return parse_count(text, "retries", 0)
-
-
-def parse_threshold(text: str) -> float:
-    return _share(text, "threshold")
-
-
-def parse_pass_rate(text: str) -> float:
-    return _share(text, "pass rate")
-
-
-def parse_seconds(text: str) -> float:
-    return _at_least_zero(text, "seconds (0 switches the timeout off)")
-
-
-def parse_milliseconds(text: str) -> float:
-    return _at_least_zero(text, "milliseconds")
 
 
 def parse_bool(text: str) -> bool:
@@ -243,10 +223,16 @@ def _number(text: str, expected: str) -> float:
     return value
 
 
+parse_retries: Final = partial(parse_count, what="retries", least=0)
+parse_threshold: Final = partial(_share, what="threshold")
+parse_pass_rate: Final = partial(_share, what="pass rate")
+parse_seconds: Final = partial(_at_least_zero, what="seconds (0 switches the timeout off)")
+parse_milliseconds: Final = partial(_at_least_zero, what="milliseconds")
+
 RUN_OPTIONS: Final = (
     RunOption("target", "NAME", joins=True, ini=True),
     RunOption("judge", "NAME", ini=True),
-    RunOption("targets", "PATH", Path, ini=True),
+    RunOption("targets-file", "PATH", Path, aliases=("targets",), ini=True),
     RunOption("eval-id", "ID", aliases=("test-id",), repeatable=True),
     RunOption("run", "RULE", _one_of(RunRule, "rule"), default="always", optional_value="always", ini=True),
     RunOption("sample", "N", partial(parse_count, what="cases", least=1)),
@@ -276,7 +262,7 @@ RUN_OPTIONS: Final = (
     RunOption("baseline", "PATH", Path, optional_value=DEFAULT_BASELINE, ini=True),
     RunOption("update-baseline", "HOW", _one_of(BaselineUpdate, "way to update the baseline"), optional_value="write"),
     RunOption("gate", "GATE", _one_of(Gate, "gate"), default="cases", ini=True),
-    RunOption("min-rate", "RATE", parse_pass_rate, ini=True),
+    RunOption("fail-under", "RATE", parse_pass_rate, aliases=("min-rate",), ini=True),
     RunOption("margin", "DROP", parse_pass_rate, default=DEFAULT_MARGIN, ini=True),
     RunOption(
         "confirm",
@@ -313,7 +299,7 @@ _HELP: Final = {
         "Let this target judge, where no evaluator names another. It overrides `judge` of cases and files, and "
         "`judge_target` of targets."
     ),
-    "targets": ("Read the targets from this file or folder. Default: search from the eval file's folder upward."),
+    "targets-file": ("Read the targets from this file or folder. Default: search from the eval file's folder upward."),
     "eval-id": "Run only the case with this id; may be repeated. Deselects everything else.",
     "run": (
         "Say which cases run without being asked for. always: all (also the bare flag); asked: none; asked-if-paid: "
@@ -384,7 +370,7 @@ _HELP: Final = {
         "Say what makes the run fail. cases: each failing case, and a regression; run: required cases, errors and the "
         "verdict on the run; strict: as run, and a verdict that cannot tell; or off (default: cases)."
     ),
-    "min-rate": "Set the pass rate that the whole run must reach. 0 to 1, with --agentv-gate=run or strict.",
+    "fail-under": "Set the pass rate that the whole run must reach. 0 to 1, with --agentv-gate=run or strict.",
     "margin": "Set the drop of the pass rate that --agentv-gate=strict must exclude, 0 to 1 (default: 0.05).",
     "confirm": "Ask N fresh answers for each case that looks broken against the baseline; 0 = none (default: 10).",
     "html": "Write an HTML report of the run to PATH. It is one file that opens offline.",
@@ -396,3 +382,84 @@ _HELP: Final = {
     "verbose": "Show targets, provider calls, attempts and timings.",
 }
 """The texts of `pytest --help` and of the documentation."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(Record):
+    """The options of a run, merged from command line and ini file, with defaults filled in.
+
+    A field has the name of its option. Paths are absolute. None: not given, so that cases, files or targets decide.
+    """
+
+    target: str | None = None
+    several_targets: tuple[str, ...] = ()
+    """`--agentv-target=a,b`: the targets that each run all cases; empty: one at most."""
+    judge: str | None = None
+    targets_file: Path | None = None
+    """`--agentv-targets-file`: the targets file, or a folder that holds one, absolute."""
+    eval_id: tuple[str, ...] = ()
+    run: RunRule = "always"
+    sample: int | None = None
+    shard: Shard | None = None
+    out: Path | None = None
+    output_format: OutputFormat = "jsonl"
+    dry_run: bool = False
+    dry_run_delay: float = 0
+    dry_run_delay_min: float = 0
+    dry_run_delay_max: float = 0
+    timeout: float = DEFAULT_TIMEOUT_SECONDS
+    max_retries: int = DEFAULT_MAX_RETRIES
+    workers: int | None = None
+    executor: str | None = None
+    threshold: float | None = None
+    ini_threshold: float | None = None
+    """`agentv_threshold` in the ini file, 0 to 1; cases and files override it."""
+    repeat: int | None = None
+    ini_repeat: int | None = None
+    """`agentv_repeat` in the ini file; cases and files override it."""
+    min_pass_rate: float | None = None
+    ini_min_pass_rate: float | None = None
+    """`agentv_min_pass_rate` in the ini file, 0 to 1; cases and files override it."""
+    stop: Stop | None = None
+    include_answers: bool = False
+    cache: bool = False
+    keep_answers: int = DEFAULT_KEEP_ANSWERS
+    """`agentv_keep_answers` in the ini file: how many days answers are kept for later runs; 0: none are."""
+    resume: Path | None = None
+    rejudge: Path | None = None
+    retry_errors: bool = False
+    dump_prompts: Path | None = None
+    dump_traces: Path | None = None
+    html: Path | None = None
+    include_trace: bool = False
+    baseline: Path | None = None
+    update_baseline: BaselineUpdate | None = None
+    gate: Gate = "cases"
+    fail_under: float | None = None
+    margin: float = DEFAULT_MARGIN
+    confirm: int = DEFAULT_CONFIRM
+    gates: tuple[str, ...] = ()
+    """`agentv_gates` in the ini file: gates by tag, as written."""
+    strict: bool = False
+    unknown_keys: UnknownKeys = "error"
+    show_answers: bool = False
+    verbose: bool = False
+    exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
+    """Names of the tools that only look around, for `exploration_ratio`."""
+
+    @property
+    def retries_only(self) -> bool:
+        """Return whether only the cases that could not be judged run; a resumed run has all its cases."""
+        return self.retry_errors and self.resume is None
+
+    @property
+    def chosen_targets(self) -> tuple[str, ...]:
+        """Return the targets of the command line; none for `default`, which leaves the choice to cases and files."""
+        one = (self.target or "").strip()
+        return self.several_targets or ((one,) if one not in ("", "default") else ())
+
+    @property
+    def judges_run(self) -> bool:
+        """Whether there is a verdict on the run as a whole that may fail it, or a baseline to write."""
+        has_baseline = self.baseline is not None or self.update_baseline is not None
+        return has_baseline or self.gate in ("run", "strict") or self.fail_under is not None or bool(self.gates)

@@ -336,6 +336,11 @@ def about(of: Whose, title: str, **more: Any) -> Mapping[str, About]:
     return {"about": About(of, title, **more)}
 
 
+def known(of: Whose, title: str, default: Any = None, **more: Any) -> Any:
+    """Return a field of `EvalResult` with a default."""
+    return field(default=default, metadata=about(of, title, **more))
+
+
 @dataclass(frozen=True, slots=True)
 class EvalResult(Record):
     """The result of a case: one line of the results file. The order of the fields is the order of its keys."""
@@ -362,142 +367,120 @@ class EvalResult(Record):
     """The answer; `Error occurred: …` where there is none."""
     target: str = field(metadata=about("case", "Target", masked=False, size="shared", column=5, is_property=True))
     """The name of the target."""
-    reasoning: str | None = field(default=None, metadata=about("answer", "Reasoning", size="finding", column=26))
+    reasoning: str | None = known("answer", "Reasoning", size="finding", column=26)
     """Why the evaluators gave this score."""
-    agent_provider_request: JsonObject | None = field(
-        default=None, metadata=about("answer", "Request to the agent", size="text")
-    )
+    agent_provider_request: JsonObject | None = known("answer", "Request to the agent", size="text")
     """What an agent was sent."""
-    lm_provider_request: JsonObject | None = field(
-        default=None, metadata=about("answer", "Request to the model", size="text")
-    )
+    lm_provider_request: JsonObject | None = known("answer", "Request to the model", size="text")
     """What a model was sent."""
-    evaluator_provider_request: JsonObject | None = field(
-        default=None, metadata=about("answer", "Request to the judge", size="text")
-    )
+    evaluator_provider_request: JsonObject | None = known("answer", "Request to the judge", size="text")
     """What the judge was sent."""
-    evaluator_results: tuple[EvaluatorResult, ...] | None = field(
-        default=None, metadata=about("answer", "Evaluators", size="finding")
-    )
+    evaluator_results: tuple[EvaluatorResult, ...] | None = known("answer", "Evaluators", size="finding")
     """The result of each evaluator; None: the default judge decided, or the case broke before."""
-    trace_summary: TraceSummary | None = field(default=None, metadata=about("answer", "Steps", size="text"))
+    trace_summary: TraceSummary | None = known("answer", "Steps", size="text")
     """Counts over the steps to the answer."""
-    error: str | None = field(default=None, metadata=about("answer", "Error", column=28))
+    error: str | None = known("answer", "Error", column=28)
     """Why the case could not be judged; None: it was judged."""
-    error_detail: ErrorDetail | None = field(default=None, metadata=about("answer", "Kind of error", masked=False))
+    error_detail: ErrorDetail | None = known("answer", "Kind of error", masked=False)
     """Where and why that was."""
-    schema_version: int = field(default=SCHEMA_VERSION, metadata=about("run", "Format"))
+    schema_version: int = known("run", "Format", default=SCHEMA_VERSION)
     """The version of the results file's format."""
-    status: Status = field(default="pass", metadata=about("answer", "Status", masked=False, column=6, is_property=True))
+    status: Status = known("answer", "Status", masked=False, column=6, is_property=True, default="pass")
     """`pass`, `fail` or `error`."""
-    threshold: float | None = field(
-        default=None, metadata=about("case", "Threshold", size="shared", column=9, is_property=True)
-    )
+    threshold: float | None = known("case", "Threshold", size="shared", column=9, is_property=True)
     """The score from which the case passes, 0 to 1."""
-    threshold_source: str | None = field(
-        default=None, metadata=about("case", "Threshold of", masked=False, size="shared")
-    )
+    threshold_source: str | None = known("case", "Threshold of", masked=False, size="shared")
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
-    assertion: str | None = field(default=None, metadata=about("answer", "Assertion", column=29))
+    assertion: str | None = known("answer", "Assertion", column=29)
     """Why a hook decided that the case passes or fails; None: the score decided."""
-    unmet_required: tuple[str, ...] | None = field(default=None, metadata=about("answer", "Required, not met"))
+    unmet_required: tuple[str, ...] | None = known("answer", "Required, not met")
     """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""
-    judge_retries: int | None = field(default=None, metadata=about("answer", "Judges asked again"))
+    judge_retries: int | None = known("answer", "Judges asked again")
     """How often judges were asked again because a reply held no judgement; None: never."""
-    attempts: int = field(default=0, metadata=about("answer", "Calls", is_property=True))
+    attempts: int = known("answer", "Calls", is_property=True, default=0)
     """Number of provider calls; 0 if the case ended before the first."""
-    request_attempts: int | None = field(default=None, metadata=about("answer", "Requests"))
+    request_attempts: int | None = known("answer", "Requests")
     """Number of requests of these calls to a model's API, including retries."""
-    waited_ms: float | None = field(default=None, metadata=about("answer", "Waited"))
+    waited_ms: float | None = known("answer", "Waited")
     """Milliseconds of waiting between these requests; the latency of the answer does not contain them."""
-    last_error: str | None = field(default=None, metadata=about("answer", "Last error"))
+    last_error: str | None = known("answer", "Last error")
     """Why the last failed request failed, even if a later one brought the answer."""
-    log_file: str | None = field(default=None, metadata=about("answer", "Log"))
+    log_file: str | None = known("answer", "Log")
     """The path of the log that a coding agent's call wrote."""
-    finish_reason: str | None = field(default=None, metadata=about("answer", "Why the model stopped"))
+    finish_reason: str | None = known("answer", "Why the model stopped")
     """Why the model stopped, in the words of its API; None: not reported."""
-    model: str | None = field(
-        default=None, metadata=about("answer", "Model", size="shared", column=27, is_property=True, is_compared=True)
-    )
+    model: str | None = known("answer", "Model", size="shared", column=27, is_property=True, is_compared=True)
     """The name of the model that answered, as its API reports it: `gpt-5-mini-2025-08-07`; None: not reported."""
-    retrieved_context: tuple[str, ...] | None = field(default=None, metadata=about("answer", "Retrieved", size="text"))
+    retrieved_context: tuple[str, ...] | None = known("answer", "Retrieved", size="text")
     """The texts that the target looked up and answered from; None: not reported."""
-    execution_metrics: ExecutionMetrics | None = field(default=None, metadata=about("answer", "Metrics"))
+    execution_metrics: ExecutionMetrics | None = known("answer", "Metrics")
     """Tokens, US dollars and milliseconds of the answer."""
-    node_id: str | None = field(default=None, metadata=about("case", "Item", masked=False, is_current=True))
+    node_id: str | None = known("case", "Item", masked=False, is_current=True)
     """The id of the pytest item."""
-    run_id: str | None = field(default=None, metadata=about("run", "Run", masked=False, size="shared"))
+    run_id: str | None = known("run", "Run", masked=False, size="shared")
     """Identifies the run among several runs in the same file."""
-    eval_file: str | None = field(default=None, metadata=about("case", "File", masked=False, size="shared", column=1))
+    eval_file: str | None = known("case", "File", masked=False, size="shared", column=1)
     """The eval file: relative to pytest's root directory if it lies below it, else absolute."""
-    line: int | None = field(default=None, metadata=about("case", "Line", is_current=True, column=2))
+    line: int | None = known("case", "Line", is_current=True, column=2)
     """The case's line in the eval file."""
-    row: str | None = field(default=None, metadata=about("case", "Row", masked=False, is_current=True))
+    row: str | None = known("case", "Row", masked=False, is_current=True)
     """The row of a table that the case was made from: `evals/questions.csv:17`; None: the eval file holds the case."""
-    combination: str | None = field(default=None, metadata=about("case", "Combination", masked=False, is_current=True))
+    combination: str | None = known("case", "Combination", masked=False, is_current=True)
     """The values of its matrix, as its node id ends with them: `claude-formal`; None: there is no matrix."""
-    case_hash: str | None = field(default=None, metadata=about("case", "Hash of the case", masked=False))
+    case_hash: str | None = known("case", "Hash of the case", masked=False)
     """Hash of the case's content, including its files. None: the case could not be loaded."""
-    target_hash: str | None = field(default=None, metadata=about("case", "Hash of the target", size="shared"))
+    target_hash: str | None = known("case", "Hash of the target", size="shared")
     """Hash of the target's definition and code, with secrets as hashes. None: the target could not be resolved,
     or nobody can tell whether its code has changed."""
-    grading_hash: str | None = field(default=None, metadata=about("case", "Hash of the grading", size="shared"))
+    grading_hash: str | None = known("case", "Hash of the grading", size="shared")
     """Hash of the evaluators, their prompts and scripts, and the judge; the threshold does not change it.
     None: nobody can tell whether one of them has changed."""
-    duration_ms: float | None = field(default=None, metadata=about("answer", "Duration", column=80, is_property=True))
+    duration_ms: float | None = known("answer", "Duration", column=80, is_property=True)
     """Milliseconds that the whole case took: set-up, all attempts, evaluators."""
-    trace: tuple[TraceEvent, ...] | None = field(default=None, metadata=about("answer", "Trace", size="text"))
+    trace: tuple[TraceEvent, ...] | None = known("answer", "Trace", size="text")
     """The steps to the answer, with `--agentv-include-trace`."""
-    dry_run: bool | None = field(default=None, metadata=about("answer", "Dry run"))
+    dry_run: bool | None = known("answer", "Dry run")
     """True in a dry run, else None."""
-    cached: bool | None = field(default=None, metadata=about("answer", "From the cache", column=81, is_property=True))
+    cached: bool | None = known("answer", "From the cache", column=81, is_property=True)
     """True if the answer comes from the cache, or from an earlier result that has counted its cost; else None."""
-    tags: tuple[str, ...] | None = field(
-        default=None, metadata=about("case", "Tags", masked=False, is_current=True, column=10)
-    )
+    tags: tuple[str, ...] | None = known("case", "Tags", masked=False, is_current=True, column=10)
     """The tags of the case and of its file; None: there are none."""
-    judge: str | None = field(
-        default=None, metadata=about("case", "Judge", masked=False, size="shared", is_compared=True)
-    )
+    judge: str | None = known("case", "Judge", masked=False, size="shared", is_compared=True)
     """The name of the target that judges, and the start of its hash; None: no model took part."""
-    required: bool | None = field(default=None, metadata=about("case", "Required", is_current=True))
+    required: bool | None = known("case", "Required", is_current=True)
     """True if the case must pass by itself, whatever the verdict on the whole run, else None."""
-    xfail: str | None = field(default=None, metadata=about("case", "Expected to fail", is_current=True, column=7))
+    xfail: str | None = known("case", "Expected to fail", is_current=True, column=7)
     """The reason of the mark `xfail` by which pytest expects a low score; may be empty. None: it expects none."""
-    xfail_strict: bool | None = field(default=None, metadata=about("case", "Strictly", is_current=True))
+    xfail_strict: bool | None = known("case", "Strictly", is_current=True)
     """True if that mark is strict, so that the case fails if it passes, else None."""
-    group: str | None = field(default=None, metadata=about("case", "Group", masked=False, is_current=True))
+    group: str | None = known("case", "Group", masked=False, is_current=True)
     """The group that the case names: cases of one group are not independent. None: it names none."""
-    expected_outcome: str | None = field(
-        default=None, metadata=about("case", "Expected outcome", size="text", column=22)
-    )
+    expected_outcome: str | None = known("case", "Expected outcome", size="text", column=22)
     """What a good answer achieves; None: the case does not say, or could not be loaded."""
-    reference_answer: str | None = field(
-        default=None, metadata=about("case", "Reference answer", size="text", column=23)
-    )
+    reference_answer: str | None = known("case", "Reference answer", size="text", column=23)
     """The text of the ideal answer; None: there is none."""
-    workspace: JsonObject | None = field(default=None, metadata=about("answer", "Workspace", size="text"))
+    workspace: JsonObject | None = known("answer", "Workspace", size="text")
     """The folder that the target worked in: `from`, `files`, `changed` (at most 500 names), `diff_sha256`, `kept`."""
-    file_changes: str | None = field(default=None, metadata=about("answer", "Changed files", size="text"))
+    file_changes: str | None = known("answer", "Changed files", size="text")
     """What the target changed in its workspace, as a unified diff of at most 200 kB; None: it had none."""
-    output_messages: tuple[Message, ...] | None = field(default=None, metadata=about("answer", "Messages", size="text"))
+    output_messages: tuple[Message, ...] | None = known("answer", "Messages", size="text")
     """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
-    cost_source: str | None = field(default=None, metadata=about("answer", "Source of the cost"))
+    cost_source: str | None = known("answer", "Source of the cost")
     """Where the US dollars come from: `target`, which reported them, or the price table `genai-prices` or `litellm`."""
-    spent: Spent | None = field(default=None, metadata=about("answer", "Spent"))
+    spent: Spent | None = known("answer", "Spent")
     """What was paid for the case, in this run and in those that it goes on with; None: no call was made."""
-    repeat: RepeatFigures | None = field(default=None, metadata=about("run", "Answers", masked=False))
+    repeat: RepeatFigures | None = known("run", "Answers", masked=False)
     """The figures of its answers, if it was asked more than once. Then `score` is their mean, the metrics are their
     sums, and the other fields are those of the first failing answer, else of the first."""
-    reruns: int | None = field(default=None, metadata=about("run", "Reruns"))
+    reruns: int | None = known("run", "Reruns")
     """How often a plugin such as pytest-rerunfailures had the case asked anew before; None: never."""
-    shard: ShardFigures | None = field(default=None, metadata=about("run", "Shard", masked=False))
+    shard: ShardFigures | None = known("run", "Shard", masked=False)
     """The part of the run that the case was in, with `--agentv-shard`."""
-    conversation: ConversationFigures | None = field(default=None, metadata=about("answer", "Turns"))
+    conversation: ConversationFigures | None = known("answer", "Turns")
     """How the conversation went; None: the target was asked once."""
-    answers: tuple[JsonObject, ...] | None = field(default=None, metadata=about("run", "Each answer", size="text"))
+    answers: tuple[JsonObject, ...] | None = known("run", "Each answer", size="text")
     """All answers in their order, each as the keys of a result of its own, with `--agentv-include-answers`."""
-    baseline: BaselineFigures | None = field(default=None, metadata=about("run", "Against the baseline"))
+    baseline: BaselineFigures | None = known("run", "Against the baseline")
     """How it did against the baseline, written when the run was judged; None: there is no verdict by a baseline."""
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote
@@ -86,7 +86,12 @@ def is_secret_value(value: str, *, is_password: bool = False) -> bool:
         return False
     if is_password:
         return len(text) >= _SHORTEST_KEY or not (text.isalpha() or text.isdigit())
-    return len(text) >= _SHORTEST_KEY and not _NUMBER.fullmatch(text) and not _is_plain(text)
+    if len(text) < _SHORTEST_KEY or _NUMBER.fullmatch(text):
+        return False
+    words = filter(None, _BETWEEN_WORDS.split(text))  # `sk-no-key-required` consists of plain words
+    return len(text) > _LONGEST_WORDS or not all(
+        _PLAIN_WORD.fullmatch(word) and not _UNSPEAKABLE.search(word) for word in words
+    )
 
 
 def secrets_of(name: str, value: str) -> Iterator[str]:
@@ -121,14 +126,6 @@ def _is_secret(name: str, value: str) -> bool:
     return is_secret_name(name) and is_secret_value(value, is_password=bool(_PASSWORD.search(_words(name))))
 
 
-def _is_plain(text: str) -> bool:
-    """Whether a text consists of plain words, such as `sk-no-key-required`."""
-    words = filter(None, _BETWEEN_WORDS.split(text))
-    return len(text) <= _LONGEST_WORDS and all(
-        _PLAIN_WORD.fullmatch(word) and not _UNSPEAKABLE.search(word) for word in words
-    )
-
-
 def _parts(text: str) -> Iterable[str]:
     """Return the secret parts of a text: the token after `Bearer`, the password of `user:password`, keys in JSON."""
     if text.startswith("{"):
@@ -149,15 +146,13 @@ def _url_secrets(text: str) -> Iterator[str]:
             yield password
         if not colon and is_secret_value(user):
             yield user
-    if "://" in text:
-        yield from (each[2] for each in _QUERY.finditer(text) if _is_secret_parameter(*each.groups()))
-
-
-def _is_secret_parameter(name: str, value: str) -> bool:
-    """Whether a parameter of a URL is a secret: Google takes keys as `key`, Azure's functions take them as `code`."""
-    if name in ("key", "code"):
-        return is_secret_value(value) and not _TICKET.fullmatch(value)
-    return name == "sig" or _is_secret(name, value)
+    for name, value in _QUERY.findall(text) if "://" in text else ():
+        if name in ("key", "code"):  # Google takes keys as `key`, Azure's functions take them as `code`
+            is_secret = is_secret_value(value) and not _TICKET.fullmatch(value)
+        else:
+            is_secret = name == "sig" or _is_secret(name, value)
+        if is_secret:
+            yield value
 
 
 def _connection_secrets(text: str) -> Iterator[str]:
@@ -299,17 +294,14 @@ class Masker:
 _CURRENT: Final[ContextVar[Masker | None]] = ContextVar("agentv_masker", default=None)
 
 
-class masking:  # noqa: N801 - used like a function, as `contextlib.suppress` is
-    """Makes `masked` use a masker in the current task and in tasks that it starts."""
-
-    def __init__(self, masker: Masker) -> None:
-        self._masker = masker
-
-    def __enter__(self) -> None:
-        self._token = _CURRENT.set(self._masker)
-
-    def __exit__(self, *_: object) -> None:
-        _CURRENT.reset(self._token)
+@contextmanager
+def masking(masker: Masker) -> Iterator[None]:
+    """Make `masked` use a masker in the current task and in tasks that it starts."""
+    token = _CURRENT.set(masker)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 def masked(text: str) -> str:

@@ -30,12 +30,11 @@ from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
 from pytest_agentv.targets.fields import (
-    DefaultText,
     OptionalText,
+    Program,
     Seconds,
     ShieldedText,
     path_in,
-    program_in,
     reveal,
 )
 
@@ -352,7 +351,7 @@ class CodingAgent(Provider):
     skipped_types: ClassVar[frozenset[str]] = frozenset()
     """Event types to skip, because they repeat the whole text with each new word."""
 
-    executable: Annotated[DefaultText, program_in("cwd")] = spelled(
+    executable: Program = spelled(
         *("executable", "command", "binary"),
         default="",
         description="the program, a name or a path (default: `codex`, `claude`, `pi`)",

@@ -34,7 +34,7 @@ from pytest_agentv.providers.base import (
 )
 from pytest_agentv.providers.kind import Provider, Sources, answer_message
 from pytest_agentv.runtime.files import hold_folder, read_regular_file, write_atomically
-from pytest_agentv.runtime.processes import Launched, LaunchError, launch
+from pytest_agentv.runtime.processes import Launched, ProcessStartError, launch
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, path_in
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -487,7 +487,7 @@ class Window:
             return await launch(
                 [*self._program, *arguments], cwd=str(self._folder), env=self._environment, timeout_seconds=seconds
             )
-        except LaunchError as error:
+        except ProcessStartError as error:
             raise ProviderError(f"VS Code could not be started: {error}", "process") from error
 
 

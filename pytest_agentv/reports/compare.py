@@ -2,14 +2,12 @@
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record, counted, format_fixed
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
-from pytest_agentv.reports.columns import Label, short_names
 from pytest_agentv.reports.figures import (
     cost_of,
     duration_of,
@@ -22,8 +20,7 @@ from pytest_agentv.reports.figures import (
     visible,
     whole,
 )
-from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase, case_of, shared_key
-from pytest_agentv.reports.verdict import without_combination
+from pytest_agentv.reports.judged_cases import CaseKey, CaseNames, JudgedCase, case_of, shared_key
 from pytest_agentv.reports.view import RunView
 
 _SLACK: Final = 1e-9
@@ -44,7 +41,7 @@ def score_of(case: JudgedCase) -> float:
 def differing_fields(*runs: Sequence[JudgedCase]) -> dict[str, list[list[str]]]:
     """Return the values of each run, of the fields that tell runs apart, such as the model, where they differ."""
     found = {}
-    for name in (name for name, field in RESULT_FIELDS.items() if field.is_compared):
+    for name in (name for name, about in RESULT_FIELDS.items() if about.is_compared):
         values = [sorted({str(value) for case in run if (value := getattr(case.result, name, None))}) for run in runs]
         if any(each != values[0] for each in values):
             found[name] = values
@@ -80,10 +77,6 @@ class Match(Record):
     target: str | None = None
     node_id: str | None = None
 
-    @property
-    def key(self) -> CaseKey:
-        return CaseKey(self.eval_id, self.eval_file, self.target, self.node_id)
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Record):
@@ -97,8 +90,10 @@ class Comparison(Record):
     errors1: tuple[CaseKey, ...] = ()
     """Cases of both files that could not be judged in the first run."""
     errors2: tuple[CaseKey, ...] = ()
-    differing: Mapping[str, Sequence[Sequence[str]]] | None = None
+    differing: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     """Other fields in which the runs differ, such as the model."""
+    names: tuple[str, ...] = ()
+    """Those of the matched cases, for people."""
 
     @property
     def errors(self) -> int:
@@ -123,7 +118,7 @@ class Comparison(Record):
         total = len(self.matched) + self.errors + len(self.unmatched1) + len(self.unmatched2)
         differing = {
             name: {f"file{number}": found for number, found in enumerate(values, start=1)}
-            for name, values in (self.differing or {}).items()
+            for name, values in self.differing.items()
         }
         return {
             "matched": [case.to_plain() for case in self.matched],
@@ -158,6 +153,8 @@ def compare_scores(first: Sequence[JudgedCase], second: Sequence[JudgedCase], th
     errors1, errors2 = (tuple(name for name in both if status_of(run[name]) == "error") for run in (old, new))
     broken = {*errors1, *errors2}
     matched: list[Match] = []
+    known = CaseNames(old[name] for name in both if name not in broken)
+    names: list[str] = []
     for name in both:
         if name not in broken:
             score1, score2 = score_of(old[name]), score_of(new[name])
@@ -165,6 +162,7 @@ def compare_scores(first: Sequence[JudgedCase], second: Sequence[JudgedCase], th
             is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
             outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
             matched.append(Match(name.eval_id, score1, score2, delta, outcome, *name[1:]))
+            names.append(known.short(old[name], _WIDEST_ID, "…"))
     return Comparison(
         tuple(matched),
         tuple(name for name in old if name not in new),
@@ -172,19 +170,19 @@ def compare_scores(first: Sequence[JudgedCase], second: Sequence[JudgedCase], th
         errors1,
         errors2,
         differing_fields(first, second),
+        tuple(names),
     )
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
     yield f"Comparing: {visible(first)} → {visible(second)}"
-    for name, (before, now) in (comparison.differing or {}).items():
+    for name, (before, now) in comparison.differing.items():
         yield visible(f"{RESULT_FIELDS[name].title}: {', '.join(before) or '-'} → {', '.join(now) or '-'}")
     if comparison.matched:
-        ids = [*_names([case.key for case in comparison.matched])]
-        width = max(len("Eval ID"), *map(len, ids))
+        width = max(len("Eval ID"), *map(len, comparison.names))
         yield ""
         yield f"{'Eval ID':{width}}  Baseline  Candidate   Delta  Result"
-        for eval_id, case in zip(ids, comparison.matched, strict=True):
+        for eval_id, case in zip(comparison.names, comparison.matched, strict=True):
             scores = f"{format_fixed(case.score1, 2):>8}  {format_fixed(case.score2, 2):>9}"
             yield f"{eval_id:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
         yield ""
@@ -204,34 +202,11 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
     yield f"Summary: {counts} | Mean delta: {delta} | {verdict}"
 
 
-def _names(keys: Sequence[CaseKey]) -> Iterator[str]:
-    """Yield the id of each case, with its file and its target where cases of the same id differ in these.
-
-    Cases that only their items tell apart get the names of these.
-    """
-    by_id = [Label(key.eval_file, key.eval_id, key.target) for key in keys]
-    counts = Counter(by_id)
-    labels = [
-        label if counts[label] == 1 else label._replace(name=_item(key)) for label, key in zip(by_id, keys, strict=True)
-    ]
-    names = short_names(labels, _one_line)
-    yield from (names[label] for label in labels)
-
-
-def _item(key: CaseKey) -> str:
-    """Return the name of the item of a case, without its file."""
-    item = (key.node_id or key.eval_id).removeprefix(f"{key.eval_file}::")
-    return item if f"::{item}".endswith(f"::{key.eval_id}") else f"{item}::{key.eval_id}"
-
-
 def listed(names: Sequence[str]) -> str:
     """Return the first names on one line."""
     more = [f"… and {len(names) - _MOST_LISTED:,} more"] if len(names) > _MOST_LISTED else []
-    return ", ".join([*map(_one_line, names[:_MOST_LISTED]), *more])
-
-
-def _one_line(eval_id: str) -> str:
-    return shortened(visible(eval_id).replace("\n", " "), _WIDEST_ID, "…")
+    first = (shortened(visible(name).replace("\n", " "), _WIDEST_ID, "…") for name in names[:_MOST_LISTED])
+    return ", ".join([*first, *more])
 
 
 def _signed(value: float, digits: int) -> str:
@@ -271,6 +246,16 @@ class RunFigures(Record):
     def judged(self) -> int:
         return self.cases - self.errors
 
+    def cell(self, key: str) -> str:
+        """Return a figure as it is shown."""
+        value = getattr(self, key)
+        return "-" if value is None else _COLUMNS[key].show(value)
+
+    def competes(self, key: str) -> bool:
+        """Whether the figure is one of all cases: a sum that leaves out some cannot be the best."""
+        known = {"cost_usd": self.cost_cases, "tokens": self.token_cases}.get(key, self.judged)
+        return key in ("errors", "passed") or not (self.errors or known < self.judged)
+
 
 class _Column(NamedTuple):
     """How a figure is shown, and which one is best."""
@@ -293,8 +278,6 @@ _COLUMNS: Final[Mapping[str, _Column]] = {
     "median_ms": _Column("p50", format_duration, min),
     "p95_ms": _Column("p95", format_duration, min),
 }
-_COUNTS: Final = ("errors", "passed")
-"""Columns that errors do not improve."""
 
 
 def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
@@ -303,12 +286,11 @@ def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
     `*` marks the best of each column. Errors have a column if there are any. Sums that leave out cases are named.
     """
     figures = figures_of(runs)
-    best = best_of(figures)
+    best = best_columns(figures)
     keys = [key for key in _COLUMNS if key != "errors" or any(each.errors for each in figures.values())]
     rows = [("", "cases", *(_COLUMNS[key].head for key in keys))]
     for name, each in figures.items():
-        tops = best_columns(each, best)
-        marked = (f"{_cell(each, key)}{'*' if key in tops else ' '}" for key in keys)
+        marked = (f"{each.cell(key)}{'*' if key in best[name] else ' '}" for key in keys)
         rows.append((_short(name), str(each.cases), *marked))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *rest in rows:
@@ -338,11 +320,6 @@ def _notes_on_sums(name: str, figures: RunFigures) -> Iterator[str]:
         yield f"{name}: cost with {answers} from the cache at the price first paid"
 
 
-def _cell(figures: RunFigures, key: str) -> str:
-    value = getattr(figures, key)
-    return "-" if value is None else _COLUMNS[key].show(value)
-
-
 def _short(name: str) -> str:
     return shortened(visible(name), _LONGEST_NAME, "…")
 
@@ -355,33 +332,27 @@ def _shown(case: JudgedCase) -> str:
 def table_data(runs: Runs) -> JsonObject:
     """Return the same as data: `runs`, each with the columns in which it is `best`, and `disagreements`."""
     figures = figures_of(runs)
-    best = best_of(figures)
+    best = best_columns(figures)
     keys = ("cases", *_COLUMNS, "cost_cases", "token_cases", "cached_cases")
     others = differing_fields(*(list(cases.values()) for cases in runs.values()))
-    return {
-        "runs": [
-            {
-                "name": name,
-                **{key: getattr(each, key) for key in keys},
-                "best": list(best_columns(each, best)),
-                **{field: values[number] for field, values in others.items()},
-            }
-            for number, (name, each) in enumerate(figures.items())
-        ],
-        "disagreements": [
-            {
-                "case": case,
-                "runs": {
-                    name: {
-                        "status": (status := status_of(each)),
-                        "score": None if status == "error" else score_of(each),
-                    }
-                    for name, each in found.items()
-                },
-            }
-            for case, found in disagreements(runs).items()
-        ],
+    rows = [
+        {
+            "name": name,
+            **{key: getattr(each, key) for key in keys},
+            "best": best[name],
+            **{about: values[number] for about, values in others.items()},
+        }
+        for number, (name, each) in enumerate(figures.items())
+    ]
+    split = {
+        case: {name: {"status": status_of(each), "score": _told_score(each)} for name, each in found.items()}
+        for case, found in disagreements(runs).items()
     }
+    return {"runs": rows, "disagreements": [{"case": case, "runs": found} for case, found in split.items()]}
+
+
+def _told_score(case: JudgedCase) -> float | None:
+    return None if status_of(case) == "error" else score_of(case)
 
 
 def figures_of(runs: Runs) -> dict[str, RunFigures]:
@@ -411,31 +382,20 @@ def _figures(cases: Sequence[JudgedCase]) -> RunFigures:
     )
 
 
-def best_of(figures: Mapping[str, RunFigures]) -> dict[str, str]:
-    """Return the best value of each column, as it is shown.
+def best_columns(figures: Mapping[str, RunFigures]) -> dict[str, list[str]]:
+    """Return the columns in which each run is the best, or one of the best.
 
-    A column is left out if it shows all runs alike, or if only runs with errors have its best value: they did less,
+    A column has no best if it shows all runs alike, or if only runs with errors have its best value: they did less,
     so their mean, cost and times say little. The same holds for sums that leave out cases.
     """
-    best: dict[str, str] = {}
+    best: dict[str, list[str]] = {name: [] for name in figures}
     for key, column in _COLUMNS.items():
-        known = [(value, each) for each in figures.values() if (value := getattr(each, key)) is not None]
-        if len({column.show(value) for value, _ in known}) < 2:
-            continue
-        top = column.show(column.best([value for value, _ in known]))
-        if any(_competes(each, key) for value, each in known if column.show(value) == top):
-            best[key] = top
+        known = [value for each in figures.values() if (value := getattr(each, key)) is not None]
+        if len(set(map(column.show, known))) > 1:
+            top = column.show(column.best(known))
+            for name, each in figures.items():
+                best[name] += [key] if each.cell(key) == top and each.competes(key) else []
     return best
-
-
-def best_columns(figures: RunFigures, best: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns in which a run is the best, or one of the best."""
-    return tuple(key for key, top in best.items() if _cell(figures, key) == top and _competes(figures, key))
-
-
-def _competes(figures: RunFigures, key: str) -> bool:
-    known = figures.cost_cases if key == "cost_usd" else figures.token_cases if key == "tokens" else figures.judged
-    return key in _COUNTS or not (figures.errors or known < figures.judged)
 
 
 def disagreements(runs: Runs) -> dict[str, dict[str, JudgedCase]]:
@@ -455,7 +415,7 @@ def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
     groups: dict[str, dict[str, JudgedCase]] = {}
     for result in sorted(results, key=lambda each: (each.combination or "", each.node_id or "")):
         if result.combination is not None:
-            case = without_combination(result.node_id or result.eval_id, result.combination)
+            case = (result.node_id or result.eval_id).removesuffix(f"@{result.combination}")
             cases = groups.setdefault(result.combination, {})
             name = f"{case} ({result.eval_id})" if case in cases else case  # several in a Python test
             cases[name] = case_of(result)
@@ -505,7 +465,9 @@ def _variant(case: JudgedCase) -> str:
 def _bare(case: JudgedCase) -> JudgedCase:
     """Return a case without its target and combination in its names."""
     combination = case.result.combination if case.result is not None else None
-    eval_id, at, kind = case.eval_id.rpartition("@")
-    is_combined = combination is not None and at and (combination == kind or combination.endswith(f"-{kind}"))
-    node_id = without_combination(case.node_id, combination) if case.node_id and combination else case.node_id
-    return case.replace(eval_id=eval_id if is_combined else case.eval_id, target=None, node_id=node_id)
+    if combination is None:
+        return case.replace(target=None)
+    eval_id, _, kind = case.eval_id.rpartition("@")
+    is_combined = combination == kind or combination.endswith(f"-{kind}")
+    node_id = case.node_id and case.node_id.removesuffix(f"@{combination}")
+    return case.replace(eval_id=eval_id if eval_id and is_combined else case.eval_id, target=None, node_id=node_id)

@@ -6,9 +6,11 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from difflib import SequenceMatcher
+from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from pytest_agentv.model.base import (
     ABSENT,
@@ -19,13 +21,12 @@ from pytest_agentv.model.base import (
     format_fixed,
     format_number,
 )
-from pytest_agentv.model.messages import Costs, Message, candidate_answer, incomplete_reason
+from pytest_agentv.model.messages import Message, candidate_answer, incomplete_reason
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
     PASS_SCORE,
     EvalResult,
     EvaluatorResult,
-    RepeatFigures,
     explicitly_unmet,
 )
 from pytest_agentv.model.secrets import Masker
@@ -34,11 +35,12 @@ from pytest_agentv.reports.figures import (
     cut,
     duration_of,
     escaped_size,
+    evaluators_of,
     format_cost,
     format_duration,
     format_score,
     format_tokens,
-    known_for,
+    known_part,
     on_one_line,
     padded,
     place_of,
@@ -107,10 +109,14 @@ def _said(misses: Sequence[str], reasoning: str | None, masker: Masker) -> str:
 def _arithmetic(result: EvalResult) -> str:
     if result.threshold is None or result.score >= result.threshold:
         return ""
-    score, threshold = format_fixed(result.score, 2), format_fixed(result.threshold, 2)
-    if score == threshold:
-        score, threshold = format_number(result.score), format_number(result.threshold)
+    score, threshold = _told_apart(result.score, result.threshold, 2)
     return f" ({score} < {threshold})"
+
+
+def _told_apart(score: float, threshold: float, digits: int) -> tuple[str, str]:
+    """Return both numbers with so many digits, or with all of them if they would look the same."""
+    texts = format_fixed(score, digits), format_fixed(threshold, digits)
+    return (format_number(score), format_number(threshold)) if texts[0] == texts[1] and score != threshold else texts
 
 
 # Describes the answers of a repeated case in words.
@@ -124,30 +130,18 @@ _SOURCES: Final[Mapping[str, str]] = {
 }
 
 
-def repeat_headline(result: EvalResult, figures: RepeatFigures) -> str:
-    """Return `3 of 5 answers pass, 4 are needed (threshold 0.8, min_pass_rate 0.8 of the file)`."""
+def _repeats(result: EvalResult) -> str:
+    """Return `3 of 5 answers pass, 4 are needed (threshold 0.8, min_pass_rate 0.8 of the file)`; else nothing."""
+    figures = result.repeat
+    if figures is None:
+        return ""
+    verb = "answer passes" if figures.judged == figures.passes == 1 else "answers pass"
+    of = "" if figures.judged == figures.planned else f" of {figures.planned}"
+    errors = f", {figures.errors} could not be had" if figures.errors else ""
+    needed = f"{figures.needed}{of} {'is' if figures.needed == 1 else 'are'} needed{errors}"
     threshold = "" if result.threshold is None else f"threshold {format_number(result.threshold)}, "
     rate = f"min_pass_rate {format_number(figures.min_pass_rate)}{_SOURCES.get(figures.min_pass_rate_source, '')}"
-    return f"{passes_text(figures)}, {needed_text(figures)} ({threshold}{rate})"
-
-
-def passes_text(figures: RepeatFigures) -> str:
-    """Return `3 of 5 answers pass`, counting judged answers only."""
-    verb = "answer passes" if figures.judged == 1 and figures.passes == 1 else "answers pass"
-    return f"{figures.passes} of {figures.judged} {verb}"
-
-
-def needed_text(figures: RepeatFigures) -> str:
-    """Return `4 are needed`, with the number of answers if not all were judged."""
-    needed = f"{figures.needed}" if figures.judged == figures.planned else f"{figures.needed} of {figures.planned}"
-    text = f"{needed} {'is' if figures.needed == 1 else 'are'} needed"
-    return f"{text}, {figures.errors} could not be had" if figures.errors else text
-
-
-def scores_line(figures: RepeatFigures, shown: str) -> str:
-    """Return the scores of all answers, and which answer the rest of the text is about."""
-    scores = ", ".join(map(format_score, figures.scores))
-    return f"Scores of the answers: {scores}. What follows is about {shown}."
+    return f"{figures.passes} of {figures.judged} {verb}, {needed} ({threshold}{rate})"
 
 
 TEXT_LIMIT: Final = 3_000
@@ -180,13 +174,8 @@ _STAGES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Section(Record):
-    """A part of the text that may be cut."""
-
-    text: str
-    weight: int
-    """Its share of the space relative to the other sections, if they do not all fit."""
+_Section: TypeAlias = tuple[str, int]
+"""A part of the text that may be cut, and its share of the space relative to the others, if they do not all fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,22 +223,22 @@ def failure_text(
     is_cut = not headline.endswith(f" {look.all_of(assertion)}")
     calls = [look.line(line, _LINE) for line in call_lines(result.output_messages or (), look.masker)]
     sections = [
-        Section(_repeats(result, "the first failing one"), 15),
-        Section(cause if result.repeat else "", 15),
-        Section(block("", assertion, look) if is_cut else "", 20),
-        Section(score_line if cause and not result.repeat else "", 5),
-        Section(_threshold_hint(result), 5),
-        Section(_conversation(result, look) or _question(question, look), 8),
-        Section(block("Criteria:", result.expected_outcome or "", look), 6),
-        Section(_answer(result, look), 15),
-        Section(block("Changed files:", result.file_changes or "", look), 12),
-        Section(_reference(result, reference_answer, look), 12),
-        Section("\n  ".join(["Tool calls:", *calls]) if calls else "", 10),
-        Section(evaluator_table(result, look), 25),
-        Section(findings("Misses", result, look), 25),
-        Section(raw_outputs(result, look), 12),
-        Section(reasoning(result, look), 13),
-        Section(findings("Hits", result, look), 10),
+        (_scores(result), 15),
+        (cause if result.repeat else "", 15),
+        (block("", assertion, look) if is_cut else "", 20),
+        (score_line if cause and not result.repeat else "", 5),
+        (_threshold_hint(result), 5),
+        (_conversation(result, look) or _question(question, look), 8),
+        (block("Criteria:", result.expected_outcome or "", look), 6),
+        (_answer(result, look), 15),
+        (block("Changed files:", result.file_changes or "", look), 12),
+        (_reference(result, reference_answer, look), 12),
+        ("\n  ".join(["Tool calls:", *calls]) if calls else "", 10),
+        (evaluator_table(result, look), 25),
+        (findings("Misses", result, look), 25),
+        (raw_outputs(result, look), 12),
+        (reasoning(result, look), 13),
+        (findings("Hits", result, look), 10),
     ]
     return assemble(headline, sections, footer(result, rerun_command, look), limit)
 
@@ -274,13 +263,13 @@ def error_text(
     has_answer = detail is not None and detail.stage == "evaluator"
     if same_as is not None:
         reason = f"{_first_line(error, look)}\n(the same error as {look.name(same_as, _LONG)})"
-        return assemble(headline, [Section(reason, 1)], footer(result, rerun_command, look), limit)
+        return assemble(headline, [(reason, 1)], footer(result, rerun_command, look), limit)
     sections = [
-        Section(block("", error, look), 50),
-        Section(_conversation(result, look), 15),
-        Section(evaluator_table(result, look), 20),
-        Section(raw_outputs(result, look), 15),
-        Section(_answer(result, look) if has_answer else "", 15),
+        (block("", error, look), 50),
+        (_conversation(result, look), 15),
+        (evaluator_table(result, look), 20),
+        (raw_outputs(result, look), 15),
+        (_answer(result, look) if has_answer else "", 15),
     ]
     return assemble(headline, sections, footer(result, rerun_command, look), limit)
 
@@ -302,12 +291,12 @@ def one_line(result: EvalResult, masker: Masker) -> str:
     return look.name(f"{look.name(result.eval_id, 60)}: {said}", _LINE)
 
 
-def _repeats(result: EvalResult, shown: str | None = None) -> str:
-    """Return how many answers of a repeated case passed, or their scores and which one is `shown`; else nothing."""
-    figures = result.repeat
-    if figures is None:
+def _scores(result: EvalResult) -> str:
+    """Return the scores of all answers, and which answer the rest of the text is about."""
+    if result.repeat is None:
         return ""
-    return repeat_headline(result, figures) if shown is None else scores_line(figures, shown)
+    scores = ", ".join(map(format_score, result.repeat.scores))
+    return f"Scores of the answers: {scores}. What follows is about the first failing one."
 
 
 def _cause(result: EvalResult, look: Look) -> str:
@@ -329,9 +318,7 @@ def _first_line(text: str, look: Look) -> str:
 def _score_line(result: EvalResult) -> str:
     if result.threshold is None:
         return f"Score {format_score(result.score)}"
-    score, threshold = format_score(result.score), format_score(result.threshold)
-    if score == threshold and result.score != result.threshold:
-        score, threshold = format_number(result.score), format_number(result.threshold)
+    score, threshold = _told_apart(result.score, result.threshold, 3)
     is_below = result.status == "fail" and result.assertion is None and result.score < result.threshold
     relation = " is below the threshold" if is_below else ", threshold"
     source = _THRESHOLD_SOURCES.get(result.threshold_source or "")
@@ -388,21 +375,21 @@ def _reference(result: EvalResult, reference: str, look: Look) -> str:
     return block(f"Reference answer ({len(reference):,} characters):", reference, look)
 
 
-def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int | None) -> str:
+def assemble(headline: str, sections: Sequence[_Section], footer: str, limit: int | None) -> str:
     """Join the parts and cut the sections to the limit. Unused space goes to the first section that needs it."""
-    present = [section for section in sections if section.text]
+    present = [section for section in sections if section[0]]
     if limit is None:
-        return _SEPARATOR.join([headline, *(section.text for section in present), footer])
+        return _SEPARATOR.join([headline, *(text for text, _ in present), footer])
     space = limit - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
-    needs = [escaped_size(section.text) for section in present]
-    total = sum(section.weight for section in present)
-    sizes = [min(need, space * section.weight // total) for need, section in zip(needs, present, strict=True)]
+    needs = [escaped_size(text) for text, _ in present]
+    total = sum(weight for _, weight in present)
+    sizes = [min(need, space * weight // total) for need, (_, weight) in zip(needs, present, strict=True)]
     spare = space - sum(sizes)
     for index, need in enumerate(needs):
         extra = min(spare, need - sizes[index])
         sizes[index] += extra
         spare -= extra
-    texts = [_fit(section.text, size) for section, size in zip(present, sizes, strict=True)]
+    texts = [_fit(text, size) for (text, _), size in zip(present, sizes, strict=True)]
     return _SEPARATOR.join([headline, *texts, footer])
 
 
@@ -421,20 +408,20 @@ def block(title: str, text: str, look: Look) -> str:
     head = look.head(text)
     if not head.strip():
         return ""
-    return f"{title}\n  {indented(head, '  ')}" if title else head
-
-
-def indented(text: str, spaces: str) -> str:
-    """Return a text with its lines indented, except the first."""
-    return text.replace("\n", f"\n{spaces}")
+    below = head.replace("\n", "\n  ")
+    return f"{title}\n  {below}" if title else head
 
 
 def evaluator_table(result: EvalResult, look: Look) -> str:
     """Return a row for each evaluator: its score, and the mean that the case needs."""
-    rows = [
-        ("Evaluator", "Type", "Score", "Needs", "Weight"),
-        *_rows(result.evaluator_results or (), look, result.threshold),
-    ]
+    threshold = "-" if result.threshold is None else format_score(result.threshold)
+    rows = [("Evaluator", "Type", "Score", "Needs", "Weight")]
+    for path, each in evaluators_of(result.evaluator_results):
+        depth = len(path) - 1
+        name, kind = "  " * depth + look.name(each.name, 28), look.name(each.type, 18)
+        score = "error" if each.error else format_score(each.score)
+        weight = "-" if each.weight is None else format_number(each.weight)
+        rows.append((name, kind, score, "-" if depth else threshold, weight))
     if len(rows) == 1:
         return ""
     name_width, type_width = (max(columns(row[column]) for row in rows) for column in (0, 1))
@@ -444,36 +431,13 @@ def evaluator_table(result: EvalResult, look: Look) -> str:
     )
 
 
-def _rows(
-    results: Sequence[EvaluatorResult], look: Look, threshold: float | None, depth: int = 0
-) -> Iterator[tuple[str, str, str, str, str]]:
-    for result in results:
-        yield (
-            "  " * depth + look.name(result.name, 28),
-            look.name(result.type, 18),
-            "error" if result.error else format_score(result.score),
-            "-" if threshold is None or depth else format_score(threshold),
-            "-" if result.weight is None else format_number(result.weight),
-        )
-        yield from _rows(result.evaluator_results or (), look, threshold, depth + 1)
-
-
 def findings(title: str, result: EvalResult, look: Look) -> str:
     """Return hits or misses, with the evaluators' names if there are several."""
     evaluators = result.evaluator_results or ()
-    items = result.misses if title == "Misses" else result.hits
-    if len(evaluators) > 1:
-        named = [
-            f"{look.name(evaluator.name, 28)}: {look.head(item)}"
-            for evaluator in evaluators
-            for item in (evaluator.misses if title == "Misses" else evaluator.hits)
-        ]
-        return _listed(title, named or list(map(look.head, items)))
-    return _listed(title, list(map(look.head, items)))
-
-
-def _listed(title: str, items: Sequence[str]) -> str:
-    lines = (f"  - {indented(item, '    ')}" for item in items)
+    of = attrgetter(title.lower())
+    named = [f"{look.name(each.name, 28)}: {look.head(item)}" for each in evaluators for item in of(each)]
+    items = named if named and len(evaluators) > 1 else list(map(look.head, of(result)))
+    lines = ("  - " + item.replace("\n", "\n    ") for item in items)
     return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
 
 
@@ -493,7 +457,7 @@ def reasoning(result: EvalResult, look: Look) -> str:
     if len(said) <= 1:
         return block("Reasoning:", result.reasoning or "", look)
     lines = (f"{look.name(name, _SHORT)}: {look.head(reasoning)}" for name, reasoning in said)
-    return "\n  ".join(["Reasoning:", *(indented(line, "  ") for line in lines)])
+    return "\n  ".join(["Reasoning:", *(line.replace("\n", "\n  ") for line in lines)])
 
 
 def call_lines(messages: Iterable[Message], masker: Masker) -> Iterator[str]:
@@ -560,29 +524,21 @@ def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
     if (duration := duration_of(result)) is not None:
         yield format_duration(duration)
     if costs.cost is not None:
-        yield f"{format_cost(costs.cost)}{_part(costs.cost_known, costs)}"
+        yield f"{format_cost(costs.cost)}{known_part(costs.cost_known, costs).lstrip(',')}"
     if (usage := costs.usage) is not None:
-        yield f"tokens: {format_tokens(usage)}{_part(costs.tokens_known, costs)}"
+        yield f"tokens: {format_tokens(usage)}{known_part(costs.tokens_known, costs).lstrip(',')}"
     if result.finish_reason:
         yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
     if result.cached:
         yield "answer from the cache"
 
 
-def _part(known: int, costs: Costs) -> str:
-    part = known_for(known, costs)
-    return f" known for {part}" if part else ""
-
-
 # Compares an answer with the reference word by word, for people to read.
 
 _MOST_CELLS: Final = 250_000
-"""Pairs of words that are compared, in a twentieth of a second. Longer texts get no diff."""
+"""Pairs of words that are compared, in some hundredths of a second, seldom a whole one. Longer texts get no diff."""
 _LEAST_COMMON: Final = 0.3
 """Share of the shorter text's words that both have. With less in common, a diff is harder to read than two texts."""
-
-
-_MARKS: Final = {"both": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
 
 
 def word_diff(reference: str, answer: str) -> str | None:
@@ -597,48 +553,28 @@ def word_diff(reference: str, answer: str) -> str | None:
         return None
     head = _common_head(plain_old, plain_new)
     tail = _common_head(plain_old[head:][::-1], plain_new[head:][::-1])
-    if (len(old) - head - tail) * (len(new) - head - tail) > _MOST_CELLS:
+    end_old, end_new = len(old) - tail, len(new) - tail
+    if (end_old - head) * (end_new - head) > _MOST_CELLS:
         return None
-    middle = _steps(old[head : len(old) - tail], new[head : len(new) - tail])
-    steps = [*(("both", word) for word in new[:head]), *middle, *(("both", word) for word in new[len(new) - tail :])]
-    common = sum(kind == "both" and not word.startswith("\n") for kind, word in steps)
+    matcher = SequenceMatcher(None, plain_old[head:end_old], plain_new[head:end_new], autojunk=False)
+    parts, same = [_joined(new[:head])], [*new[:head], *new[end_new:]]
+    for kind, first_old, last_old, first_new, last_new in matcher.get_opcodes():
+        removed, added = old[head + first_old : head + last_old], new[head + first_new : head + last_new]
+        if kind == "equal":
+            same += added
+            parts.append(_joined(added))
+        else:
+            parts += [f"[-{_joined(removed)}-]"] if removed else []
+            parts += [f"{{+{_joined(added)}+}}"] if added else []
+    common = sum(not word.startswith("\n") for word in same)
     if common < _LEAST_COMMON * min(len(old), len(new)):
         return None
-    parts = []
-    for kind, group in groupby(steps, key=lambda step: step[0]):
-        before, after = _MARKS[kind]
-        parts.append(f"{before}{_joined(word for _, word in group)}{after}")
-    return _joined(parts)
-
-
-def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the shortest way from one text to the other, by their longest common subsequence."""
-    lengths = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
-    for i in range(len(old) - 1, -1, -1):
-        row, below = lengths[i], lengths[i + 1]
-        for j in range(len(new) - 1, -1, -1):
-            row[j] = below[j + 1] + 1 if _is_same(old[i], new[j]) else max(below[j], row[j + 1])
-    i = j = 0
-    while i < len(old) or j < len(new):
-        if i < len(old) and j < len(new) and _is_same(old[i], new[j]):
-            yield "both", new[j]
-            i, j = i + 1, j + 1
-        elif j == len(new) or (i < len(old) and lengths[i + 1][j] >= lengths[i][j + 1]):
-            yield "removed", old[i]
-            i += 1
-        else:
-            yield "added", new[j]
-            j += 1
-
-
-def _is_same(old: str, new: str) -> bool:
-    """Whether two words are the same, or two line breaks: indentation is not compared."""
-    return old == new or (old[0] == new[0] == "\n")
+    return _joined(filter(None, [*parts, _joined(new[end_new:])]))
 
 
 def _common_head(old: Sequence[str], new: Sequence[str]) -> int:
-    pairs = zip(old, new, strict=False)
-    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
+    """Return with how many equal words two texts begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _joined(words: Iterable[str]) -> str:
@@ -662,8 +598,6 @@ def alike(reference: str, answer: str) -> tuple[str, str]:
 
 # The command that runs a case again.
 
-_TARGETS_FILE: Final = "--agentv-targets="
-
 
 @dataclass(frozen=True, slots=True)
 class Start(Record):
@@ -674,40 +608,8 @@ class Start(Record):
     flags: tuple[str, ...] = ()
     """Those that affect a case's outcome or its name."""
 
-    def command(self, node_id: str) -> str | None:
-        """Return the command that runs a case again in the same way, in the same folder; None: there is none."""
-        if self.folder == self.root:
-            return command_of(node_id, self.flags)
+    def command(self, node_id: str) -> str:
+        """Return the command that runs a case again in the same way, in the same folder."""
         file, colons, name = node_id.partition("::")
-        return command_of(f"{os.path.relpath(self.root / file, self.folder)}{colons}{name}", self.flags)
-
-
-def command_of(node_id: str, flags: Sequence[str]) -> str | None:
-    """Return the command that runs a case or a file; None: pytest cannot be told its path."""
-    file, colons, name = node_id.partition("::")
-    if "[" not in file:
-        return shlex.join(["pytest", node_id, *flags])
-    split = below_brackets(file)
-    if split is None:
-        return None
-    folder, rest = split
-    arguments = ["pytest", f"{rest}{colons}{name}", *(_seen_from(folder, flag) for flag in flags)]
-    return f"cd {shlex.quote(folder)} && {shlex.join(arguments)}"
-
-
-def _seen_from(folder: str, flag: str) -> str:
-    """Return a flag for a command that runs in a folder: the path of a targets file is relative to it."""
-    path = flag.removeprefix(_TARGETS_FILE)
-    return flag if path == flag or os.path.isabs(path) else f"{_TARGETS_FILE}{os.path.relpath(path, folder)}"  # noqa: PTH117 - texts
-
-
-def below_brackets(path: str) -> tuple[str, str] | None:
-    """Split a path at its last folder with a bracket: pytest takes no path with one, but the rest from that folder.
-
-    None: the path has no brackets, or its file has one in its name.
-    """
-    folder, name = os.path.split(path)
-    cut = folder.find(os.sep, folder.rfind("["))
-    if "[" not in folder or "[" in name:
-        return None
-    return (folder, name) if cut < 0 else (folder[:cut], os.path.join(folder[cut + 1 :], name))  # noqa: PTH118 - texts
+        path = file if self.folder == self.root else os.path.relpath(self.root / file, self.folder)
+        return shlex.join(["pytest", f"{path}{colons}{name}", *self.flags])

@@ -6,17 +6,21 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
 from pytest_agentv.model.base import Json, JsonObject, Record, format_fixed, is_amount, pretty_json
 from pytest_agentv.model.messages import Costs, TokenUsage, is_known
-from pytest_agentv.model.results import EvalResult, Spent
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.store.writers import image_of
+
+if TYPE_CHECKING:  # a plain run loads no statistics
+    from pytest_agentv.stats.intervals import Interval
 
 LineStyle: TypeAlias = Literal["title", "heading", "plain", "pass", "fail", "error", "warning"]
 
@@ -136,6 +140,12 @@ def known_for(known: int, costs: Costs) -> str | None:
     return f"{known:,} of {costs.calls:,} calls" if 0 < known < costs.calls else None
 
 
+def known_part(known: int, costs: Costs) -> str:
+    """Return `, known for 2 of 4 calls` for such a figure, and nothing for one of all calls."""
+    part = known_for(known, costs)
+    return f", known for {part}" if part else ""
+
+
 def tokens_of(result: EvalResult) -> TokenUsage | None:
     """Return the reported tokens of the answer, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):
@@ -192,6 +202,16 @@ def with_id(name: str, eval_file: str | None, eval_id: str) -> str:
     """Return the name of an item, with the id of its case if it is a Python test with several cases."""
     is_python = (eval_file or "").endswith(".py")
     return f"{name} ({eval_id})" if is_python and not f"::{name}".endswith(f"::{eval_id}") else name
+
+
+def evaluators_of(
+    results: Sequence[EvaluatorResult] | None, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], EvaluatorResult]]:
+    """Yield evaluators, each with the names on the way to it and followed by its members."""
+    for each in results or ():
+        path = (*above, each.name)
+        yield path, each
+        yield from evaluators_of(each.evaluator_results, path)
 
 
 def question_of(result: EvalResult) -> str:
@@ -304,3 +324,137 @@ def cut(text: str, size: int, mark: str = "...") -> str:
     space = size - escaped_size(mark)
     length = bisect.bisect_right(range(1, len(head) + 1), space, key=lambda count: escaped_size(head[:count]))
     return head[:length] + mark
+
+
+# Texts in columns: figures, and lists that end in time.
+
+INDENT: Final = 15
+_WIDTH: Final = 80
+_SLACK: Final = 1e-9
+
+
+def short_list(texts: Sequence[str], *, verbose: bool, used: int = 0) -> str:
+    """Return texts on one line of 80 columns, of which some are used, and how many more there are."""
+    if verbose:
+        return ", ".join(texts)
+    line = ""
+    for number, text in enumerate(texts, start=1):
+        longer = f"{line}, {text}" if line else text
+        rest = len(texts) - number
+        more = f", ... {rest} more: --agentv-verbose" if rest else ""
+        if line and used + len(longer) + len(more) > _WIDTH:
+            return f"{line}, ... {rest + 1} more: --agentv-verbose"
+        line = longer
+    return line
+
+
+def wrapped(label: str, text: str, style: LineStyle = "plain", *, indent: int = INDENT) -> Iterator[SummaryLine]:
+    """Yield a text behind its label, on as many lines as it takes."""
+    for number, line in enumerate(wrap(text, _WIDTH - indent)):
+        yield SummaryLine(f"{label if number == 0 else '':{indent}}{line}".rstrip(), style)
+
+
+def plain(text: str) -> Iterator[SummaryLine]:
+    """Yield a line unchanged. The part that does not fit follows on lines of its own."""
+    lines = [text]
+    if len(text) > _WIDTH:
+        cut = text.rindex(" ", 0, _WIDTH + 1)
+        lines = [text[:cut].rstrip(), *wrap(text[cut:].strip(), _WIDTH)]
+    yield from map(SummaryLine, lines)
+
+
+def percent(rate: float, unlike: Sequence[float] = (0.0, 1.0)) -> str:
+    """Return `89.2 %`, with as many more digits as it takes to differ from other rates: 2,099 of 2,100 are not all."""
+    digits = 1
+    others = [other for other in unlike if abs(rate - other) > _SLACK]
+    while any(f"{rate * 100:.{digits}f}" == f"{other * 100:.{digits}f}" for other in others):
+        digits += 1
+    return f"{rate * 100:z.{digits}f} %"
+
+
+def bounds(interval: "Interval | None", before: str = "") -> str:
+    """Return `86.8 to 91.2`, in percent, behind some words; nothing for no interval."""
+    return "" if interval is None else f"{before}{interval.low * 100:.1f} to {interval.high * 100:.1f}"
+
+
+def points_of(interval: "Interval | None", before: str = "") -> str:
+    """Return `-5.0 to +1.2`, in percentage points, behind some words; nothing for no interval."""
+    return "" if interval is None else f"{before}{points(interval.low)} to {points(interval.high)}"
+
+
+def points(difference: float) -> str:
+    return f"{difference * 100:+z.1f}"  # z: no minus before a zero
+
+
+# The fields and figures of a case as properties, for JUnit files and for `user_properties` of items.
+
+_Scalar: TypeAlias = str | int | float
+"""A value of any other type would end an xdist session."""
+Property: TypeAlias = tuple[str, _Scalar]
+
+_SCORE: Final = "agentv_score_"
+"""The beginning of the properties with the scores of evaluators."""
+_FIELDS: Final = tuple(name for name, field in RESULT_FIELDS.items() if field.is_property)
+_PLACE: Final = ("file", "line")
+_OWN: Final = frozenset(
+    f"agentv_{name}" for name in (*_PLACE, *_FIELDS, *figures_of(EvalResult("", "", "", 0.0, (), (), "", "")))
+)
+
+_LONGEST_NAME: Final = 100
+_UNFIT_FOR_NAMES: Final = re.compile(r"[^\w.-]+")
+"""pytest does not escape names of properties: one control character would make the whole file unreadable."""
+
+
+def is_own(name: object) -> bool:
+    """Whether a property of this name is ours."""
+    return isinstance(name, str) and (name in _OWN or name.startswith(_SCORE))
+
+
+def is_own_property(given: object) -> bool:
+    """Whether a property of an item is ours. A plugin may put anything into the list."""
+    return isinstance(given, tuple) and len(given) == 2 and is_own(given[0])
+
+
+def place_properties(eval_file: str, line: int) -> list[Property]:
+    """Return where a case is written, with its line counted from 1.
+
+    The default JUnit family has no attributes for it.
+    """
+    return [_shared("agentv_file", eval_file), ("agentv_line", line)]
+
+
+def result_properties(result: EvalResult) -> list[Property]:
+    """Return the known fields and figures of a result, and the scores of the evaluators that could judge."""
+    found: list[Property] = []
+    for name in _FIELDS:
+        value = getattr(result, name)
+        if value is not None and (name != "score" or result.status != "error"):
+            found.append(_shared(f"agentv_{name}", value))
+    # pytest keeps the properties of each case: a figure is that of few cases
+    found += [(f"agentv_{name}", value) for name, value in figures_of(result).items() if value is not None]
+    evaluators = [each for each in result.evaluator_results or () if each.error is None]
+    names = _score_names(tuple([each.name for each in evaluators]))
+    found += [_shared(name, each.score) for name, each in zip(names, evaluators, strict=True)]
+    return found
+
+
+@lru_cache(maxsize=1000, typed=True)
+def _shared(name: str, value: _Scalar | bool) -> Property:
+    """Return a property that many cases share. One object for all saves memory, because pytest keeps those of each."""
+    if isinstance(value, str):
+        return name, visible(value)
+    return name, "true" if value is True else value
+
+
+@lru_cache(maxsize=100)
+def _score_names(evaluators: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the properties of the scores of evaluators. A repeated name gets `-2`, `-3` and so on."""
+    seen: dict[str, None] = {}
+    for given in map(visible, evaluators):
+        base = _UNFIT_FOR_NAMES.sub("_", given)[:_LONGEST_NAME] or "unnamed"
+        name, copy = base, 1
+        while name in seen:
+            copy += 1
+            name = f"{base}-{copy}"
+        seen[name] = None
+    return tuple(f"{_SCORE}{name}" for name in seen)

@@ -2,29 +2,26 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import JsonObject, Record, counted, is_measure
+from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.options import Gate, parse_pass_rate
-from pytest_agentv.reports.baseline import Baseline, has_other_judge
-from pytest_agentv.reports.columns import percent
-from pytest_agentv.reports.figures import LineStyle, SummaryLine, wrap
+from pytest_agentv.reports.figures import LineStyle, SummaryLine, percent, wrap
 from pytest_agentv.reports.judged_cases import (
     CaseNames,
     JudgedCase,
     compare_cases,
-    item_name,
     pair_cases,
     unconfirmed,
     values_of,
 )
+from pytest_agentv.reports.reading import Baseline, has_other_judge
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
-from pytest_agentv.reports.view import JUDGED_WITH_RUN, REPLACING, UNENFORCED, GateOutcome, list_of
+from pytest_agentv.reports.view import JUDGED_WITH_RUN, REPLACING, UNENFORCED, GateOutcome, ending_of
 from pytest_agentv.stats.comparing import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path
 
@@ -44,31 +41,23 @@ class TagGate(Record):
     """An `advisory` gate is shown, but never fails the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class RateCheck(Record):
-    """The pass rate of a part of a run, and the rate that it must reach."""
-
-    name: str
-    """`gate::<tag>`, `gate::run`."""
-    rate: float | None
-    """None: no case could be judged."""
-    min_rate: float
-    n: int
-    tier: Tier = "critical"
-
-    @property
-    def is_reached(self) -> bool:
-        return self.rate is not None and self.rate + _SLACK >= self.min_rate
-
-    @property
-    def text(self) -> str:
-        if self.rate is None:
-            return f"no case could be judged; {percent(self.min_rate)} must pass"
-        relation = "reaches" if self.is_reached else "is below"
-        cases = counted(self.n, "case")
-        others = (0.0, 1.0, self.rate) if self.is_reached else (0.0, 1.0)  # "66.67 % reaches 66.7 %" would be odd
-        wanted = percent(self.min_rate, others) + (" (advisory)" if self.tier == "advisory" else "")
-        return f"the pass rate {percent(self.rate, (0.0, 1.0, self.min_rate))} of {cases} {relation} {wanted}"
+def rate_gate(
+    name: str, min_rate: float, cases: Iterable[JudgedCase], gate: Gate, tier: Tier = "critical"
+) -> GateOutcome:
+    """Return whether the pass rate of cases reaches another one. Cases that could not be judged do not count."""
+    values = values_of([case for case in cases if case.scores])
+    if not values:
+        is_reached, text = False, f"no case could be judged; {percent(min_rate)} must pass"
+    else:
+        rate = math.fsum(values) / len(values)
+        is_reached = rate + _SLACK >= min_rate
+        relation = "reaches" if is_reached else "is below"
+        others = (0.0, 1.0, rate) if is_reached else (0.0, 1.0)  # "66.67 % reaches 66.7 %" would be odd
+        wanted = percent(min_rate, others) + (" (advisory)" if tier == "advisory" else "")
+        share = percent(rate, (0.0, 1.0, min_rate))
+        text = f"the pass rate {share} of {counted(len(values), 'case')} {relation} {wanted}"
+    is_red = not is_reached and tier == "critical" and gate != "off"
+    return GateOutcome(name, is_red, text, is_told=not is_reached)
 
 
 def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
@@ -92,16 +81,15 @@ def _parse(line: str) -> TagGate:
     tag, _, rest = (part.strip() for part in line.rpartition(": "))
     if not tag:
         raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
-    pairs: list[tuple[str, str]] = []
+    words: dict[str, str] = {}
     for word in rest.split():
         name, equals, value = word.partition("=")
         if name not in _WORDS or not equals:
             hint = did_you_mean(name, _WORDS)
             raise ValueError(f"unknown word {word!r}: expected min_rate=… or tier=…{f' ({hint})' if hint else ''}")
-        pairs.append((name, value))
-    words = dict(pairs)
-    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
-        raise ValueError(f"{' and '.join(twice)} {'is' if len(twice) == 1 else 'are'} given twice: expected once")
+        if name in words:
+            raise ValueError(f"{name} is given twice: expected once")
+        words[name] = value
     if "min_rate" not in words:
         raise ValueError("min_rate is missing")
     tier = words.get("tier", "critical")
@@ -122,17 +110,14 @@ def unmatched_tags(gates: Iterable[TagGate], tags: Collection[str]) -> str | Non
     return "; ".join(faults) or None
 
 
-def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase]) -> list[RateCheck]:
-    """Check the cases of each tag against its gate. Cases that could not be judged do not count."""
+def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase], gate: Gate) -> list[GateOutcome]:
+    """Check the cases of each tag against its gate."""
     return [
-        rate_check(f"gate::{gate.tag}", gate.min_rate, [case for case in cases if gate.tag in case.tags], gate.tier)
-        for gate in gates
+        rate_gate(
+            f"gate::{each.tag}", each.min_rate, (case for case in cases if each.tag in case.tags), gate, each.tier
+        )
+        for each in gates
     ]
-
-
-def rate_check(name: str, min_rate: float, cases: Iterable[JudgedCase], tier: Tier = "critical") -> RateCheck:
-    values = values_of([case for case in cases if case.scores])
-    return RateCheck(name, math.fsum(values) / len(values) if values else None, min_rate, len(values), tier)
 
 
 # Decides which verdicts fail a run.
@@ -169,15 +154,10 @@ def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
     found = [reason for verdict, reason in zip(statistics.verdicts, statistics.reasons, strict=True) if verdict in red]
     reason = found[0] if found else statistics.reasons[0]
     names = CaseNames(statistics.known_cases)
-    broken = tuple(f"broken: {names.of(pair.new)} (q {case.q:.2g})" for pair, case in comparison.broken_pairs)
-    gone = tuple(f"gone: {names.of(case)}" for case in comparison.pairing.gone)
+    broken = tuple(f"broken: {names.of(each.case)} (q {each.figures.q:.2g})" for each in comparison.broken)
+    gone = tuple(f"gone: {names.of(each.case)}" for each in comparison.of("gone"))
     details = (*(other for other in statistics.reasons if other != reason), *broken, *gone)
     return GateOutcome(name, bool(found) and gate != "off", reason, is_told=bool(found), details=details)
-
-
-def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
-    is_red = not check.is_reached and check.tier == "critical" and gate != "off"
-    return GateOutcome(check.name, is_red, check.text, is_told=not check.is_reached)
 
 
 def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[SummaryLine]:
@@ -217,7 +197,7 @@ def suspects_of(
         return  # nothing can be compared
     pairing = pair_cases(cases, baseline.cases)
     found = pairing.pairs
-    again = unconfirmed(pairing, compare_cases(pairing, is_confirming=True)) if retries else ()
+    again = unconfirmed(compare_cases(pairing, is_confirming=True)) if retries else ()
     for pair in found:
         if pair in again or (pair.is_suspect and pair.new.confirmation is None):
             answers = answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)
@@ -232,28 +212,18 @@ def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject
     """Return the JSON of the verdict on these cases; None: there is no such file, or it is about other results."""
     try:
         contract = json.loads(verdict_path(results_path).read_text("utf-8"))
-    except (OSError, ValueError):
+        return contract if _fits(contract, cases) else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # no file, or none of ours
         return None
-    return contract if isinstance(contract, dict) and _fits(contract, cases) else None
 
 
 def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
     """Whether a verdict has the figures of these cases. A later run may have written to the same file."""
     statistics = run_statistics(cases)
-    if not _names_cases(list_of(contract.get("errors")), statistics.errors):
-        return False
     rate, mean = statistics.rate, contract.get("mean")
+    ending_of(contract)  # raises for a file of others
+    if len(contract["errors"]) != len(statistics.errors):
+        return False
     if rate is None or mean is None:
         return rate is None and mean is None
-    return is_measure(mean) and contract.get("n") == rate.n and math.isclose(float(mean), rate.mean, abs_tol=1e-9)
-
-
-def _names_cases(names: Sequence[object], cases: Sequence[JudgedCase]) -> bool:
-    """Whether names are those of these cases. A baseline decides how much a name has to tell."""
-    known = {
-        f"{name}{target}"
-        for case in cases
-        for name in (case.name, item_name(case))
-        for target in ("", f" ({case.target})")
-    }
-    return len(names) == len(cases) and known.issuperset(map(str, names))
+    return contract["n"] == rate.n and math.isclose(mean, rate.mean, abs_tol=1e-9)

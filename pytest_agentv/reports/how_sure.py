@@ -14,8 +14,9 @@ from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
+from pytest_agentv.reports.figures import evaluators_of
 from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
-from pytest_agentv.reports.verdict import compare_runs
+from pytest_agentv.reports.verdict import answers_of_both, difference_of
 from pytest_agentv.stats.comparing import (
     NO_DEVIATION,
     Confusion,
@@ -140,27 +141,21 @@ def _label(path: Path, line: int, value: JsonObject, scale: tuple[float, float])
     eval_id = value.get("eval_id", value.get("id"))
     if not isinstance(eval_id, str):
         raise FileError(path, f"eval_id: expected a text, got {describe_value(eval_id)}", line)
-    texts: Mapping[str, Any] = {
-        key: text for key in ("eval_file", "target", "rater", "answer_hash") if isinstance(text := value.get(key), str)
-    }
-    return Label(eval_id, _value(path, line, value.get("label"), scale), path, line, **texts)
-
-
-def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> float:
-    low, high = scale
-    if isinstance(label, bool):
-        return float(label)
+    label, (low, high) = value.get("label"), scale
     word = label.strip().lower() if isinstance(label, str) else ""
-    if word in _WORDS:
-        return _WORDS[word]
-    try:
-        number = float(word) if word else label
-    except ValueError:
-        number = None
-    if not is_measure(number) or not low <= number <= high:
-        expected = f"expected pass, fail or a number from {low:g} to {high:g}"
-        raise FileError(path, f"label: {expected}, got {describe_value(label)}", line)
-    return (number - low) / (high - low)
+    share = _WORDS.get(word) if not isinstance(label, bool) else float(label)
+    if share is None:
+        try:
+            number = float(word) if word else label
+        except ValueError:
+            number = None
+        if not is_measure(number) or not low <= number <= high:
+            expected = f"expected pass, fail or a number from {low:g} to {high:g}"
+            raise FileError(path, f"label: {expected}, got {describe_value(label)}", line)
+        share = (number - low) / (high - low)
+    names = ("eval_file", "target", "rater", "answer_hash")
+    texts: Mapping[str, Any] = {key: text for key in names if isinstance(text := value.get(key), str)}
+    return Label(eval_id, share, path, line, **texts)
 
 
 def agree(
@@ -213,7 +208,7 @@ def agree(
         kappa_high=interval.high,
         linear_kappa=kappa(scores, ratings, "linear") if is_scale else None,
         quadratic_kappa=kappa(scores, ratings, "quadratic") if is_scale else None,
-        alpha=krippendorff_alpha(table, "interval" if is_scale else "nominal") if len(raters) > 1 else None,
+        alpha=krippendorff_alpha(table, "quadratic" if is_scale else "none") if len(raters) > 1 else None,
         raters=len(raters),
         corrected=corrected_rate(ours, theirs, [float(each.passes) for each in unlabelled]),
         unlabelled=len(unlabelled),
@@ -228,10 +223,7 @@ def agree(
 
 
 def _chosen(labelled: Mapping[int, Judgement]) -> tuple[float, dict[int, Judgement]]:
-    """Return a threshold that one half of the cases chose, and the other half judged by it.
-
-    The halves depend on the names of the cases alone, so that nobody can try until one fits.
-    """
+    """Return a threshold that one half of the cases, chosen by their names, finds, and the other half judged by it."""
     if len(labelled) < LEAST_TO_CHOOSE:
         text = f"a threshold is chosen from {LEAST_TO_CHOOSE} labelled cases on, here are {len(labelled)}"
         raise ValueError(f"{text}: with fewer, it claims more than it has")
@@ -277,21 +269,12 @@ def _evaluators(case: JudgedCase, name: str | None) -> list[tuple[str, Evaluator
         only = EvaluatorResult(DEFAULT_JUDGE, DEFAULT_JUDGE, *words, result.evaluator_provider_request)  # type: ignore[arg-type]
         members = [(DEFAULT_JUDGE, only.replace(judge_retries=result.judge_retries, judge_model=result.judge))]
     else:
-        members = list(_walk(result.evaluator_results or (), ""))
+        members = [(".".join(path), each) for path, each in evaluators_of(result.evaluator_results)]
     return [(path, each) for path, each in members if name is None or name in (path, each.name)]
 
 
-def _walk(results: Sequence[EvaluatorResult], above: str) -> Iterator[tuple[str, EvaluatorResult]]:
-    for each in results:
-        yield f"{above}{each.name}", each
-        yield from _walk(each.evaluator_results or (), f"{above}{each.name}.")
-
-
 def _judgement(case: JudgedCase, evaluator: str | None) -> Judgement | None:
-    """Return what an evaluator said of a case, or all of them; None: it could not be judged.
-
-    Raises `ValueError` if several evaluators of the case have the name.
-    """
+    """Return what an evaluator said of a case, or all of them; None: it could not be judged. Raises `ValueError`."""
     result, found = case.result, _evaluators(case, evaluator)
     if len(found) > 1 and evaluator is not None:
         paths = ", ".join(path for path, _ in found)
@@ -367,10 +350,7 @@ def _passes(case: JudgedCase) -> bool:
 
 
 def _is_good(label: Label, case: JudgedCase) -> bool:
-    """Whether a label passes a case: the upper end of the scale does, and what reaches the threshold of the scores.
-
-    Without a threshold, the middle of the scale is the bar. The lower end never passes.
-    """
+    """Whether a label passes a case: one between the ends of the scale does by the threshold, or from the middle on."""
     is_between = label.value not in (0, 1)
     bar = case.threshold if is_between and case.threshold is not None else _HALF
     return passing([label.value], bar) == 1
@@ -402,66 +382,44 @@ class Plan(Record):
         return cases_to_see(self.drop, self.within, self.between, repeats, self.size)
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes(Record):
-    """How far cases changed between two runs."""
-
-    deviation: float
-    """Standard deviation of the units' differences."""
-    repeats: int
-    """Answers per case, at least."""
-    size: float
-    """Cases per unit."""
-    most_within: float
-    """Upper bound of the variance of the answers of one case, if each has one."""
-
-
 def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, drop: float) -> Plan:
     """Return the plan from a run and, if given, another run of the same cases."""
     judged = [case for case in cases if case.scores]
-    answers = Counter(case.asked for case in judged).most_common(1)
-    changes = None if earlier is None else _changes(judged, earlier)
-    within, source = _within(judged, changes)
     groups = groups_of(judged)
-    size_now = 1.0 if groups is None else len(groups) / len(set(groups))
-    size = size_now if changes is None else changes.size
-    units = "groups of cases" if size > 1 else "single cases"
-    remarks: tuple[str, ...] = (f"Cases in groups: {size:.3g} a group, as now.",) if size > 1 else ()
-    if within <= NO_DEVIATION and not (changes and changes.deviation):
-        # All cases would have to be sure to lose as much: an assumption that leaves no chance at all.
-        source = "All answers of a case went the same way, so chance is not known: that takes more cases."
-        return Plan(len(judged), answers[0][0] if answers else 0, drop, 0.0, 0.0, (source, *remarks), size)
-    if changes is None:
-        between = drop**2
-        other = f"How far {units} change is not known: {drop * 100:g} points are assumed (--against=FILE tells)."
-    else:
-        between = variance_between(changes.deviation, within, changes.repeats, size)
-        other = f"How far {units} change is that between the two runs."
-    remarks = (source, other, *remarks)
-    return Plan(len(judged), answers[0][0] if answers else 0, drop, within, between, remarks, size)
-
-
-def _changes(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase]) -> _Changes | None:
-    """Return how far cases changed between two runs; None with fewer than two units."""
-    pairing = pair_cases(cases, earlier, shared_key(cases, earlier))
-    difference = compare_runs(cases, earlier, pairing=pairing).difference
+    size = 1.0 if groups is None else len(groups) / len(set(groups))
+    pairs = () if earlier is None else pair_cases(judged, earlier, shared_key(judged, earlier)).pairs
+    difference = difference_of(pairs) if pairs else None
+    deviation = at_most = 0.0
+    repeats = 1
     if difference is None or difference.estimate.units < 2:
-        return None
-    pairs = pairing.pairs
-    repeats = min(min(pair.new.judged, pair.old.judged) for pair in pairs)
-    size = len(pairs) / difference.estimate.units
-    at_most = most_within(deltas_of(pairs), difference.error, repeats, size)
-    return _Changes(difference.error, repeats, size, at_most)
+        difference = None
+    else:
+        deviation, repeats, size = difference.error, answers_of_both(pairs), len(pairs) / difference.estimate.units
+        at_most = most_within(deltas_of(pairs), deviation, repeats, size)
+    within, source = _within(judged, None if difference is None else at_most)
+    if within <= NO_DEVIATION and not deviation:
+        # All cases would have to be sure to lose as much: an assumption that leaves no chance at all.
+        within, between = 0.0, 0.0
+        remarks = ["All answers of a case went the same way, so chance is not known: that takes more cases."]
+    else:
+        units = "groups of cases" if size > 1 else "single cases"
+        between = variance_between(deviation, within, repeats, size) if difference is not None else drop**2
+        assumed = f"is not known: {drop * 100:g} points are assumed (--against=FILE tells)."
+        told = "is that between the two runs." if difference is not None else assumed
+        remarks = [source, f"How far {units} change {told}"]
+    remarks += [f"Cases in groups: {size:.3g} a group, as now."] if size > 1 else []
+    answers = Counter(case.asked for case in judged).most_common(1)
+    return Plan(len(judged), answers[0][0] if answers else 0, drop, within, between, tuple(remarks), size)
 
 
-def _within(cases: Sequence[JudgedCase], changes: _Changes | None) -> tuple[float, str]:
-    """Return the variance of the answers of one case, and where it comes from."""
+def _within(cases: Sequence[JudgedCase], at_most: float | None) -> tuple[float, str]:
+    """Return the variance of the answers of one case, and where it comes from; `at_most`: what two runs tell of it."""
     within = variance_within(case.variance for case in cases)
     if within is not None:
         return within, "The variance within cases is that of their answers."
     bound = "One answer per case: the variance within cases is an upper bound"
-    if changes is not None:
-        return changes.most_within, f"{bound}, half of that of the differences."
+    if at_most is not None:
+        return at_most, f"{bound}, half of that of the differences."
     rates = [case.value for case in cases]
     rate = sum(rates) / len(rates) if rates else 0.5
     return rate * (1 - rate), f"{bound}, as if all cases were alike."

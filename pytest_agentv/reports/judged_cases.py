@@ -4,25 +4,25 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from pytest_agentv.model.base import Record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.results import BaselineFigures, EvalResult
-from pytest_agentv.reports.figures import with_id
+from pytest_agentv.reports.figures import on_one_line, visible, with_id
 from pytest_agentv.stats.comparing import (
     LEAST_ANSWERS,
-    LEAST_DIFFERING,
     MOST_FALSE,
     NO_DROP,
     SURE_ANSWERS,
     SUSPECT,
     benjamini_hochberg,
     fisher_less,
-    variance_of,
 )
-from pytest_agentv.stats.intervals import Verdict, answer_variance, pass_rate, spread, within_ranges
+from pytest_agentv.stats.intervals import Verdict, answer_variance, pass_rate, variance_of, within_ranges
 
-_SLACK: Final = 1e-9
+_LONGEST_NAME: Final = 40
+_LONGEST_PLACE: Final = 60
 
 CaseStatus: TypeAlias = Literal["pass", "fail", "error", "scored"]
 """`scored`: it has a score, and neither a threshold nor a verdict: nobody knows whether it passes."""
@@ -52,7 +52,7 @@ class JudgedCase(Record):
     asked: int = 1
     """Planned answers. An early stop asks for fewer."""
     stopped: Verdict | None = None
-    """The verdict that the last answer made certain. It may be the last of the planned ones: see `is_cut_short`."""
+    """The verdict that the last answer made certain. It may be the last of the planned ones."""
     errors: int = 0
     """Answers that are missing or could not be judged."""
     eval_id: str = ""
@@ -101,11 +101,6 @@ class JudgedCase(Record):
         return len(self.scores)
 
     @property
-    def is_cut_short(self) -> bool:
-        """Whether fewer answers were asked than planned, because the verdict was certain."""
-        return self.stopped is not None and self.judged + self.errors < self.asked
-
-    @property
     def value(self) -> float:
         """The pass rate, or the mean score if the threshold is unknown. For several cases, see `values_of`."""
         if self.threshold is None:
@@ -113,26 +108,11 @@ class JudgedCase(Record):
         return pass_rate(self.passes, self.judged, self.stopped)
 
     @property
-    def possible(self) -> tuple[float, float]:
-        """The lowest and the highest pass rate that all planned answers can have; without a stop, only `value`."""
-        if self.threshold is None or self.stopped is None:
-            return self.value, self.value
-        planned = max(self.asked, self.judged)
-        return self.passes / planned, (planned - self.judged + self.passes) / planned
-
-    @property
     def variance(self) -> float | None:
         """The variance of one answer, of its verdict or its score as for `value`; None: unknown."""
         if self.threshold is None:
-            return variance_of(self.scores)
+            return variance_of(self.scores) if len(self.scores) > 1 else None
         return answer_variance(self.passes, self.judged, self.stopped) if self.scores else None
-
-    @property
-    def outcomes(self) -> tuple[float, ...]:
-        """One number per answer: 1 if it passed, else 0; its score if the threshold is unknown."""
-        if self.threshold is None:
-            return self.scores
-        return (1.0,) * self.passes + (0.0,) * (self.judged - self.passes)
 
 
 def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:
@@ -164,23 +144,34 @@ class CaseNames:
     """Names for the cases of a run and of its baseline. Each name identifies one of them."""
 
     def __init__(self, cases: Iterable[JudgedCase]) -> None:
-        known = list(cases)
-        self._items: dict[tuple[str, str | None], set[str]] = defaultdict(set)
         self._targets: dict[str, set[str | None]] = defaultdict(set)
-        for case in known:
-            self._items[case.name, case.target].add(item_name(case))
-        for case in known:
-            self._targets[self.without_target(case)].add(case.target)
+        self._files: dict[str, set[str | None]] = defaultdict(set)
+        for case in cases:
+            self._targets[case.name].add(case.target)
+            self._files[_without_file(case)].add(case.eval_file)
 
     def of(self, case: JudgedCase) -> str:
         """Return `<eval file>::<id>`, with the target where cases of that name have several."""
-        name = self.without_target(case)
-        has_target = case.target is not None and len(self._targets[name]) > 1
-        return f"{name} ({case.target})" if has_target else name
+        return f"{case.name} ({case.target})" if self._has_target(case) else case.name
 
-    def without_target(self, case: JudgedCase) -> str:
-        """Return `<eval file>::<id>`, or the name of the item where several items have that id."""
-        return item_name(case) if len(self._items[case.name, case.target]) > 1 else case.name
+    def short(self, case: JudgedCase, length: int = _LONGEST_NAME, mark: str = "...") -> str:
+        """Return the id, cut to a length, with the file and the target where cases of that id differ in these."""
+        name = _without_file(case)
+        shown = on_one_line(visible(name), length, mark)
+        if name != case.name and len(self._files[name]) > 1:
+            shown = f"{_place(case.eval_file)}::{shown}"
+        return f"{shown} ({_place(case.target)})" if self._has_target(case) else shown
+
+    def _has_target(self, case: JudgedCase) -> bool:
+        return case.target is not None and len(self._targets[case.name]) > 1
+
+
+def _without_file(case: JudgedCase) -> str:
+    return case.name.removeprefix(f"{case.eval_file}::")
+
+
+def _place(text: str | None) -> str:
+    return on_one_line(visible(text or ""), _LONGEST_PLACE, "…")
 
 
 def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
@@ -194,20 +185,13 @@ def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
 
 def values_of(cases: Sequence[JudgedCase]) -> list[float]:
     """Return the values that judged cases have together: their mean is one that all planned answers could have."""
-    return within_ranges([case.value for case in cases], [case.possible for case in cases])
-
-
-def depends_on_number(cases: Sequence[JudgedCase]) -> bool:
-    """Whether later answers seem to fail or pass more often than first ones, so that `values_of` had to change much.
-
-    Two standard errors: by chance, 2 of 100 runs seem so.
-    """
-    judged = [case for case in cases if case.scores]
-    if not any(case.stopped for case in judged):
-        return False
-    beyond = [case.value - case.possible[1] for case in judged], [case.possible[0] - case.value for case in judged]
-    found = [spread(each, groups_of(judged)) for each in beyond]
-    return any(each.units >= LEAST_DIFFERING and each.mean > max(2 * each.error, _SLACK) for each in found)
+    values = [case.value for case in cases]
+    possible = [(value, value) for value in values]
+    for index, case in enumerate(cases):
+        if case.threshold is not None and case.stopped is not None:
+            planned = max(case.asked, case.judged)
+            possible[index] = case.passes / planned, (planned - case.judged + case.passes) / planned
+    return within_ranges(values, possible)
 
 
 def measure_of(cases: Sequence[JudgedCase]) -> str:
@@ -298,24 +282,16 @@ class Pair(Record):
         fresh = self.new.confirmation
         if fresh is None or fresh.judged == 0:
             return False
-        return fresh.judged == fresh.asked or self._p_of(fresh.asked) > SUSPECT or self.p_fresh <= self.p_seen
-
-    @property
-    def may_break(self) -> bool:
-        """Whether the fresh answers that are missing could still make the case look broken."""
-        fresh = self.new.confirmation
-        return fresh is not None and fresh.judged < fresh.asked and self._p_of(fresh.asked) <= SUSPECT
+        return fresh.judged == fresh.asked or self.p_of(fresh.asked) > SUSPECT or self.p_fresh <= self.p_seen
 
     @property
     def p_fresh(self) -> float:
         """The p value of the fresh answers; 1 without any."""
-        fresh = self.new.confirmation
-        return 1.0 if fresh is None else self._p_of(fresh.judged)
+        return 1.0 if self.new.confirmation is None else self.p_of(self.new.confirmation.judged)
 
-    def _p_of(self, judged: int) -> float:
+    def p_of(self, judged: int) -> float:
         """Return the p value of the passes among the fresh answers, if this many had been judged."""
-        fresh = self.new.confirmation
-        passes = 0 if fresh is None else fresh.passes
+        passes = 0 if self.new.confirmation is None else self.new.confirmation.passes
         return fisher_less(passes, judged, self.old.passes, self.old.judged)
 
     @property
@@ -336,7 +312,7 @@ class Pairing(Record):
     """The cases of a run and of a baseline, matched."""
 
     pairs: tuple[Pair, ...] = ()
-    changed: tuple[JudgedCase, ...] = ()
+    changed: tuple[Pair, ...] = ()
     """Cases whose text, grading or threshold changed. They are not compared."""
     new: tuple[JudgedCase, ...] = ()
     gone: tuple[JudgedCase, ...] = ()
@@ -348,30 +324,19 @@ class Pairing(Record):
 
 @dataclass(frozen=True, slots=True)
 class CaseComparison(Record):
-    """The change of a case against the baseline, for `verdict.json` and `agentv compare`."""
+    """The change of a case against the baseline."""
 
-    case: str
-    state: State
-    target: str | None = None
-    passes: int | None = None
-    """Passing answers of the baseline."""
-    judged: int | None = None
-    delta: float | None = None
-    p: float | None = None
-    """Of "the pass rate is not lower", one-sided."""
-    q: float | None = None
-    """The same, corrected for all cases that were compared."""
-    broke: bool = False
+    case: JudgedCase
+    """The case of the run, or that of the baseline if the run has none."""
+    figures: BaselineFigures
+    """As the case's line in the results file has them."""
+    pair: Pair | None = None
+    """Both sides; None: only one of them has the case, or its text, grading or threshold changed."""
 
-    @property
-    def figures(self) -> BaselineFigures:
-        """The figures for the case's line in the results file."""
-        return BaselineFigures(self.passes, self.judged, self.delta, self.p, self.q, self.broke, self.state)
-
-
-def exact_key(case: JudgedCase) -> tuple[str | None, ...]:
-    """Return the key by which a baseline in git matches cases: file, id and target."""
-    return case.key
+    def contract(self) -> JsonObject:
+        """Return the case as `verdict.json` and `agentv compare` have it."""
+        own = {"case": self.case.name, "state": self.figures.state, "target": self.case.target}
+        return {key: value for key, value in own.items() if value is not None} | self.figures.to_plain()
 
 
 class CaseKey(NamedTuple):
@@ -413,21 +378,19 @@ def shared_key(*runs: Iterable[JudgedCase]) -> Callable[[JudgedCase], CaseKey]:
         file = case.eval_file if by_file or files[case.eval_id] else None
         return CaseKey(case.eval_id, file, **{name: getattr(case, name) for name in names})
 
+    def is_ambiguous(side: Iterable[JudgedCase], name: str) -> bool:
+        found: dict[CaseKey, str | None] = {}
+        return any(found.setdefault(key(case), getattr(case, name)) != getattr(case, name) for case in side)
+
     for name in ("target", "node_id"):
-        names += [name] if any(_tells_apart(side, key, name) for side in sides) else []
+        names += [name] if any(is_ambiguous(side, name) for side in sides) else []
     return key
-
-
-def _tells_apart(cases: Iterable[JudgedCase], key: _Key, name: str) -> bool:
-    """Whether two cases have the same key, but differ in `name`."""
-    found: dict[tuple[str | None, ...], str | None] = {}
-    return any(found.setdefault(key(case), getattr(case, name)) != getattr(case, name) for case in cases)
 
 
 def pair_cases(
     new: Sequence[JudgedCase],
     old: Sequence[JudgedCase],
-    key: _Key = exact_key,
+    key: _Key = attrgetter("key"),
     skipped: Sequence[JudgedCase] = (),
 ) -> Pairing:
     """Match the cases of a run with those of a baseline, in the order of the run.
@@ -440,7 +403,7 @@ def pair_cases(
     judged = [pair for pair in both if pair.new.scores and pair.old.scores]
     return Pairing(
         tuple(pair for pair in judged if is_same_subject(pair.new, pair.old)),
-        tuple(pair.new for pair in judged if not is_same_subject(pair.new, pair.old)),
+        tuple(pair for pair in judged if not is_same_subject(pair.new, pair.old)),
         tuple(case for case in new if key(case) not in known),
         tuple(case for case in old if key(case) not in found and case not in skipped),
         tuple(skipped),
@@ -456,17 +419,19 @@ def deltas_of(pairs: Sequence[Pair]) -> list[float]:
     return [0.0 if abs(change) <= NO_DROP else change for change in changes]
 
 
-def unconfirmed(pairing: Pairing, cases: Sequence[CaseComparison]) -> tuple[Pair, ...]:
+def unconfirmed(compared: Iterable[CaseComparison]) -> tuple[Pair, ...]:
     """Return the suspects that could not be asked again, or that have too few fresh answers.
 
-    Among many cases, a few fresh answers tell nothing even if all of them fail. `cases` are those of `compare_cases`.
+    Among many cases, a few fresh answers tell nothing even if all of them fail: the missing ones could still make the
+    case look broken.
     """
-    found = zip(pairing.pairs, cases, strict=False)  # the compared ones come first
-    return tuple(
-        pair
-        for pair, case in found
-        if pair.is_suspect and (not pair.is_confirmed or (pair.may_break and not case.broke))
-    )
+    found: list[Pair] = []
+    for each in compared:
+        pair, fresh = each.pair, each.case.confirmation
+        if pair is not None and each.figures.state == "compared" and pair.is_suspect:
+            is_open = fresh is not None and fresh.judged < fresh.asked and pair.p_of(fresh.asked) <= SUSPECT
+            found += [pair] if not pair.is_confirmed or (is_open and not each.figures.broke) else []
+    return tuple(found)
 
 
 def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:
@@ -477,25 +442,26 @@ def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseCompari
     p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairing.pairs]
     q_values = benjamini_hochberg(p_values)
     compared = [
-        _comparison(pair, "compared").replace(delta=delta, p=p, q=q, broke=q <= MOST_FALSE and p < 1 and delta < 0)
+        _comparison(pair, delta=delta, p=p, q=q, broke=q <= MOST_FALSE and p < 1 and delta < 0)
         for pair, delta, p, q in zip(pairing.pairs, deltas_of(pairing.pairs), p_values, q_values, strict=True)
     ]
+    errors = [_comparison(pair, state="error") for pair in pairing.errors]
     others: Mapping[State, Sequence[JudgedCase]] = {
-        "changed": pairing.changed,
+        "changed": [pair.new for pair in pairing.changed],
         "new": pairing.new,
         "gone": pairing.gone,
         "skipped": pairing.skipped,
     }
-    rest = [CaseComparison(case.name, state, case.target) for state, cases in others.items() for case in cases]
-    return (*compared, *(_comparison(pair, "error") for pair in pairing.errors), *rest)
+    rest = [CaseComparison(case, BaselineFigures(state=state)) for state, cases in others.items() for case in cases]
+    return (*compared, *errors, *rest)
+
+
+def _comparison(pair: Pair, **figures: Any) -> CaseComparison:
+    return CaseComparison(pair.new, BaselineFigures(pair.old.passes, pair.old.judged, **figures), pair)
 
 
 def _p_value(pair: Pair, *, is_confirming: bool) -> float:
-    """Return the p value of a pair.
-
-    Benjamini-Hochberg needs the p values of all pairs. Over the suspects alone it would be wrong, because the baseline
-    was selected for its luck.
-    """
+    # Of all pairs: over the suspects alone, Benjamini-Hochberg would be wrong, since luck selected the baseline.
     if pair.is_sure:
         return pair.p_seen
     if pair.is_confirmed and pair.is_suspect:
@@ -503,13 +469,3 @@ def _p_value(pair: Pair, *, is_confirming: bool) -> float:
     is_cleared = is_confirming and not pair.is_suspect
     seen = 1.0 if is_cleared or min(pair.new.judged, pair.old.judged) < LEAST_ANSWERS else pair.p_seen
     return min(seen, pair.p_fresh) if pair.is_suspect else seen
-
-
-def _comparison(pair: Pair, state: State) -> CaseComparison:
-    old = pair.old
-    return CaseComparison(pair.new.name, state, pair.new.target, old.passes, old.judged)
-
-
-def not_compared(case: CaseComparison) -> CaseComparison:
-    """Return a case without its comparison, for two runs that cannot be compared."""
-    return case.replace(delta=None, p=None, q=None, broke=False)

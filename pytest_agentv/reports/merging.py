@@ -1,8 +1,7 @@
 """Chooses the last result of each case among several results files, and finds missing ones."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -11,7 +10,7 @@ from pytest_agentv.files.problems import Hint, Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult, ShardFigures
 from pytest_agentv.reports.figures import ended_at
-from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase
+from pytest_agentv.reports.judged_cases import CaseKey
 from pytest_agentv.reports.reading import FINDINGS, TEXTS, case_in, key_of, result_fault
 from pytest_agentv.reports.view import failed_as_expected
 from pytest_agentv.store.readers import iter_foreign
@@ -20,25 +19,21 @@ from pytest_agentv.store.readers import iter_foreign
 class Line(NamedTuple):
     """A line of a results file: the result of its case, without texts, which may be too large to keep."""
 
+    path: Path
     number: int
-    case: JudgedCase
     result: EvalResult
-
-    @property
-    def ended(self) -> datetime | None:
-        """When the case ended; None: unknown."""
-        return ended_at(self.result.timestamp)
-
-    @property
-    def status(self) -> str:
-        if failed_as_expected(self.result):
-            return "fail as expected"
-        return "judged" if self.case.status == "scored" else self.result.status
+    status: str
+    """`pass`, `fail`, `error`, `fail as expected`; `judged`: it has only a score."""
 
     def is_of(self, other: "Line") -> bool:
         """Whether two lines are from one attempt: a resumed run rewrites some lines, and a merged file holds copies."""
-        ours, theirs = ((each.ended, each.result.duration_ms) for each in (self, other))
-        return self.ended is not None and ours == theirs
+        ours, theirs = ((ended_at(each.timestamp), each.duration_ms) for each in (self.result, other.result))
+        return ours[0] is not None and ours == theirs
+
+    def is_later(self, before: "Line") -> bool:
+        """Whether a line that is read later is also the later result."""
+        ended, earlier = ended_at(self.result.timestamp), ended_at(before.result.timestamp)
+        return ended is None or earlier is None or ended >= earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,9 @@ def read_part(path: Path) -> Part:
         else:
             name, case = key_of(entry.value), case_in(entry.value, TEXTS | FINDINGS)
             assert case.result is not None
-            result = Line(entry.line, case, case.result)
+            status: str = "judged" if case.status == "scored" else case.status
+            status = "fail as expected" if failed_as_expected(case.result) else status
+            result = Line(path, entry.line, case.result, status)
             before = results.pop(name, None)  # keeps cases in the order of their last results
             if before is not None and not result.is_of(before):
                 replaced[name] = before
@@ -102,62 +99,44 @@ def read_part(path: Path) -> Part:
 _SHOWN: Final = 3
 
 
-class Place(NamedTuple):
-    """A result, and the number of the file that it is in."""
-
-    part: int
-    result: Line
-
-
 @dataclass(frozen=True, slots=True)
 class Merged(Record):
     """The last result of each case."""
 
-    chosen: Mapping[CaseKey, Place]
-    replaced: Mapping[CaseKey, Place]
+    chosen: Mapping[CaseKey, Line]
+    replaced: Mapping[CaseKey, Line]
     """For cases with several results, the last one that does not count."""
 
     @property
     def run_id(self) -> str | None:
         """The id of the newest run. All merged lines get it, because a resumed run can resume only one."""
-        newest: Line | None = None
-        for _, result in self.chosen.values():
-            if result.result.run_id is not None and (newest is None or _is_later(result, newest)):
-                newest = result
+        newest = _newest(line for line in self.chosen.values() if line.result.run_id is not None)
         return None if newest is None else newest.result.run_id
 
-    def lines(self, parts: int) -> list[set[int]]:
-        """Return the lines that count, for each of so many files."""
-        lines: list[set[int]] = [set() for _ in range(parts)]
-        for place in self.chosen.values():
-            lines[place.part].add(place.result.number)
-        return lines
+
+def _newest(lines: Iterable[Line]) -> Line | None:
+    newest: Line | None = None
+    for line in lines:
+        newest = line if newest is None or line.is_later(newest) else newest
+    return newest
 
 
-def merge_parts(parts: Sequence[Part]) -> Merged:
+def merge_parts(parts: Iterable[Part]) -> Merged:
     """Choose the last result of each case: the one that ended last or, if that is unknown, the later one in order."""
-    chosen: dict[CaseKey, Place] = {}
-    replaced: dict[CaseKey, Place] = {}
-    for number, part in enumerate(parts):
-        for name, result in part.results.items():
-            if name in part.replaced:
-                replaced[name] = Place(number, part.replaced[name])
+    chosen: dict[CaseKey, Line] = {}
+    replaced: dict[CaseKey, Line] = {}
+    for part in parts:
+        replaced |= part.replaced
+        for name, line in part.results.items():
             before = chosen.get(name)
             if before is None:
-                chosen[name] = Place(number, result)
+                chosen[name] = line
                 continue
-            here = Place(number, result)
-            is_same = result.is_of(before.result)
-            is_later = _is_later(result, before.result)
-            chosen[name] = here if is_later else before
-            if not is_same:
-                replaced[name] = before if is_later else here
+            last, other = (line, before) if line.is_later(before) else (before, line)
+            chosen[name] = last
+            if not last.is_of(other):
+                replaced[name] = other
     return Merged(chosen, replaced)
-
-
-def _is_later(result: Line, before: Line) -> bool:
-    """Whether a result that is read later is also the later result."""
-    return result.ended is None or before.ended is None or result.ended >= before.ended
 
 
 def foreign_fault(parts: Sequence[Part]) -> str | None:
@@ -194,24 +173,22 @@ def _named(files: set[str]) -> str:
     return ", ".join(sorted(files)[:_SHOWN]) + more
 
 
-def changed_targets(parts: Sequence[Part], merged: Merged) -> Iterator[tuple[str, Part, Part]]:
+def changed_targets(parts: Sequence[Part], merged: Merged) -> Iterator[tuple[str, Path, Path]]:
     """Yield each target that had another definition in a later file, with the first file and that file.
 
     Only cases of one eval file are compared, because each folder may define its targets. Tests in Python may define
     their own for each case.
     """
-    found: dict[tuple[str, str], dict[int, set[str]]] = {}
-    for name, (part, line) in merged.chosen.items():
-        file, target = name.eval_file, name.target
-        if file is not None and not file.endswith(".py") and target is not None and line.result.target_hash is not None:
-            found.setdefault((file, target), {}).setdefault(part, set()).add(line.result.target_hash)
-    told = set[tuple[str, int]]()
+    found: dict[tuple[str, str], dict[Path, set[str]]] = {}
+    for name, line in merged.chosen.items():
+        file, target, target_hash = name.eval_file, name.target, line.result.target_hash
+        if file is not None and not file.endswith(".py") and target is not None and target_hash is not None:
+            found.setdefault((file, target), {}).setdefault(line.path, set()).add(target_hash)
+    changed: dict[tuple[str, Path], Path] = {}
     for (_, target), hashes in found.items():
-        first, *others = sorted(hashes)
-        for other in others:
-            if hashes[other].isdisjoint(hashes[first]) and (target, other) not in told:
-                told.add((target, other))
-                yield target, parts[first], parts[other]
+        first, *others = [part.path for part in parts if part.path in hashes]
+        changed |= {(target, other): first for other in others if hashes[other].isdisjoint(hashes[first])}
+    yield from ((target, first, other) for (target, other), first in changed.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,31 +206,20 @@ def find_missing(merged: Merged) -> Missing | None:
 
     Tests that evaluate do not count, because only their run shows how many results they have.
     """
-    chosen = [(name, line) for name, (_, line) in merged.chosen.items()]
-    found = [(name, line) for name, line in chosen if not (name.eval_file or "").endswith(".py")]
-    newest: Line | None = None
-    for _, line in found:
-        if line.result.shard is not None and (newest is None or _is_later(line, newest)):
-            newest = line
+    found = [(name, line) for name, line in merged.chosen.items() if not (name.eval_file or "").endswith(".py")]
+    newest = _newest(line for _, line in found if line.result.shard is not None)
     if newest is None or newest.result.shard is None:
         return None
     suite = newest.result.shard.suite
     own = [(name, line) for name, line in found if line.result.shard is not None and line.result.shard.suite == suite]
-    runs = {line.result.run_id for _, line in own}
+    runs = {line.result.run_id for _, line in own} - {None}
     shards = [(name.node_id, line.result.shard) for name, line in own if line.result.shard is not None]
+    # The result of a crashed worker's case does not name its shard, nor does one of a run that resumed merged shards.
+    others = [(name, line) for name, line in found if line.result.shard is None]
+    others = [(name, line) for name, line in others if line.status == "error" or line.result.run_id in runs]
     total = max(figures.total for _, figures in shards)
-    missing = max(0, total - len({name.node_id for name, line in found if _is_of_suite(line, suite, runs)}))
+    missing = max(0, total - len({name.node_id for name, _ in (*own, *others)}))
     return Missing(missing, total, tuple(_lacking(newest.result.shard.count, shards)) if missing else ())
-
-
-def _is_of_suite(line: Line, suite: str, runs: Container[str | None]) -> bool:
-    """Whether a result is from a case of the suite; `runs` are the runs of this suite.
-
-    The result of a crashed worker's case does not name its shard, nor does one of a run that resumed merged shards.
-    """
-    if line.result.shard is not None:
-        return line.result.shard.suite == suite
-    return line.status == "error" or (line.result.run_id is not None and line.result.run_id in runs)
 
 
 def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> Iterator[str]:

@@ -1,45 +1,35 @@
-"""Reads results files of any origin, and baselines, as the view of a run, and compares two views.
+"""Reads results files of any origin, and reads and writes baselines.
 
 Values of other tools under our keys neither end a report nor mislead it: what has another shape counts as missing.
 """
 
-import itertools
+import hashlib
+import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem, describe_value
-from pytest_agentv.model.base import LARGEST, Json, JsonObject, is_measure, text_or_none
-from pytest_agentv.model.options import DEFAULT_MARGIN
-from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
+from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_measure, text_or_none
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, RepeatFigures
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.baseline import baseline_of, read_baseline
-from pytest_agentv.reports.judged_cases import (
-    CaseComparison,
-    CaseKey,
-    JudgedCase,
-    Pair,
-    case_of,
-    pair_cases,
-    shared_key,
-    unique_names,
-)
-from pytest_agentv.reports.verdict import RunStatistics, compare_runs, compare_with_baseline, judge_run, run_statistics
-from pytest_agentv.reports.view import Change, ChangeWord, RunView
+from pytest_agentv.reports.figures import whole
+from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase, case_of, unique_names
+from pytest_agentv.reports.view import RunView
 from pytest_agentv.stats.intervals import passing
 from pytest_agentv.store.readers import iter_foreign, skipped
 from pytest_agentv.store.writers import masked_result
+
+# Results files.
 
 _BLANK: Final[JsonObject] = {
     "timestamp": "", "dataset": "", "hits": (), "misses": (), "candidate_answer": "", "target": "",
 }  # fmt: skip
 """What stands for required fields that another tool leaves out."""
-_MOST_FAULTS: Final = 20
-"""Parts of a result that are left out one by one. If there are more, whole fields are."""
-_FRESH: Final = ("asked", "judged", "passes")
-_COUNTS: Final = ("planned", "asked", "judged", "passes", "errors", "needed")
 TEXTS: Final = frozenset(name for name, field in RESULT_FIELDS.items() if field.size == "text")
 FINDINGS: Final = frozenset(name for name, field in RESULT_FIELDS.items() if field.size == "finding")
 
@@ -59,12 +49,8 @@ def result_fault(value: JsonObject) -> str | None:
         is_large = isinstance(score, int | float) and LARGEST < abs(score) < math.inf
         expected = f"expected a number{f' of at most {LARGEST:g}' if is_large else ''}"
         return f"the result of {eval_id!r} has no score: {expected}, got {describe_value(score)}"
-    scores = _mapping(value.get("repeat")).get("scores", [score])
-    if not isinstance(scores, list | tuple) or not all(map(is_measure, scores)):
-        return f"the result of {eval_id!r} has no repeat.scores: expected a list of numbers"
-    outside = [each for each in scores if not 0 <= each <= 1]
-    if outside and not is_measure(value.get("threshold")) and not is_error(value):
-        return f"the result of {eval_id!r} has the score {outside[0]:g} and no threshold: expected 0 to 1"
+    if not 0 <= score <= 1 and not is_measure(value.get("threshold")) and not is_error(value):
+        return f"the result of {eval_id!r} has the score {score:g} and no threshold: expected 0 to 1"
     return None
 
 
@@ -77,82 +63,34 @@ def case_in(value: JsonObject, without: Collection[str] = ()) -> JudgedCase:
     """Return the case of a result in which `result_fault` found none, `without` some of its fields."""
     threshold = value["threshold"] if is_measure(value.get("threshold")) else None
     written = value.get("status") if value.get("status") in ("pass", "fail") else None
-    repeat = _repeat(_mapping(value.get("repeat")), value["score"], threshold, written)
-    status = "error" if is_error(value) else written
-    if status is None:
-        counts = (repeat["passes"], repeat["judged"]) if repeat else (passing([value["score"]], threshold or 1.0), 1)
-        status = "pass" if counts[0] == counts[1] else "fail"
+    judged = "pass" if passing([value["score"]], threshold or 1.0) else "fail"
     group = value.get("group")
     own = {
-        "status": status,
+        "status": "error" if is_error(value) else written or judged,
         "threshold": threshold,
-        "repeat": repeat,
         "group": str(group) if is_measure(group) else group,  # other tools may number them
     }
     fields = {key: item for key, item in value.items() if key in RESULT_FIELDS and key not in without}
     result = _result({**_BLANK, **fields, **own})
+    if result.repeat is not None and not _adds_up(result.repeat):
+        result = result.replace(repeat=None)
     return case_of(result, has_status=written is not None or threshold is not None)
 
 
 def _result(fields: Mapping[str, Any]) -> EvalResult:
-    """Return the result of some fields, without the parts that have another shape."""
-    known: Any = fields
-    for number in itertools.count():
-        try:
-            return EvalResult.from_plain(known)
-        except ValueError as error:  # pydantic's, which is not imported for this
-            faults: Any = error
-            fault = faults.errors(include_url=False, include_input=False)[0]
-            place = fault["loc"][:-1] if fault["type"].startswith("missing") else fault["loc"]
-            known = {**_BLANK, **_without(known, place if number < _MOST_FAULTS else place[:1])}
-    raise AssertionError
+    """Return the result of some fields, without those that have another shape."""
+    try:
+        return EvalResult.from_plain(fields)
+    except ValueError as error:  # pydantic's, which is not imported for this
+        faults: Any = error
+        foreign = {fault["loc"][0] for fault in faults.errors(include_url=False, include_input=False)}
+        return EvalResult.from_plain({**_BLANK, **{key: each for key, each in fields.items() if key not in foreign}})
 
 
-def _without(value: Json, place: Sequence[str | int]) -> Json:
-    """Return data without what stands at a place, or without the part of it that is there."""
-    name, *rest = place
-    if isinstance(value, Mapping):
-        kept = {key: item for key, item in value.items() if key != name}
-        inner = value.get(name)
-        return {**kept, name: _without(inner, rest)} if rest and isinstance(inner, Mapping | list | tuple) else kept
-    if isinstance(name, int) and name < len(value):
-        whole = [_without(value[name], rest)] if rest and isinstance(value[name], Mapping | list | tuple) else []
-        return [*value[:name], *whole, *value[name + 1 :]]
-    return [] if isinstance(value, list | tuple) else value
-
-
-def _repeat(repeat: JsonObject, score: float, threshold: float | None, status: str | None) -> JsonObject | None:
-    """Return the figures of several answers, with those that another tool leaves out; None: there are none."""
-    counts = {name: count for name in _COUNTS if type(count := repeat.get(name)) is int and count >= 0}
-    if not counts and "scores" not in repeat:
-        return None
-    scores = [float(each) for each in repeat.get("scores", [score])]
-    passes = passing(scores, threshold) if threshold is not None else 0
-    if len(scores) == 1 and status is not None:  # a required rubric or a hook may have decided
-        passes = int(status == "pass")
-    fresh = _mapping(repeat.get("confirm"))
-    asked, judged, passed = (count if type(count := fresh.get(name)) is int else -1 for name in _FRESH)
-    planned = counts.get("planned") or counts.get("asked") or len(scores)
-    others: dict[str, Json] = {
-        "asked": planned,
-        "judged": len(scores),
-        "errors": 0,
-        "needed": planned,
-        "min_pass_rate": 1.0,
-    }
-    others |= {"min_pass_rate_source": "", "scores": scores}
-    return {
-        **others,
-        **repeat,
-        **counts,
-        "planned": planned,
-        "passes": min(counts.get("passes", passes), len(scores)),
-        "confirm": {**others, "planned": asked, "scores": [], **fresh} if 0 <= passed <= judged <= asked else None,
-    }
-
-
-def _mapping(value: Json) -> JsonObject:
-    return value if isinstance(value, Mapping) else {}
+def _adds_up(repeat: RepeatFigures) -> bool:
+    known = all(map(is_measure, repeat.scores)) and 0 <= repeat.passes <= len(repeat.scores) == repeat.judged
+    fresh = repeat.confirm
+    return known and (fresh is None or 0 <= fresh.passes <= fresh.judged <= fresh.asked)
 
 
 def read_view(path: Path, masker: Masker | None = None, without: Collection[str] = ()) -> RunView:
@@ -189,71 +127,187 @@ def view_of(name: str, cases: Iterable[JudgedCase]) -> RunView:
     return RunView(tuple(case.result for case in known if case.result is not None), name=name, cases=tuple(known))
 
 
-# Compares a run with an earlier one, case by case, in the same way as the gates.
+# Baselines, which runs are compared with.
 
-_NOT_COMPARED: Final[Mapping[str, Change]] = {
-    "new": Change("new", "the baseline has no such case"),
-    "changed": Change("changed", "its text, evaluators or threshold are others, so it is not compared"),
-    "error": Change("error", "one of the two runs could not judge it"),
-}
-
-
-def compared(
-    run: RunView, base: RunView | None, *, margin: float = DEFAULT_MARGIN, is_confirming: bool | None = None
-) -> RunView:
-    """Return a run with its statistics and, if there is a base, what changed.
-
-    `is_confirming`: whether suspects were asked again; None: decide by the results.
-    """
-    if base is None:
-        return run.replace(statistics=run_statistics(run.cases))
-    cases = run.cases
-    key = shared_key(cases, base.cases) if base.baseline is None else None
-    if is_confirming is None:
-        is_confirming = any(case.confirmation is not None for case in cases)
-    found = {case.key for case in cases}
-    left = [old for old in base.cases if (old.name, old.target) in run.ending.skipped and old.key not in found]
-    if base.baseline is not None:
-        statistics = compare_with_baseline(
-            cases, base.baseline, base.name, skipped=left, margin=margin, is_confirming=is_confirming
-        )
-    else:
-        pairing = pair_cases(cases, base.cases, shared_key(cases, base.cases), left)
-        comparison = compare_runs(cases, base.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
-        baseline = baseline_of(base.cases)
-        statistics = judge_run(comparison.replace(baseline=baseline, baseline_name=base.name), cases)
-    return run.replace(statistics=statistics, base=base, changes=_changes(run, base, statistics, key))
+FORMAT: Final = 1
+"""The version of the file's format."""
+_BETWEEN: Final = ", "
+"""Between the names of judges."""
 
 
-def _changes(
-    run: RunView, base: RunView, statistics: RunStatistics, key: Callable[[JudgedCase], CaseKey] | None
-) -> dict[str, Change]:
-    """Return how each case changed, by its label. `key` matches results; None: a baseline holds none."""
-    comparison = statistics.comparison
-    if comparison is None:
-        return {}
-    pairs = {pair.new.label: pair for pair in (*comparison.pairing.pairs, *comparison.pairing.errors)}
-    known = {(each.case, each.target): each for each in comparison.cases if each.state not in ("gone", "skipped")}
-    before = {} if key is None else {key(case): case.result for case in base.cases}
-    changes: dict[str, Change] = {}
-    for case in run.cases:
-        if (each := known.get((case.name, case.target))) is not None:
-            earlier = None if key is None else before.get(key(case))
-            changes[case.label] = _change(each, pairs.get(case.label), earlier)
-    return changes
+@dataclass(frozen=True, slots=True)
+class Baseline(Record):
+    """The answers of an earlier run that later runs are compared with."""
+
+    cases: tuple[JudgedCase, ...]
+    repeat: int = 1
+    """Answers per case, of most cases."""
+    target: str | None = None
+    """The target of all cases; None: there are several, and the cases name them."""
+    target_hash: str | None = None
+    judge: str | None = None
+    """The judges' names with their hashes; None: no model judged."""
+    sha256: str | None = None
+    """The hash of the file that it was read from."""
 
 
-def _change(comparison: CaseComparison, pair: Pair | None, before: EvalResult | None) -> Change:
-    if pair is None or comparison.state != "compared":
-        return _NOT_COMPARED[comparison.state].replace(before=before)
-    delta = comparison.delta or 0.0
-    word: ChangeWord = "broken" if comparison.broke else "worse" if delta < 0 else "better" if delta > 0 else "same"
-    chance = {"broken": f"; unlikely to be chance (q {comparison.q or 0:.2g})", "same": ""}.get(word, "; may be chance")
-    again = f"{pair.new.confirmation.passes}/{pair.new.confirmation.judged}" if pair.new.confirmation else ""
-    old, new = _tally(pair.old), _tally(pair.new)
-    asked, short = (f", asked again {again}", f", again {again}") if again else ("", "")
-    return Change(word, f"baseline {old}, now {new}{asked}{chance}", f"{old} → {new}{short}", delta, before)
+def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
+    """Return the baseline that a run's judged cases make."""
+    judged = [case for case in cases if case.scores]
+    targets = sorted({(case.target, case.target_hash) for case in judged}, key=str)
+    target, target_hash = targets[0] if len(targets) == 1 else (None, None)
+    repeat = Counter(case.judged for case in judged).most_common(1)
+    return Baseline(
+        tuple(sorted(judged, key=lambda case: (case.name, case.target or ""))),
+        repeat=repeat[0][0] if repeat else 1,
+        target=target,
+        target_hash=target_hash,
+        judge=judges_of(judged),
+    )
 
 
-def _tally(case: JudgedCase) -> str:
-    return f"{case.value:.2f}" if case.threshold is None else f"{case.passes}/{case.judged}"
+def judges_of(cases: Iterable[JudgedCase]) -> str | None:
+    """Return the names of the judges of cases; None: no model judged."""
+    return _BETWEEN.join(sorted({name for case in cases if case.judge for name in case.judge.split(_BETWEEN)})) or None
+
+
+def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
+    """Whether a case of a baseline has a judge that the baseline does not name."""
+    known = {case.key[0] for case in baseline.cases}
+    judges = (judges_of(case for case in cases if case.key[0] in known) or "").split(_BETWEEN)
+    return baseline.judge is not None and not {*judges} <= {"", *baseline.judge.split(_BETWEEN)}
+
+
+_SLACK: Final = 1e-9
+"""A mean of ones may come out a little above 1."""
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline. Raises `FileError` that names the line at fault."""
+    try:
+        data = path.read_bytes()
+        lines = data.decode("utf-8-sig").split("\n")  # not at other line separators, which ids may contain
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise FileError(path, f"the baseline cannot be read: {reason}") from None
+    values = [(number, _parse(path, number, line)) for number, line in enumerate(lines, start=1) if line.strip()]
+    header = _header(path, values[0][1] if values else {}).replace(sha256=hashlib.sha256(data).hexdigest())
+    cases: dict[tuple[str, str | None], JudgedCase] = {}
+    for number, value in values[1:]:
+        case = _case(path, number, value, header)
+        if case.key in cases:
+            raise FileError(path, f"the case {case.name!r} is there twice", number)
+        cases[case.key] = case
+    return header.replace(cases=tuple(cases.values()))
+
+
+def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
+        raise FileError(path, "holds the marks of a merge conflict: resolve it", number)
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise FileError(path, f"invalid JSON: {error}", number) from None
+    if not isinstance(value, dict):
+        raise FileError(path, "expected a JSON object", number)
+    return value
+
+
+def _header(path: Path, value: JsonObject) -> Baseline:
+    """Return the first line as a header. Checks that this version can read it."""
+    version = value.get("agentv_baseline")
+    if type(version) is int and version > FORMAT:
+        text = f"is a baseline of a later version of pytest-agentv: its format is {version}, this one reads {FORMAT}"
+        raise FileError(path, text, 1)
+    if type(version) is not int or version != FORMAT:
+        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
+        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
+    repeat = value.get("repeat", 1)
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+        raise FileError(path, "repeat: expected a whole number from 1", 1)
+    return Baseline(
+        (),
+        repeat=repeat,
+        target=_text(path, 1, value, "target"),
+        target_hash=_text(path, 1, value, "target_hash"),
+        judge=_text(path, 1, value, "judge"),
+    )
+
+
+def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> JudgedCase:
+    name, scores, threshold = value.get("case"), value.get("scores"), value.get("threshold")
+    if not isinstance(name, str):
+        raise FileError(path, "case: expected a text", number)
+    if not isinstance(scores, list) or not scores or not all(map(_is_share, scores)):
+        raise FileError(path, "scores: expected a list of numbers from 0 to 1", number)
+    if threshold is not None and not _is_share(threshold):
+        raise FileError(path, "threshold: expected a number from 0 to 1", number)
+    counted = 0 if threshold is None else passing(scores, threshold)
+    passes = value.get("passes", counted)
+    if isinstance(passes, bool) or not isinstance(passes, int) or not 0 <= passes <= len(scores):
+        raise FileError(path, f"passes: expected a number from 0 to {len(scores)}", number)
+    eval_file, _, eval_id = name.partition("::")
+    node_id = _text(path, number, value, "test")
+    if node_id is not None and name.startswith(f"{node_id}::"):
+        eval_id = name.removeprefix(f"{node_id}::")
+    return JudgedCase(
+        name,
+        tuple(map(float, scores)),
+        passes,
+        threshold,
+        asked=len(scores),
+        eval_id=eval_id,
+        eval_file=eval_file,
+        node_id=node_id,
+        target=_text(path, number, value, "target") or header.target,
+        target_hash=_text(path, number, value, "target_hash") or header.target_hash,
+        group=_text(path, number, value, "group"),
+        case_hash=_text(path, number, value, "hash"),
+        grading_hash=_text(path, number, value, "grading"),
+    )
+
+
+def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
+    text = value.get(key)
+    if text is not None and not isinstance(text, str):
+        raise FileError(path, f"{key}: expected a text", number)
+    return text
+
+
+def _is_share(value: object) -> bool:
+    return is_measure(value) and -_SLACK <= value <= 1 + _SLACK
+
+
+# Writes a baseline: a header and one line for each case, sorted, so that a diff shows cases.
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """Return the text of the file: LF, sorted keys, no answers, dates or durations."""
+    header = {
+        "agentv_baseline": FORMAT,
+        "judge": baseline.judge,
+        "repeat": baseline.repeat,
+        "target": baseline.target,
+        "target_hash": baseline.target_hash,
+    }
+    lines = [header, *(_line(case, baseline) for case in baseline.cases)]
+    known = ({key: item for key, item in line.items() if item is not None} for line in lines)
+    return "".join(f"{json.dumps(line, ensure_ascii=False, sort_keys=True)}\n" for line in known)
+
+
+def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
+    line: dict[str, Json] = {
+        "case": case.name,
+        "grading": case.grading_hash,
+        "group": case.group,
+        "hash": case.case_hash,
+        "scores": [whole(score) for score in case.scores],
+        "threshold": None if case.threshold is None else whole(case.threshold),
+    }
+    if case.threshold is not None and case.passes != passing(case.scores, case.threshold):
+        line["passes"] = case.passes  # a required rubric or a hook decided
+    if case.node_id != case.name and (case.eval_file or "").endswith(".py"):
+        line["test"] = case.node_id  # a test, which may evaluate more than one case
+    if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
+        line |= {"target": case.target, "target_hash": case.target_hash}
+    return line

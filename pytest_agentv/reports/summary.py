@@ -6,22 +6,20 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record, counted
-from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.reports.figures import (
     LineStyle,
     SummaryLine,
     case_name,
-    ended_at,
     format_cost,
     format_duration,
     format_score,
     format_tokens,
-    known_for,
+    known_part,
     place_of,
     spent_of,
     visible,
@@ -85,17 +83,13 @@ _LEAST_CASES: Final = 5
 _LEAST_MS: Final = 5_000
 """Shorter runs gain little."""
 _LEAST_SHARE: Final = 0.8
-_MOST_AT_ONCE: Final = 0.05
-"""Cases whose times overlap by more did not wait for one another."""
+_MOST_BUSY: Final = 1.05
+"""Cases that together took longer than the run did not wait for one another."""
 _MOST_WORKERS: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Figure(Record):
-    """One figure of a run."""
-
-    name: str
-    value: str
+Figure: TypeAlias = tuple[str, str]
+"""The name of a figure of a run, and its value."""
 
 
 def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
@@ -108,7 +102,7 @@ def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
     }
     for name, value in figures.items():
         if value is not None:
-            yield Figure(name, format_score(value))
+            yield (name, format_score(value))
 
 
 def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> Iterator[Figure]:
@@ -119,30 +113,25 @@ def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> It
     spent = Spent.added(map(spent_of, results))
     parts = [(spent.answer, ""), *([] if spent.judge is None else [(spent.judge, " for judges")])]
     money = [
-        f"{format_cost(costs.cost_usd)}{of}{_known_for(costs.cost_known, costs)}"
+        f"{format_cost(costs.cost_usd)}{of}{known_part(costs.cost_known, costs)}"
         for costs, of in parts
         if costs.cost_known
     ]
     if money:
-        yield Figure("Cost", "; ".join(money))
+        yield ("Cost", "; ".join(money))
     tokens = [
-        f"{format_tokens(costs.usage)}{of}{_known_for(costs.tokens_known, costs)}" for costs, of in parts if costs.usage
+        f"{format_tokens(costs.usage)}{of}{known_part(costs.tokens_known, costs)}" for costs, of in parts if costs.usage
     ]
     if tokens:
-        yield Figure("Tokens", "; ".join(tokens))
+        yield ("Tokens", "; ".join(tokens))
     reruns = sum(result.reruns or 0 for result in results)
     if reruns:
-        yield Figure("Reruns", str(reruns))
+        yield ("Reruns", str(reruns))
     cached = sum(bool(result.cached) for result in results)
     if cached:
-        yield Figure("From the cache", str(cached))
+        yield ("From the cache", str(cached))
     if elapsed_ms is not None:
-        yield Figure("Time", format_duration(elapsed_ms))
-
-
-def _known_for(known: int, costs: Costs) -> str:
-    part = known_for(known, costs)
-    return f", known for {part}" if part else ""
+        yield ("Time", format_duration(elapsed_ms))
 
 
 def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float) -> str | None:
@@ -152,7 +141,7 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     """
     asked = [result for result in results if result.duration_ms is not None and not result.cached]
     busy_ms = math.fsum(result.duration_ms or 0 for result in asked)
-    if len(asked) < _LEAST_CASES or elapsed_ms < _LEAST_MS or _at_once_ms(asked) > _MOST_AT_ONCE * busy_ms:
+    if len(asked) < _LEAST_CASES or elapsed_ms < _LEAST_MS or busy_ms > _MOST_BUSY * elapsed_ms:
         return None
     share = min(busy_ms, elapsed_ms - cpu_ms) / elapsed_ms
     if share < _LEAST_SHARE:
@@ -161,16 +150,6 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     return f"{len(asked)} cases one after another, {share:.0%} waiting: try --agentv-workers={workers}".replace(
         "%", " %"
     )
-
-
-def _at_once_ms(results: Sequence[EvalResult]) -> float:
-    """Return by how much the times of cases overlap. A case was at work for `duration_ms` before its timestamp."""
-    overlap_ms, busy_until = 0.0, -math.inf
-    ends = ((time.timestamp() * 1000, each) for each in results if (time := ended_at(each.timestamp)) is not None)
-    for start, end in sorted((end - (each.duration_ms or 0), end) for end, each in ends):
-        overlap_ms += max(0.0, min(end, busy_until) - start)
-        busy_until = max(busy_until, end)
-    return overlap_ms
 
 
 # Yields the summary of a run as lines. The caller colours and prints them.
@@ -221,9 +200,9 @@ def summary_lines(
     statistics = score_statistics(results)
     scores = list(score_figures(statistics)) if statistics else []
     is_green = counts["pass"] == len(results)
-    for figure in [*(scores if with_statistics else scores[:1]), *total_figures(results, run.elapsed_ms)]:
-        if figure.name != "Time" or not is_green or with_statistics:
-            yield SummaryLine(f"{figure.name + ':':<17} {figure.value}")
+    for name, value in [*(scores if with_statistics else scores[:1]), *total_figures(results, run.elapsed_ms)]:
+        if name != "Time" or not is_green or with_statistics:
+            yield SummaryLine(f"{name + ':':<17} {value}")
     if statistics and with_statistics:
         yield from _distribution_lines(statistics)
         for title, listed in zip(("Top", "Lowest"), extremes(results), strict=True):

@@ -1,42 +1,45 @@
 """The statistics of a run: its pass rate, its comparison with a baseline, and the verdict."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from operator import attrgetter
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record, counted
 from pytest_agentv.model.options import DEFAULT_MARGIN
-from pytest_agentv.model.results import BaselineFigures
-from pytest_agentv.reports.baseline import Baseline, has_other_judge
-from pytest_agentv.reports.columns import (
+from pytest_agentv.model.results import BaselineFigures, EvalResult
+from pytest_agentv.reports.figures import (
     INDENT,
-    ShortNames,
+    SummaryLine,
     bounds,
     percent,
     plain,
     points,
+    points_of,
     short_list,
+    visible,
     wrapped,
 )
-from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.judged_cases import (
     CaseComparison,
     CaseNames,
     JudgedCase,
     Pair,
     Pairing,
+    State,
     compare_cases,
     deltas_of,
-    depends_on_number,
     groups_of,
     is_graded,
     measure_of,
-    not_compared,
     pair_cases,
+    shared_key,
     unconfirmed,
     values_of,
 )
+from pytest_agentv.reports.reading import Baseline, baseline_of, has_other_judge
+from pytest_agentv.reports.view import Change, ChangeWord, RunView
 from pytest_agentv.stats.comparing import (
     LEAST_DIFFERING,
     NO_DROP,
@@ -60,6 +63,10 @@ from pytest_agentv.stats.intervals import (
     repeat_interval,
 )
 
+_Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
+
+OF_RUN: Final[tuple[State, ...]] = ("compared", "new", "changed", "error")
+"""The states of the cases of a run. Only the baseline has the others."""
 JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
 
 
@@ -67,8 +74,8 @@ JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline an
 class RunComparison(Record):
     """The comparison of a run with its baseline."""
 
-    pairing: Pairing
     cases: tuple[CaseComparison, ...]
+    """Those of the run, and those that only the baseline has."""
     change: str
     """`regressed`, `improved`, `not worse`, `cannot tell`; `stale` if no case matches."""
     difference: Difference | None
@@ -79,13 +86,11 @@ class RunComparison(Record):
     cases_needed: int | None
     """Cases that it takes to see a drop of the margin, in groups of the same size as these."""
     margin: float
+    baseline: Baseline
+    baseline_name: str
     judge_changed: bool = False
-    baseline: Baseline | None = None
-    baseline_name: str = ""
     unconfirmed: tuple[Pair, ...] = ()
     """Suspects that should have been asked again, but could not."""
-    bounds_with_errors: tuple[float, float] | None = None
-    """The difference if all that a run could not judge failed, and if it passed, whichever is lower and higher."""
 
     @property
     def resolution(self) -> str:
@@ -96,74 +101,49 @@ class RunComparison(Record):
             return "so few cases would hardly show any drop"
         return f"a drop of {self.least_drop * 100:.0f} points would be seen in 4 of 5 runs"
 
-    @property
-    def has_groups(self) -> bool:
-        """Whether compared cases share a group."""
-        return self.difference is not None and self.difference.estimate.units < len(self.pairing.pairs)
+    def of(self, *states: State) -> list[CaseComparison]:
+        """Return the comparisons of the cases in some states."""
+        return [each for each in self.cases if each.figures.state in states]
 
     @property
-    def compared(self) -> tuple[tuple[Pair, CaseComparison], ...]:
-        """The pairs with their comparisons, which come first among `cases`."""
-        return tuple(zip(self.pairing.pairs, self.cases, strict=False))
-
-    @property
-    def broken(self) -> tuple[CaseComparison, ...]:
-        return tuple(case for case in self.cases if case.broke)
-
-    @property
-    def broken_pairs(self) -> tuple[tuple[Pair, CaseComparison], ...]:
-        return tuple((pair, case) for pair, case in self.compared if case.broke)
+    def broken(self) -> list[CaseComparison]:
+        return [each for each in self.cases if each.figures.broke]
 
 
-def compare_runs(
-    new: Sequence[JudgedCase],
-    old: Sequence[JudgedCase],
-    *,
-    margin: float = DEFAULT_MARGIN,
-    is_confirming: bool | None = None,
-    pairing: Pairing | None = None,
-) -> RunComparison:
-    """Compare a run with an earlier one.
-
-    Args:
-        new: The cases of the run.
-        old: Those of the earlier run.
-        margin: The drop that "not worse" excludes.
-        is_confirming: Whether suspects get fresh answers; None: as the cases of the run show.
-        pairing: How the cases match; None: by file, id and target.
-    """
-    if is_confirming is None:
-        is_confirming = any(case.confirmation is not None for case in new)
-    matched = pairing if pairing is not None else pair_cases(new, old)
-    cases = compare_cases(matched, is_confirming=is_confirming)
-    pairs = matched.pairs
+def _compare(pairing: Pairing, baseline: Baseline, name: str, *, margin: float, is_confirming: bool) -> RunComparison:
+    cases, pairs = compare_cases(pairing, is_confirming=is_confirming), pairing.pairs
     deltas = deltas_of(pairs)
     if not pairs:
-        return RunComparison(matched, cases, "stale", None, 0, 0, None, None, margin)
-    graded = is_graded([side for pair in pairs for side in (pair.new, pair.old)])
-    difference = compare_pairs(deltas, groups_of([pair.new for pair in pairs]), graded=graded)
+        return RunComparison(cases, "stale", None, 0, 0, None, None, margin, baseline, name)
+    difference = difference_of(pairs)
     return RunComparison(
-        matched,
         cases,
         decide_change(difference, margin),
         difference,
         worse=sum(delta < 0 for delta in deltas),
         better=sum(delta > 0 for delta in deltas),
         least_drop=drop_seen(
-            difference.error, difference.estimate.units, cases=len(pairs), answers=_answers_of_both(pairs)
+            difference.error, difference.estimate.units, cases=len(pairs), answers=answers_of_both(pairs)
         ),
         cases_needed=_cases_needed(pairs, deltas, difference, margin),
         margin=margin,
-        unconfirmed=unconfirmed(matched, cases) if is_confirming else (),
-        bounds_with_errors=_bounds_with_errors(matched, deltas),
+        baseline=baseline,
+        baseline_name=name,
+        unconfirmed=unconfirmed(cases) if is_confirming else (),
     )
+
+
+def difference_of(pairs: Sequence[Pair]) -> Difference:
+    """Return the mean difference between the two sides of some pairs, with its interval."""
+    graded = is_graded([side for pair in pairs for side in (pair.new, pair.old)])
+    return compare_pairs(deltas_of(pairs), groups_of([pair.new for pair in pairs]), graded=graded)
 
 
 def _cases_needed(pairs: Sequence[Pair], deltas: Sequence[float], difference: Difference, drop: float) -> int | None:
     """Return how many cases tell a drop of that size, with as many answers per case as these runs have."""
     if difference.estimate.units < 2 or drop <= NO_DROP:
         return None
-    repeats, size = _answers_of_both(pairs), len(pairs) / difference.estimate.units
+    repeats, size = answers_of_both(pairs), len(pairs) / difference.estimate.units
     seen = variance_within(side.variance for pair in pairs for side in (pair.new, pair.old))
     # With one answer, the variance within cases is unknown.
     at_most = most_within(deltas, difference.error, repeats, size)
@@ -171,29 +151,9 @@ def _cases_needed(pairs: Sequence[Pair], deltas: Sequence[float], difference: Di
     return cases_to_see(drop, within, variance_between(difference.error, within, repeats, size), repeats, size)
 
 
-def _answers_of_both(pairs: Sequence[Pair]) -> int:
+def answers_of_both(pairs: Sequence[Pair]) -> int:
     """Return how many answers each case has at least, on both sides."""
     return min(min(pair.new.judged, pair.old.judged) for pair in pairs)
-
-
-def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[float, float] | None:
-    """Return the bounds of the mean difference, if a missing judgement may count as anything from 0 to 1."""
-    if not pairing.errors:
-        return None
-    new_ranges, old_ranges = (_ranges(side) for side in zip(*(pair.sides for pair in pairing.errors), strict=True))
-    sides = list(zip(new_ranges, old_ranges, strict=True))
-    count, seen = len(deltas) + len(sides), math.fsum(deltas)
-    low = math.fsum(new[0] - old[1] for new, old in sides)
-    high = math.fsum(new[1] - old[0] for new, old in sides)
-    return (seen + low) / count, (seen + high) / count
-
-
-def _ranges(cases: Sequence[JudgedCase]) -> list[tuple[float, float]]:
-    """Return the lowest and the highest possible value of each case."""
-    values = iter(values_of([case for case in cases if case.scores]))
-    return [
-        (value, value) if (value := next(values) if case.scores else None) is not None else (0.0, 1.0) for case in cases
-    ]
 
 
 # The figures of a run, and the verdict on it.
@@ -214,12 +174,10 @@ class PassRate(Record):
     units: int
     """Independent units: groups of cases, or cases that are in no group."""
     mean: float
-    low: float | None
-    """Bounds for other cases of this kind."""
-    high: float | None
-    again_low: float | None
-    """Bounds for these cases, asked again."""
-    again_high: float | None
+    interval: Interval | None
+    """For other cases of this kind."""
+    again: Interval | None
+    """For these cases, asked again."""
     always: int
     """Cases that passed with all answers."""
     flaky: int
@@ -227,6 +185,11 @@ class PassRate(Record):
     pass_at: float | None
     """Chance that one of k answers passes, k the answers per case; None where cases differ in k or stopped early."""
     pass_all: float | None
+
+    @property
+    def lowest(self) -> float:
+        """The lower end of the interval, or the mean without one."""
+        return self.mean if self.interval is None else self.interval.low
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,24 +216,21 @@ class RunStatistics(Record):
     @property
     def known_cases(self) -> tuple[JudgedCase, ...]:
         """The cases of the run, and those that only its baseline has."""
-        pairing = self.comparison.pairing if self.comparison is not None else Pairing()
-        return (*self.cases, *pairing.gone, *pairing.skipped)
+        gone = self.comparison.of("gone", "skipped") if self.comparison is not None else []
+        return (*self.cases, *(each.case for each in gone))
 
     def figures(self) -> Iterator[tuple[JudgedCase, BaselineFigures]]:
         """Yield the comparison of each case with the baseline; nothing without a comparison."""
-        compared = self.comparison.cases if self.comparison is not None else ()
-        found = {(each.case, each.target): each for each in compared if each.state not in ("gone", "skipped")}
-        for case in self.cases:
-            if (case.name, case.target) in found:
-                yield case, found[case.name, case.target].figures
+        if self.comparison is not None:
+            yield from ((each.case, each.figures) for each in self.comparison.of(*OF_RUN))
 
     def contract(self) -> JsonObject:
         """Return the JSON of `<results>.verdict.json`; keys without a value are left out."""
         rate, comparison, names = self.rate, self.comparison, CaseNames(self.known_cases)
         values: dict[str, object] = {"verdict": self.verdict, "reasons": list(self.reasons)}
         if rate is not None:
-            values |= {"n": rate.n, "units": rate.units, "mean": rate.mean, "low": rate.low, "high": rate.high}
-            values |= {"again_low": rate.again_low, "again_high": rate.again_high}
+            values |= {"n": rate.n, "units": rate.units, "mean": rate.mean, **_bounds("", rate.interval)}
+            values |= _bounds("again_", rate.again)
         values |= {"level": LEVEL, "errors": list(map(names.of, self.errors))}
         if comparison is not None:
             values |= _comparison_contract(comparison, names)
@@ -278,23 +238,20 @@ class RunStatistics(Record):
 
 
 def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[str, object]:
-    difference, pairing = comparison.difference, comparison.pairing
-    values: dict[str, object] = {}
+    difference, values = comparison.difference, dict[str, object]()
     if difference is not None:
-        low, high = _bounds(difference.estimate.interval)
-        values |= {"delta": difference.estimate.mean, "delta_low": low, "delta_high": high}
+        values |= {"delta": difference.estimate.mean, **_bounds("delta_", difference.estimate.interval)}
         values |= {"differ": difference.differing, "p_exact": difference.p_exact, "least_drop": comparison.least_drop}
-    values |= {
-        "broke": [names.of(pair.new) for pair, _ in comparison.broken_pairs],
-        "gone": list(map(names.of, pairing.gone)),
-        "skipped": list(map(names.of, pairing.skipped)),
-        "changed": list(map(names.of, pairing.changed)),
-        "new": list(map(names.of, pairing.new)),
-        "unconfirmed": [names.of(pair.new) for pair in comparison.unconfirmed],
-    }
-    if comparison.baseline is not None:
-        values |= {"baseline_sha256": comparison.baseline.sha256}
-    return values | {"cases": [case.to_plain() for case in comparison.cases]}
+    values["broke"] = [names.of(each.case) for each in comparison.broken]
+    states: tuple[State, ...] = ("gone", "skipped", "changed", "new")
+    values |= {state: [names.of(each.case) for each in comparison.of(state)] for state in states}
+    values["unconfirmed"] = [names.of(pair.new) for pair in comparison.unconfirmed]
+    values["baseline_sha256"] = comparison.baseline.sha256
+    return values | {"cases": [case.contract() for case in comparison.cases]}
+
+
+def _bounds(name: str, interval: Interval | None) -> dict[str, object]:
+    return {} if interval is None else {f"{name}low": interval.low, f"{name}high": interval.high}
 
 
 def run_statistics(cases: Sequence[JudgedCase]) -> RunStatistics:
@@ -309,32 +266,33 @@ def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
         return None
     run = mean_interval(values_of(judged), groups_of(judged), graded=is_graded(judged))
     is_whole = all(case.judged > 1 and case.stopped is None for case in judged)
-    again = repeat_interval([case.outcomes for case in judged]).interval if is_whole else None
+    # One number per answer: whether it passed, or its score if the threshold is unknown.
+    outcomes = [
+        case.scores if case.threshold is None else (1.0,) * case.passes + (0.0,) * (case.judged - case.passes)
+        for case in judged
+    ]
+    again = repeat_interval(outcomes).interval if is_whole else None
     flaky = sum(is_flaky(case.passes, case.judged) for case in judged)
     never = sum(case.passes == 0 for case in judged)
     return PassRate(
         len(judged),
         run.units,
         run.mean,
-        *_bounds(run.interval),
-        *_bounds(again),
+        run.interval,
+        again,
         always=len(judged) - flaky - never,
         flaky=flaky,
         never=never,
-        pass_at=_mean_chance(judged, "any"),
-        pass_all=_mean_chance(judged, "all"),
+        pass_at=_mean_chance(judged, pass_at),
+        pass_all=_mean_chance(judged, pass_all),
     )
 
 
-def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
-    return (None, None) if interval is None else (interval.low, interval.high)
-
-
-def _mean_chance(cases: Sequence[JudgedCase], of: Literal["any", "all"]) -> float | None:
+def _mean_chance(cases: Sequence[JudgedCase], chance: Callable[[int, int, int], float | None]) -> float | None:
     counts = {case.judged for case in cases}
     if len(counts) > 1 or any(case.stopped is not None or case.threshold is None for case in cases):
         return None
-    chance, k = (pass_at if of == "any" else pass_all), counts.pop()
+    k = counts.pop()
     found = [value for case in cases if (value := chance(k, case.passes, case.judged)) is not None]
     return math.fsum(found) / len(cases) if len(found) == len(cases) else None
 
@@ -344,25 +302,26 @@ def compare_with_baseline(
     baseline: Baseline,
     name: str,
     *,
+    key: _Key = attrgetter("key"),
     skipped: Sequence[JudgedCase] = (),
     margin: float,
     is_confirming: bool,
 ) -> RunStatistics:
-    """Return the verdict on a run against the baseline of that name. `skipped` cases of it do not count as gone."""
-    pairing = pair_cases(cases, baseline.cases, skipped=skipped)
-    comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
-    comparison = comparison.replace(baseline=baseline, baseline_name=name)
+    """Return the verdict on a run against the baseline of that name. `skipped` cases of it do not count as gone.
+
+    It is the first of what there is to tell; the reasons are in order.
+    """
+    pairing = pair_cases(cases, baseline.cases, key, skipped)
+    comparison = _compare(pairing, baseline, name, margin=margin, is_confirming=is_confirming)
     if has_other_judge(cases, baseline):
-        comparison = comparison.replace(judge_changed=True, cases=tuple(map(not_compared, comparison.cases)))
-    return judge_run(comparison, cases)
-
-
-def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStatistics:
-    """Return the verdict on a run that was compared: the first of what there is to tell, and the reasons in order."""
+        unknown = {"delta": None, "p": None, "q": None, "broke": False}
+        known = tuple(case.replace(figures=case.figures.replace(**unknown)) for case in comparison.cases)
+        comparison = comparison.replace(judge_changed=True, cases=known)
     found: list[tuple[RunVerdict, str]] = []
-    gone, errors = comparison.pairing.gone, [case for case in cases if case.is_error]
-    has_other_reason = comparison.judge_changed or (errors and comparison.pairing.errors)
-    if not comparison.pairing.pairs and not has_other_reason:
+    gone = [each.case for each in comparison.of("gone")]
+    errors = [case for case in cases if case.is_error]
+    has_other_reason = comparison.judge_changed or (errors and comparison.of("error"))
+    if not comparison.of("compared") and not has_other_reason:
         found.append(("stale", f"stale baseline: no case of it is comparable{_missing_target(gone, cases)}"))
     elif gone:
         text = f"stale baseline: {counted(len(gone), 'case')} {_are(len(gone))} gone{_missing_target(gone, cases)}"
@@ -376,6 +335,58 @@ def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStat
     found += _change(comparison)
     verdicts, reasons = zip(*found, strict=True)
     return RunStatistics(verdicts, reasons, tuple(cases), pass_rate_of(cases), comparison)
+
+
+def compared(
+    run: RunView, base: RunView | None, *, margin: float = DEFAULT_MARGIN, is_confirming: bool | None = None
+) -> RunView:
+    """Return a run with its statistics and, if there is a base, what changed: in the same way as the gates.
+
+    `is_confirming`: whether suspects were asked again; None: decide by the results.
+    """
+    cases = run.cases
+    if base is None:
+        return run.replace(statistics=run_statistics(cases))
+    if is_confirming is None:
+        is_confirming = any(case.confirmation is not None for case in cases)
+    found = {case.key for case in cases}
+    left = [old for old in base.cases if (old.name, old.target) in run.ending.skipped and old.key not in found]
+    baseline = base.baseline
+    key: _Key = attrgetter("key")
+    if baseline is None:  # results of a run, which anything may have judged
+        baseline, key = baseline_of(base.cases).replace(cases=base.cases, judge=None), shared_key(cases, base.cases)
+    statistics = compare_with_baseline(
+        cases, baseline, base.name, key=key, skipped=left, margin=margin, is_confirming=is_confirming
+    )
+    before = {key(case): case.result for case in base.cases}
+    assert statistics.comparison is not None
+    changes = {
+        each.case.label: _change_of(each, before.get(key(each.case))) for each in statistics.comparison.of(*OF_RUN)
+    }
+    return run.replace(statistics=statistics, base=base, changes=changes)
+
+
+_NOT_COMPARED: Final[Mapping[str, Change]] = {
+    "new": Change("new", "the baseline has no such case"),
+    "changed": Change("changed", "its text, evaluators or threshold are others, so it is not compared"),
+    "error": Change("error", "one of the two runs could not judge it"),
+}
+
+
+def _change_of(comparison: CaseComparison, before: EvalResult | None) -> Change:
+    figures, pair = comparison.figures, comparison.pair
+    if pair is None or figures.state != "compared":
+        return _NOT_COMPARED[figures.state].replace(before=before)
+    delta = figures.delta or 0.0
+    word: ChangeWord = "broken" if figures.broke else "worse" if delta < 0 else "better" if delta > 0 else "same"
+    chance = {"broken": f"; unlikely to be chance (q {figures.q or 0:.2g})", "same": ""}.get(word, "; may be chance")
+    again = f"{pair.new.confirmation.passes}/{pair.new.confirmation.judged}" if pair.new.confirmation else ""
+    old, new = (
+        f"{case.value:.2f}" if case.threshold is None else f"{case.passes}/{case.judged}"
+        for case in (pair.old, pair.new)
+    )
+    asked, short = (f", asked again {again}", f", again {again}") if again else ("", "")
+    return Change(word, f"baseline {old}, now {new}{asked}{chance}", f"{old} → {new}{short}", delta, before)
 
 
 def _missing_target(gone: Sequence[JudgedCase], cases: Sequence[JudgedCase]) -> str:
@@ -445,8 +456,7 @@ def tool_hint(case: JudgedCase) -> str | None:
 # The variants of a matrix: a pass rate for each, and how far it is from the first.
 
 
-@dataclass(frozen=True, slots=True)
-class Variant(Record):
+class Variant(NamedTuple):
     """The cases of one combination of a matrix."""
 
     name: str
@@ -473,31 +483,15 @@ def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
         if name == first or not pairs:
             found.append(Variant(name, rate, ""))
             continue
-        graded = is_graded([side for pair in pairs for side in (pair.new, pair.old)])
-        difference = compare_pairs(deltas_of(pairs), groups_of([pair.new for pair in pairs]), graded=graded)
-        interval = difference.estimate.interval
-        sure = "" if interval is None else f", 95 % CI: {points(interval.low)} to {points(interval.high)}"
-        found.append(Variant(name, rate, f"{points(difference.estimate.mean)} to {first}{sure}"))
+        estimate = difference_of(pairs).estimate
+        sure = points_of(estimate.interval, ", 95 % CI: ")
+        found.append(Variant(name, rate, f"{points(estimate.mean)} to {first}{sure}"))
     return found
 
 
 def _without_variant(case: JudgedCase) -> str:
     combination = (case.result and case.result.combination) or ""
-    return without_combination(case.node_id or case.eval_id, combination)
-
-
-def without_combination(node_id: str, combination: str) -> str:
-    """Return a node id without its combination: `x`, and `x (2)` for the second case with the id `x`.
-
-    Items with equal names end in a number: `x@gpt-2`. It is not written as `x-2`, because a case may have that id.
-    """
-    base, at, end = node_id.rpartition(f"@{combination}")
-    if not at:
-        return node_id
-    number = end.removeprefix("-")
-    if not end:
-        return base
-    return f"{base} ({number})" if end != number and number.isdecimal() else node_id
+    return (case.node_id or case.eval_id).removesuffix(f"@{combination}")
 
 
 # The section EVALUATION STATISTICS of a run, 80 columns wide.
@@ -511,7 +505,7 @@ def statistics_lines(
     statistics: RunStatistics, *, verbose: bool = False, no_verdict: str | None = None
 ) -> Iterator[SummaryLine]:
     """Yield the section of a run. `no_verdict` says why a run did not get the verdict it should get."""
-    names = ShortNames(statistics.known_cases)
+    names = CaseNames(statistics.known_cases)
     yield SummaryLine(TITLE, "title")
     yield from plain(_size_text(statistics.cases))
     if statistics.rate is not None:
@@ -530,7 +524,7 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
     counts = {case.asked for case in cases}
     answers = counted(max(counts, default=0), "answer")
     each = answers if len(counts) == 1 else f"{min(counts, default=0)} to {answers}"
-    stopped = sum(case.is_cut_short for case in cases)
+    stopped = sum(case.stopped is not None and case.judged + case.errors < case.asked for case in cases)
     text = f"{counted(len(cases), 'case')}, {each} each"
     if stopped:
         text += f" at most, {sum(case.judged for case in cases):,} judged ({stopped:,} stopped when they were certain)"
@@ -546,25 +540,22 @@ def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[Summary
     if variants := variants_of(cases):
         for number, variant in enumerate(variants):
             label = measure_of(cases) if number == 0 else ""
-            low, high = variant.rate.low, variant.rate.high
-            interval = "" if low is None or high is None else f"   95 % CI: {bounds(low, high)}"
+            interval = bounds(variant.rate.interval, "   95 % CI: ")
             yield from wrapped(label, f"{visible(variant.name)} {percent(variant.rate.mean)}{interval}")
             if variant.difference:
                 yield from wrapped("", f"   {visible(variant.difference)}")
-    elif rate.low is None or rate.high is None:
+    elif rate.interval is None:
         yield from plain(f"{first}   one case, or one group of cases: no interval")
     else:
-        yield SummaryLine(f"{first:24}95 % CI: {bounds(rate.low, rate.high)}   other cases of this kind")
-    if rate.again_low is not None and rate.again_high is not None and not variants:
-        yield SummaryLine(f"{'':24}95 % CI: {bounds(rate.again_low, rate.again_high)}   these cases, asked again")
+        yield SummaryLine(f"{first:24}95 % CI: {bounds(rate.interval)}   other cases of this kind")
+    if rate.again is not None and not variants:
+        yield SummaryLine(f"{'':24}95 % CI: {bounds(rate.again)}   these cases, asked again")
     elif any(case.stopped is not None for case in cases):
         yield SummaryLine(f"{'':24}these cases, asked again: needs --agentv-stop=never")
-    if depends_on_number(cases):
-        yield SummaryLine("The answers seem to depend on their number: --agentv-stop=never asks for all", "warning")
 
 
 def _repeat_lines(
-    rate: PassRate, cases: Sequence[JudgedCase], names: ShortNames, *, verbose: bool
+    rate: PassRate, cases: Sequence[JudgedCase], names: CaseNames, *, verbose: bool
 ) -> Iterator[SummaryLine]:
     judged = [case for case in cases if case.scores]
     if not any(case.asked > 1 for case in judged):
@@ -578,52 +569,50 @@ def _repeat_lines(
     flaky = [case for case in judged if is_flaky(case.passes, case.judged)]
     if flaky:
         flaky.sort(key=lambda case: (round(abs(case.value - 0.5), 9), case.name))
-        shown = [f"{names.of(case)} {case.passes}/{case.judged}" for case in flaky]
+        shown = [f"{names.short(case)} {case.passes}/{case.judged}" for case in flaky]
         yield from wrapped("Flaky:", short_list(shown, verbose=verbose, used=7), indent=7)
     repeated = [case for case in judged if case.judged > 1]
     if repeated and all(case.has_same_texts for case in repeated):
         yield SummaryLine("The answers were always the same text: repeats tell nothing here", "warning")
-    hints = [f"{names.of(case)}: {visible(hint)}" for case in judged if (hint := tool_hint(case)) is not None]
+    hints = [f"{names.short(case)}: {visible(hint)}" for case in judged if (hint := tool_hint(case)) is not None]
     for hint in hints if verbose else hints[:_HINTS]:
         yield from wrapped("Hint", hint)
     if len(hints) > _HINTS and not verbose:
         yield from wrapped("", f"... {len(hints) - _HINTS:,} more: --agentv-verbose")
 
 
-def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    size, baseline = "", comparison.baseline
-    if baseline is not None:
-        target = f", target {visible(baseline.target)}" if baseline.target else ""
-        size = f" ({counted(len(baseline.cases), 'case')} x {baseline.repeat}{target})"
-    compared = f"{len(comparison.pairing.pairs):,} compared"
-    yield from plain(f"Against {visible(comparison.baseline_name)}{size}: {compared}")
+def comparison_lines(comparison: RunComparison, names: CaseNames, *, verbose: bool) -> Iterator[SummaryLine]:
+    baseline = comparison.baseline
+    target = f", target {visible(baseline.target)}" if baseline.target else ""
+    size = f"{counted(sum(bool(case.scores) for case in baseline.cases), 'case')} x {baseline.repeat}{target}"
+    compared = f"{len(comparison.of('compared')):,} compared"
+    yield from plain(f"Against {visible(comparison.baseline_name)} ({size}): {compared}")
     yield from _state_lines(comparison, names, verbose=verbose)
     yield from _difference_lines(comparison)
-    for pair, case in comparison.broken_pairs:
-        yield from wrapped("BROKEN", f"{names.of(pair.new)}   {_tally(pair)}    q {case.q:.2g}", "fail")
-    if comparison.broken_pairs:
+    for each in comparison.broken:
+        yield from wrapped("BROKEN", f"{names.short(each.case)}   {_tally(each)}    q {each.figures.q:.2g}", "fail")
+    if comparison.broken:
         yield from wrapped("", "q: the chance that a case called broken is a false alarm")
     yield from _chance_lines(comparison, names, verbose=verbose)
     if comparison.unconfirmed:
         fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
         few = ", or too few of these answers could be had" if any(each and each.judged for each in fresh) else ""
         text = f"these could not be asked again{few}, so their answers of this run decide: "
-        shown = [names.of(pair.new) for pair in comparison.unconfirmed]
+        shown = [names.short(pair.new) for pair in comparison.unconfirmed]
         yield from wrapped("Not confirmed", text + short_list(shown, verbose=verbose), "warning")
 
 
-def _state_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    pairing = comparison.pairing
-    groups = {
-        "Gone": pairing.gone,
-        "Skipped": pairing.skipped,
-        "Changed": pairing.changed,
-        "New": pairing.new,
-        "Not judged": [pair.new for pair in pairing.errors],
+def _state_lines(comparison: RunComparison, names: CaseNames, *, verbose: bool) -> Iterator[SummaryLine]:
+    states: Mapping[str, State] = {
+        "Gone": "gone",
+        "Skipped": "skipped",
+        "Changed": "changed",
+        "New": "new",
+        "Not judged": "error",
     }
-    for title, cases in groups.items():
-        if cases:
-            shown = list(map(names.of, cases))
+    for title, state in states.items():
+        if cases := comparison.of(state):
+            shown = [names.short(each.case) for each in cases]
             yield from wrapped(f"{title} {len(cases):,}", short_list(shown, verbose=verbose, used=INDENT))
     if comparison.judge_changed:
         yield from wrapped("Judge", f"{JUDGE_CHANGED}: pytest --agentv-update-baseline", "fail")
@@ -639,7 +628,7 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
         yield from plain(f"{mean:24}cannot tell: one case, or one group of cases")
         return
     word, note = word_of(comparison)
-    yield SummaryLine(f"{mean:24}95 % CI: {points(interval.low)} to {points(interval.high)}  {word}")
+    yield SummaryLine(f"{mean:24}95 % CI: {points_of(interval)}  {word}")
     differ = f"{counted(difference.differing, 'case')} {'differs' if difference.differing == 1 else 'differ'}"
     if difference.differing:
         differ += f" ({comparison.worse} worse, {comparison.better} better)"
@@ -647,35 +636,31 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
     if word == "worse" and note:
         yield from wrapped("", note, "warning")
     if comparison.least_drop is not None and comparison.cases_needed is not None:
-        needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if comparison.has_groups else ''}"
+        has_groups = difference.estimate.units < len(comparison.of("compared"))
+        needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if has_groups else ''}"
         margin = f"{comparison.margin * 100:g} points: {needed}"
         yield from wrapped("", f"{comparison.resolution}; for {margin}, see `agentv plan`")
-    if depends_on_number([pair.old for pair in comparison.pairing.pairs]):
-        text = "the earlier answers seem to depend on their number: --agentv-stop=never asks for all"
-        yield from wrapped("", text, "warning")
-    if comparison.bounds_with_errors is not None:
-        low, high = map(points, comparison.bounds_with_errors)
-        total, missing = len(comparison.pairing.pairs), len(comparison.pairing.errors)
-        others = f"the other {missing} are" if missing > 1 else "the other one is"
-        text = f"on {total} of {total + missing} cases; {low} to {high} whatever {others}"
+    if missing := len(comparison.of("error")):
+        total = len(comparison.of("compared")) + missing
+        text = (
+            f"on {total - missing} of {total} cases: the {'others' if missing > 1 else 'other one'} could not be judged"
+        )
         yield from wrapped("", text, "warning")
 
 
-def _chance_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
+def _chance_lines(comparison: RunComparison, names: CaseNames, *, verbose: bool) -> Iterator[SummaryLine]:
     """List single cases that got worse, but are not called broken."""
-    changes = [(case.delta or 0.0, pair) for pair, case in comparison.compared if not case.broke]
-    worse = sorted(
-        ((delta, pair) for delta, pair in changes if delta < 0), key=lambda each: (each[0], each[1].new.name)
-    )
+    worse = [each for each in comparison.cases if (each.figures.delta or 0.0) < 0 and not each.figures.broke]
+    worse.sort(key=lambda each: (each.figures.delta, each.case.name))
     if worse:
-        shown = []
-        for delta, pair in worse:
-            are_passes = pair.new.threshold is not None and pair.old.threshold is not None
-            shown.append(f"{names.of(pair.new)} {_tally(pair) if are_passes else f'{delta:+.2f}'}")
+        shown = [f"{names.short(each.case)} {_tally(each)}" for each in worse]
         yield from wrapped("May be chance", short_list(shown, verbose=verbose, used=INDENT))
 
 
-def _tally(pair: Pair) -> str:
+def _tally(comparison: CaseComparison) -> str:
+    pair = comparison.pair
+    if pair is None or pair.new.threshold is None or pair.old.threshold is None:
+        return f"{comparison.figures.delta:+.2f}"
     confirmation = pair.new.confirmation
     again = f", again {confirmation.passes}/{confirmation.judged}" if confirmation is not None else ""
     return f"{pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}{again}"

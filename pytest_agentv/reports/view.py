@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.options import Gate
 from pytest_agentv.model.results import EvalResult
 
 if TYPE_CHECKING:  # a plain run loads nothing that judges runs
-    from pytest_agentv.reports.baseline import Baseline
     from pytest_agentv.reports.judged_cases import JudgedCase
+    from pytest_agentv.reports.reading import Baseline
     from pytest_agentv.reports.verdict import RunStatistics
 
 # How a run ended beyond its results: the verdicts of its gates, marks, and problems beside the cases.
@@ -105,31 +105,16 @@ def ending_of(contract: JsonObject | None) -> Ending:
     if contract is None:
         return AS_JUDGED
     gates = tuple(
-        GateOutcome(
-            str(each.get("name")),
-            is_red := each.get("failed") is True,
-            str(each.get("reason")),
-            is_told=is_red or each.get(UNENFORCED) is True,
-        )
-        for each in _mappings(contract.get("gates"))
+        GateOutcome(each["name"], each["failed"], each["reason"], is_told=each["failed"] or UNENFORCED in each)
+        for each in contract.get("gates", ())
     )
     red = tuple(gate.reason for gate in gates if gate.is_red)
     if contract.get("verdict") == NO_VERDICT:
-        unjudged = "; ".join(map(str, list_of(contract.get("reasons")))) or "it is not known why"
-        return Ending(red, unjudged=unjudged, gates=gates)
-    cases = (case for case in _mappings(contract.get("cases")) if case.get("state") == "skipped")
-    skipped = frozenset((str(case.get("case")), case.get("target")) for case in cases)
-    judged = frozenset(map(str, list_of(contract.get(JUDGED_WITH_RUN))))
+        return Ending(red, unjudged="; ".join(contract["reasons"]), gates=gates)
+    cases = contract.get("cases", ())
+    skipped = frozenset((case["case"], case.get("target")) for case in cases if case["state"] == "skipped")
+    judged = frozenset(contract.get(JUDGED_WITH_RUN, ()))
     return Ending(red, contract.get("gate") in REPLACING and bool(gates), judged, gates, skipped=skipped)
-
-
-def list_of(value: Any) -> list[Any]:
-    """Return a list unchanged, and an empty one for any other value."""
-    return value if isinstance(value, list) else []
-
-
-def _mappings(value: Any) -> list[JsonObject]:
-    return [each for each in list_of(value) if isinstance(each, dict)]
 
 
 # What the results tell of marks.

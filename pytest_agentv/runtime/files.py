@@ -35,7 +35,7 @@ class OpenFile:
     """
 
     _fstat, _stat, _samestat = staticmethod(os.fstat), staticmethod(os.stat), staticmethod(os.path.samestat)
-    _makedirs, _unlink = staticmethod(os.makedirs), staticmethod(os.unlink)
+    _makedirs, unlink = staticmethod(os.makedirs), staticmethod(os.unlink)
 
     def __init__(self, raw: FileIO) -> None:
         self.raw = raw
@@ -53,13 +53,6 @@ class OpenFile:
             cls._makedirs(path.parent, exist_ok=True)
             return cls(FileIO(path, mode))
 
-    def lock(self) -> None:
-        """Lock the file for this process. Raises `BlockingIOError` if another one holds the lock."""
-        _flock(self.descriptor, _TAKE)
-
-    def unlock(self) -> None:
-        _flock(self.descriptor, _FREE)
-
     def size_at(self, path: Path) -> int | None:
         """Return the size in bytes of this file at a path; None if the path is missing or is another file."""
         try:
@@ -67,11 +60,6 @@ class OpenFile:
         except FileNotFoundError:
             return None
         return found.st_size if self._samestat(self._opened, found) else None
-
-    def remove(self, path: Path) -> None:
-        """Delete this file at a path, where it still is. Raises `OSError`."""
-        if self.size_at(path) is not None:
-            self._unlink(path)
 
 
 class ProcessLock:
@@ -95,14 +83,15 @@ class ProcessLock:
         try:
             yield
         finally:
-            file.unlock()
+            _flock(file.descriptor, _FREE)
 
     def close(self) -> None:
         """Close the file, and remove it unless another process holds it. A later `hold` creates it again."""
         if self._file is not None:
             with suppress(OSError):
-                self._file.lock()
-                self._file.remove(self._path)
+                _flock(self._file.descriptor, _TAKE)
+                if self._file.size_at(self._path) is not None:
+                    self._file.unlink(self._path)
             self._file.raw.close()
             self._file = None
 
@@ -111,7 +100,7 @@ class ProcessLock:
         if self._file is None:
             self._file = OpenFile.make(self._path, "a")
         try:
-            self._file.lock()
+            _flock(self._file.descriptor, _TAKE)
         except BlockingIOError:
             return None
         if self._file.size_at(self._path) is not None:
@@ -136,25 +125,6 @@ def flocked(path: Path, *, is_shared: bool = False) -> int | None:
     return descriptor
 
 
-class FolderLock:
-    """A folder that one holder at a time locks, within this process and across processes."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._descriptor: int | None = None
-
-    def acquire(self) -> bool:
-        """Lock the folder unless another holder has it. Return whether it is locked now. Raises `OSError`."""
-        self._descriptor = flocked(self._folder)
-        return self._descriptor is not None
-
-    def release(self) -> None:
-        """Release the lock if this object holds it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
 class InUse:
     """Keeps other processes from locking a file that this one uses. Several processes may use one."""
 
@@ -173,18 +143,17 @@ class InUse:
 
 
 @asynccontextmanager
-async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
+async def hold_folder(folder: Path) -> AsyncIterator[None]:
     """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
     import asyncio  # noqa: PLC0415 - already imported by code that waits; the controller of an xdist run without evals never waits
 
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short system call, like all others here
-    lock = FolderLock(folder)
-    while not lock.acquire():  # noqa: ASYNC110 - another process cannot notify this one
+    while (descriptor := flocked(folder)) is None:  # noqa: ASYNC110 - another process cannot notify this one
         await asyncio.sleep(_FOLDER_POLL_SECONDS)
     try:
-        yield lock
+        yield
     finally:
-        lock.release()
+        os.close(descriptor)
 
 
 # Writing. There is no fsync: written data survives a crash of the process, but not of the machine.

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from pytest_agentv.errors import LoopStartError
-from pytest_agentv.runtime.user_code import run_until_stopped
+from pytest_agentv.runtime.user_code import run_in_background
 
 T = TypeVar("T")
 AnyFuture: TypeAlias = concurrent.futures.Future[T] | asyncio.Future[T]
@@ -189,23 +189,10 @@ def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
         hint = "; add --allow-unix-socket" if type(error).__name__ == "SocketBlockedError" else ""
         why = f"its event loop needs a socket pair: {type(error).__name__}: {error}"
         raise LoopStartError(f"no case can run, because {why}{hint}") from error
-    thread = threading.Thread(target=_run_loop, args=(loop,), name="agentv", daemon=True)
     try:
-        thread.start()
+        return loop, run_in_background(loop, "agentv")
     except RuntimeError as error:
-        loop.close()
         raise LoopStartError(f"no case can run, because its event loop needs a thread: {error}") from error
-    return loop, thread
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        run_until_stopped(loop)
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
 
 
 async def _cancel_all_tasks() -> None:

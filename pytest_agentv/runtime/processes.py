@@ -16,12 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.base import Record
 from pytest_agentv.runtime.files import utf8_fault
-from pytest_agentv.runtime.reaper import PROGRAM_MARK, ProcessTree, kill_marked, send_group, start_watcher, watched
+from pytest_agentv.runtime.reaper import PROGRAM_MARK, ProcessTree, kill_marked, send_group, watched
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Limit in bytes, for standard output and standard error each."""
@@ -101,7 +101,6 @@ async def run_process(
     env: Mapping[str, str],
     stdin: bytes | None = None,
     timeout_seconds: float | None,
-    output_limit: int = OUTPUT_LIMIT,
     listener: OutputListener | None = None,
     leaves_nothing: bool = False,
 ) -> ProcessResult:
@@ -116,25 +115,25 @@ async def run_process(
 
     Raises `ProcessStartError`.
     """
-    start_watcher()
     value = uuid.uuid4().hex
     mark = f"{PROGRAM_MARK}={value}"
     if leaves_nothing and sys.platform == "linux":
         argv = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *argv]
-    child = Child(argv, cwd, {**env, PROGRAM_MARK: value}, output_limit, listener, has_stdin=stdin is not None)
     started = time.perf_counter()
-    with watched(f"MARK {mark}"), watched(f"GROUP {child.pid}"):
-        try:
-            await child.connect(stdin)
-            await asyncio.wait([child.settled], timeout=timeout_seconds)
-            timed_out = not child.settled.done()
-            if not child.exited.done():
-                await _stop(child, 0 if child.overflowed else _TERM_SECONDS, mark)
-        except asyncio.CancelledError:
-            await _stop(child, _CANCEL_SECONDS, mark)
-            raise
-        finally:
-            await child.close()
+    with watched(f"MARK {mark}"):
+        child = Child(argv, cwd, {**env, PROGRAM_MARK: value}, listener, has_stdin=stdin is not None)
+        with watched(f"GROUP {child.pid}"):
+            try:
+                await child.connect(stdin)
+                await asyncio.wait([child.settled], timeout=timeout_seconds)
+                timed_out = not child.settled.done()
+                if not child.exited.done():
+                    await _stop(child, 0 if child.overflowed else _TERM_SECONDS, mark)
+            except asyncio.CancelledError:
+                await _stop(child, _CANCEL_SECONDS, mark)
+                raise
+            finally:
+                await child.close()
     return ProcessResult(
         exit_code=child.exit_code,
         stdout=child.stdout.text,
@@ -165,29 +164,32 @@ async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
         await asyncio.sleep(_POLL_SECONDS)
 
 
+def _decoded(data: bytes | bytearray) -> str:
+    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+
 class Output(asyncio.Protocol):
     """Collects one stream of a program up to a limit, or passes it to a listener."""
 
-    def __init__(self, limit: int, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
+    def __init__(self, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
         self.overflowed = False
         self.ended: Future[None] = asyncio.get_running_loop().create_future()
         self.data = bytearray()
-        self._limit = limit
         self._settled = settled
         self._listener = listener
 
     @property
     def text(self) -> str:
         """Return the output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
-        return self.data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        return _decoded(self.data)
 
     def data_received(self, data: bytes) -> None:
         if self._listener is not None:
             self._listener(data)
             return
         self.data += data
-        if len(self.data) > self._limit:
-            del self.data[self._limit :]
+        if len(self.data) > OUTPUT_LIMIT:
+            del self.data[OUTPUT_LIMIT:]
             self.overflowed = True
             _settle(self._settled)
 
@@ -207,7 +209,6 @@ class Child:
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
-        output_limit: int,
         listener: OutputListener | None,
         *,
         has_stdin: bool,
@@ -231,8 +232,8 @@ class Child:
         self.settled: Future[None] = self._loop.create_future()
         """Done when the program exits or exceeds the output limit."""
         self.exited: Future[None] = self._loop.create_future()
-        self.stdout = Output(output_limit, self.settled, listener and partial(listener, "stdout"))
-        self.stderr = Output(output_limit, self.settled, listener and partial(listener, "stderr"))
+        self.stdout = Output(self.settled, listener and partial(listener, "stdout"))
+        self.stderr = Output(self.settled, listener and partial(listener, "stderr"))
         self._readers: dict[Output, asyncio.ReadTransport] = {}
         self._writer: asyncio.WriteTransport | None = None
         try:
@@ -255,8 +256,8 @@ class Child:
 
     async def connect(self, stdin: bytes | None) -> None:
         """Read the output and write standard input in the background. The program may ignore its input."""
-        await self._read(self.stdout, self._program.stdout)
-        await self._read(self.stderr, self._program.stderr)
+        self._readers[self.stdout], _ = await self._loop.connect_read_pipe(lambda: self.stdout, self._program.stdout)
+        self._readers[self.stderr], _ = await self._loop.connect_read_pipe(lambda: self.stderr, self._program.stderr)
         if stdin is not None:
             self._writer, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self._program.stdin)
             self._writer.write(stdin)
@@ -276,9 +277,6 @@ class Child:
             self._loop.call_soon(self._close_pipes)
         await asyncio.sleep(0)  # lets the loop run these callbacks
 
-    async def _read(self, output: Output, pipe: IO[bytes] | None) -> None:
-        self._readers[output], _ = await self._loop.connect_read_pipe(lambda: output, pipe)
-
     def _close_pipes(self) -> None:
         """Close the pipes that were cancelled while connecting. Transports close the others."""
         for pipe in (self._program.stdin, self._program.stdout, self._program.stderr):
@@ -288,11 +286,8 @@ class Child:
     def _wait(self) -> None:
         self._program.wait()
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            self._loop.call_soon_threadsafe(self._note_exit)
-
-    def _note_exit(self) -> None:
-        _settle(self.settled)
-        _settle(self.exited)
+            for future in (self.settled, self.exited):
+                self._loop.call_soon_threadsafe(_settle, future)
 
 
 def _settle(future: "Future[None]") -> None:
@@ -321,10 +316,6 @@ def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
 # A program that starts another one and returns, such as the command line tool of an editor.
 
 
-class LaunchError(AgentvError):
-    """A program cannot be started."""
-
-
 @dataclass(frozen=True, slots=True)
 class Launched(Record):
     """The exit code and the output of the launching program."""
@@ -336,7 +327,7 @@ class Launched(Record):
 
 
 async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout_seconds: float) -> Launched:
-    """Run a program to its end, but leave the programs that it started running. Raises `LaunchError`.
+    """Run a program to its end, but leave the programs that it started running. Raises `ProcessStartError`.
 
     `run_process` would end them. Here the editor belongs to the user, may have been open before and may hold other
     work. So the program gets its own session, which Ctrl-C does not reach, and its group is never signalled, even if
@@ -349,7 +340,7 @@ async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeo
                 argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
             )
         except (OSError, ValueError) as error:
-            raise LaunchError(f"cannot run {argv[0]!r}: {getattr(error, 'strerror', None) or error}") from error
+            raise ProcessStartError(_explain(error, argv, cwd)) from error
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_seconds):
@@ -364,9 +355,6 @@ async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeo
                 except subprocess.TimeoutExpired:
                     program.kill()
                     program.wait(_LAUNCHER_SECONDS)
-        return Launched(exit_code, _text(stdout), _text(stderr))
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(_OUTPUT_LIMIT).decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        for file in (stdout, stderr):
+            file.seek(0)
+        return Launched(exit_code, *(_decoded(file.read(_OUTPUT_LIMIT)) for file in (stdout, stderr)))

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -34,11 +34,6 @@ _PACKAGE_ROOT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = (
     "import sys; sys.path.append(sys.argv[1]); from pytest_agentv.runtime.reaper import watch; watch(sys.stdin.buffer)"
 )
-
-
-def start_watcher() -> None:
-    """Start the watcher if it is not running. Call it before starting a process, so that the watcher learns of it."""
-    _WATCHER.start()
 
 
 @contextmanager
@@ -111,7 +106,8 @@ class _Watcher:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def tell(self, line: str) -> None:
+        """Write a line to the watcher, which the first one starts."""
         with self._lock, suppress(OSError):
             if self._process is None:
                 # in its own session, which Ctrl-C does not reach, and without site-packages, to start fast
@@ -124,11 +120,7 @@ class _Watcher:
                     cwd="/",
                 )
                 atexit.register(self.close)
-
-    def tell(self, line: str) -> None:
-        self.start()
-        with self._lock, suppress(OSError):
-            if self._process is not None and self._process.stdin is not None:
+            if self._process.stdin is not None:
                 os.write(self._process.stdin.fileno(), os.fsencode(line) + b"\n")
 
     def close(self) -> None:
@@ -161,15 +153,15 @@ def watch(lines: Iterable[bytes]) -> None:
         change(line[1:].rstrip(b"\n"))
     found = [os.fsdecode(entry).partition(" ")[::2] for entry in entries]
     end_trees([int(group) for kind, group in found if kind == "GROUP"], _GRACE_SECONDS)
-    for kind, mark in found:
-        if kind == "MARK":
-            kill_marked(mark)
-    for kind, folder in found:
-        if kind == "DIR":
-            _remove(Path(folder))
-    for kind, folder in found:
-        if kind == "SHARED":
-            remove_unused(Path(folder), _GRACE_SECONDS)
+    actions: dict[str, Callable[[str], None]] = {
+        "MARK": kill_marked,
+        "DIR": lambda folder: _remove(Path(folder)),
+        "SHARED": lambda folder: remove_unused(Path(folder), _GRACE_SECONDS),
+    }
+    for kind, action in actions.items():
+        for each, value in found:
+            if each == kind:
+                action(value)
 
 
 def remove_unused(folder: Path, seconds: float = 0) -> None:
@@ -248,8 +240,12 @@ class ProcessTree:
 
     def is_running(self) -> bool:
         """Whether a process of the tree still runs. Zombies do not count."""
-        if not self._members:
-            return has_group(self.leader)
+        if not self._members:  # without /proc
+            try:
+                os.killpg(self.leader, 0)
+            except (ProcessLookupError, PermissionError):
+                return False
+            return True
         return any(
             _is_same(now := _read_process(pid), info) and now is not None and now.state != "Z"
             for pid, info in self._members.items()
@@ -274,11 +270,14 @@ def kill_marked(variable: str) -> None:
     This is the only way to find a process that left its session and lost its parent. Without /proc it finds none.
     """
     for _ in range(_ROUNDS):  # a process may start another one before it dies
-        marked = [info.pid for info in read_processes() if info.state != "Z" and _has_variable(info.pid, variable)]
-        for pid in marked:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if not marked:
+        is_found = False
+        for info in read_processes():
+            with suppress(OSError):  # it is gone, or belongs to another user
+                environment = Path(f"/proc/{info.pid}/environ").read_bytes()
+                if info.state != "Z" and os.fsencode(variable) in environment.split(b"\0"):
+                    os.kill(info.pid, signal.SIGKILL)
+                    is_found = True
+        if not is_found:
             return
 
 
@@ -286,15 +285,6 @@ def send_group(group: int, signal_number: int) -> None:
     """Signal a process group. Ignores a group that is gone or belongs to another user."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal_number)
-
-
-def has_group(group: int) -> bool:
-    """Whether a process group has members. Without /proc, zombies count too."""
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
 
 
 def read_processes() -> Iterator[ProcessInfo]:
@@ -306,14 +296,6 @@ def read_processes() -> Iterator[ProcessInfo]:
     for name in names:
         if name.isdecimal() and (info := _read_process(int(name))):
             yield info
-
-
-def _has_variable(pid: int, variable: str) -> bool:
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # it is gone, or belongs to another user
-        return False
-    return os.fsencode(variable) in environment.split(b"\0")
 
 
 def _read_process(pid: int) -> ProcessInfo | None:

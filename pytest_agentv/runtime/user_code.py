@@ -67,10 +67,7 @@ async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
     """
     caller = asyncio.current_task()
     before = caller.cancelling() if caller else 0
-    try:
-        outcome = Outcome(await start())
-    except BaseException as error:  # noqa: BLE001 - it becomes a value
-        outcome = Outcome(error=error)
+    outcome = await capture(start)
     if caller is not None and caller.cancelling() > before:
         raise asyncio.CancelledError
     return outcome
@@ -107,10 +104,14 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
     ended: Future[Outcome[T]] = loop.create_future()
     context = contextvars.copy_context()
 
+    def deliver(outcome: Outcome[T]) -> None:
+        if not ended.done():
+            ended.set_result(outcome)
+
     def work() -> None:
         outcome = attempt(lambda: context.run(function))
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            loop.call_soon_threadsafe(_deliver, ended, outcome)
+            loop.call_soon_threadsafe(deliver, outcome)
 
     thread = threading.Thread(target=work, name=name, daemon=True)
     try:
@@ -127,11 +128,6 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
             identity = ctypes.c_ulong(thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(SystemExit))
         raise
-
-
-def _deliver(ended: "Future[Outcome[T]]", outcome: Outcome[T]) -> None:
-    if not ended.done():
-        ended.set_result(outcome)
 
 
 def abandon(thread: threading.Thread) -> None:
@@ -226,13 +222,7 @@ class UserLoop:
         with self._lock:
             if self._loop is None:
                 loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_run, args=(loop,), name="agentv-async", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError:  # the system gives no more threads
-                    loop.close()
-                    raise
-                self._loop, self._thread = loop, thread
+                self._loop, self._thread = loop, run_in_background(loop, "agentv-async")
             return self._loop
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -246,10 +236,25 @@ USER_LOOP: Final = UserLoop()
 """The loop of this process."""
 
 
+def run_in_background(loop: asyncio.AbstractEventLoop, name: str) -> threading.Thread:
+    """Run a loop in a thread until it is stopped. Raises `RuntimeError` if the system gives no more threads."""
+    thread = threading.Thread(target=_run, args=(loop,), name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        loop.close()
+        raise
+    return thread
+
+
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
+    is_stopped = False
     try:
-        run_until_stopped(loop)
+        while not is_stopped:
+            with suppress(KeyboardInterrupt, SystemExit):  # of a user's task; Ctrl-C interrupts only the main thread
+                loop.run_forever()
+                is_stopped = True
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
@@ -260,16 +265,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
-
-
-def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped. A user's task that raises `KeyboardInterrupt` or `SystemExit` does not end it."""
-    while True:
-        try:
-            loop.run_forever()
-        except (KeyboardInterrupt, SystemExit):  # Ctrl-C interrupts only the main thread
-            continue
-        return
 
 
 class _Call(Generic[T]):
@@ -294,7 +289,7 @@ class _Call(Generic[T]):
         ended = asyncio.wrap_future(self._outcome)
         until = time.monotonic() + _BEGIN_SECONDS
         try:
-            self.loop.call_soon_threadsafe(self._create_task, context=contextvars.copy_context())
+            self.loop.call_soon_threadsafe(self._begin, context=contextvars.copy_context())
             while not ended.done():
                 rest: float | None = None
                 if self._started is None:
@@ -327,8 +322,7 @@ class _Call(Generic[T]):
             await asyncio.wait([ended], timeout=_CLEANUP_SECONDS)
         ended.cancel()
 
-    def _create_task(self) -> None:
-        """Create the task. Runs on the user loop, like the methods below."""
+    def _begin(self) -> None:  # on the user loop, like the methods below
         self._task = asyncio.ensure_future(self._work())
 
     async def _work(self) -> None:
@@ -396,17 +390,12 @@ def leaves(error: BaseException) -> list[BaseException]:
     return [leaf for member in error.exceptions for leaf in leaves(member)][:_SHOWN_LEAVES]
 
 
-def without_prefixes(text: str) -> str:
-    """Return a text with module names as their authors wrote them."""
-    return _FOLDER_PREFIX.sub("", text)
-
-
 def _head(error: BaseException) -> str:
     try:
         text = str(error)
     except (Exception, SystemExit) as fault:  # noqa: BLE001 - an exception here would hide the original error
         text = f"(its text cannot be shown: {type(fault).__name__})"
-    text = without_prefixes(text)
+    text = _FOLDER_PREFIX.sub("", text)  # module names as their authors wrote them
     head = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{head} ({_NO_LOOP_ADVICE})" if text.startswith(_NO_LOOP) else head
 

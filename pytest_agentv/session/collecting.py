@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.cases.discovery import is_eval_file, left_out
+from pytest_agentv.session.compat import obstacle
 from pytest_agentv.session.options import eval_globs
-from pytest_agentv.session.outcomes import clean_name, obstacle
-
-# From a file to a collector.
 
 _IS_TOLD = pytest.StashKey[bool]()
 
@@ -29,13 +27,8 @@ class UnsupportedFile(pytest.File):
 def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> pytest.Collector | None:
     """Return the collector of an eval file; None for a file of others. For these, none of our modules are loaded.
 
-    A file that is named on the command line and that no other plugin collects gets a collector too. It says what is
-    wrong with the file, instead of pytest's "not found".
-
-    Args:
-        path: A file whose name ends like that of an eval file.
-        parent: The collector of its folder.
-        is_claimed: Whether another plugin collects the file.
+    A file that is named on the command line gets a collector too, unless another plugin collects it (`is_claimed`).
+    It says what is wrong with the file, instead of pytest's "not found".
     """
     config, is_named = parent.config, parent.session.isinitpath(path)
     globs, root = eval_globs(config), config.rootpath
@@ -51,12 +44,11 @@ def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> p
             from pytest_agentv.cases.suites import dataset_fault  # noqa: PLC0415 - rarely needed
 
             problem = dataset_fault(path)
-    file: pytest.Collector
+    file: pytest.Collector | None = None
     if reason := obstacle():
-        if config.stash.get(_IS_TOLD, False):
-            return None
-        config.stash[_IS_TOLD] = True  # one error is enough for all eval files
-        file = UnsupportedFile.from_parent(parent, path=path, reason=reason)
+        if not config.stash.get(_IS_TOLD, False):  # one error is enough for all eval files
+            config.stash[_IS_TOLD] = True
+            file = UnsupportedFile.from_parent(parent, path=path, reason=reason)
         return file
     from pytest_agentv.session.eval_files import EvalFile, LeftOutFile  # noqa: PLC0415 - for runs that have evals
 
@@ -65,21 +57,3 @@ def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> p
     else:
         file = EvalFile.from_parent(parent, path=path)
     return file
-
-
-# Finds the items of cases that the command line names by their ids.
-
-
-def write_names(config: pytest.Config) -> None:
-    """Write node ids such as `a.eval.yaml::b[1]`, in place, as their items are named: `a.eval.yaml::b(1)`."""
-    for words in (config.args, config.getoption("deselect", None) or []):
-        words[:] = [_item_name(str(word), config) for word in words]
-
-
-def _item_name(word: str, config: pytest.Config) -> str:
-    file, separator, eval_id = word.partition("::")
-    if clean_name(eval_id) == eval_id:
-        return word
-    path, globs = config.invocation_params.dir / file, eval_globs(config)
-    is_ours = path.is_file() and is_eval_file(path, root=config.rootpath, is_named=True, globs=globs)
-    return f"{file}{separator}{clean_name(eval_id)}" if is_ours else word

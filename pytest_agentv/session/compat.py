@@ -1,4 +1,7 @@
-"""Reads private state of pytest and xdist. Each function returns a fallback if that state changes."""
+"""Reads private state of pytest and xdist. Each function returns a fallback if that state changes.
+
+Loaded in every pytest run.
+"""
 
 import dataclasses
 import logging
@@ -6,12 +9,14 @@ import queue
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
 import pytest
+from _pytest import capture, junitxml, skipping
 from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC0414 - public from pytest 8.4 on
 
-_OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
+_OWN_FIXTURES = "pytest_agentv.session.fixtures"
 
 
 def items_of(terminal: TerminalReporter) -> Sequence[pytest.Item]:
@@ -34,12 +39,6 @@ def title_errors(terminal: TerminalReporter, titles: Mapping[str, str]) -> None:
             write_sep(sep, named.get(title or "", title), *rest, **markup)
 
         vars(terminal)["write_sep"] = write_titled
-
-
-def is_watched(terminal: TerminalReporter) -> bool:
-    """Whether pytest writes to a terminal. `isatty` is an attribute before pytest 8.4, and a method since then."""
-    isatty: Any = getattr(terminal, "isatty", False)
-    return bool(isatty() if callable(isatty) else isatty)
 
 
 def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:
@@ -67,11 +66,7 @@ def _locked(torun: Any) -> Iterator[Iterable[object]]:
 
 
 def ini_value(config: pytest.Config, name: str) -> object:
-    """Return a key of the ini file in the type of native TOML (pytest 9), else the default.
-
-    pytest refuses numbers and booleans for a key that is declared as a text. It has no type for both, and pytest before
-    9 has none for numbers.
-    """
+    """Return a key of the ini file in the type of native TOML, which pytest refuses for a text, else the default."""
     try:
         return config.getini(name)
     except (TypeError, pytest.UsageError) as error:  # UsageError since pytest 9.2
@@ -113,31 +108,22 @@ def fixture_functions(item: Any, name: str) -> tuple[Callable[..., Any], ...]:
 
 
 def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str, bool] | None:
-    """Return the reason of the `xfail` mark that expects an error of an item, and whether it is strict.
-
-    None: pytest does not expect the error, or the item's turn has not come.
-    """
-    try:
-        from _pytest.skipping import xfailed_key  # noqa: PLC0415 - loaded already, unless it is blocked
-
-        mark: Any = item.stash.get(xfailed_key, None)
+    """Return the reason of the `xfail` mark that expects an error of the current item, and whether it is strict."""
+    with suppress(AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
+        mark: Any = item.stash.get(skipping.xfailed_key, None)
         if mark is None or item.config.getoption("runxfail", default=False):
             return None
         if mark.raises is None or issubclass(error, mark.raises):
             return str(mark.reason), bool(mark.strict)
-    except (ImportError, AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
-        pass
     return None
 
 
 def allow_to_pass(item: pytest.Item) -> None:
     """Make the `xfail` mark of the current item not strict."""
-    with suppress(ImportError, AttributeError, TypeError):
-        from _pytest.skipping import xfailed_key  # noqa: PLC0415 - as above
-
-        mark = item.stash.get(xfailed_key, None)
+    with suppress(AttributeError, TypeError):
+        mark = item.stash.get(skipping.xfailed_key, None)
         if mark is not None and mark.strict:
-            item.stash[xfailed_key] = dataclasses.replace(mark, strict=False)
+            item.stash[skipping.xfailed_key] = dataclasses.replace(mark, strict=False)
 
 
 _AVAILABLE: Final = "available fixtures: "
@@ -175,27 +161,18 @@ def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequ
     return all(ours and ours == theirs and ours[0].scope == "session" for ours, theirs in pairs)
 
 
-def logging_handlers(config: pytest.Config) -> list[logging.Handler]:
-    """Return the handlers with which pytest collects the records of the current item."""
-    return _handlers(config, "caplog_handler", "report_handler")
-
-
-def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
-    """Return the handlers with which pytest shows records at once: on the terminal and in its log file."""
-    return _handlers(config, "log_cli_handler", "log_file_handler")
-
-
-def _handlers(config: pytest.Config, *names: str) -> list[logging.Handler]:
+def logging_handlers(config: pytest.Config) -> tuple[list[logging.Handler], list[logging.Handler]]:
+    """Return the handlers with which pytest collects the records of an item, and those that show records at once."""
     plugin = config.pluginmanager.get_plugin("logging-plugin")
-    return [handler for name in names if isinstance(handler := getattr(plugin, name, None), logging.Handler)]
+    collecting = [getattr(plugin, name, None) for name in ("caplog_handler", "report_handler")]
+    showing = [getattr(plugin, name, None) for name in ("log_cli_handler", "log_file_handler")]
+    return [each for each in collecting if each is not None], [each for each in showing if each is not None]
 
 
 def junit_case(config: pytest.Config, report: Any) -> Any:
     """Return the object that collects the JUnit test case of a report; None: no file is written."""
-    with suppress(ImportError, AttributeError):
-        from _pytest.junitxml import xml_key  # noqa: PLC0415 - only for runs that write a JUnit file
-
-        xml = config.stash.get(xml_key, None)
+    with suppress(AttributeError):
+        xml = config.stash.get(junitxml.xml_key, None)
         return xml.node_reporter(report) if xml is not None else None
     return None
 
@@ -206,10 +183,10 @@ def terminal_file(writer: Any) -> TextIO | None:
     return file if hasattr(file, "write") else None
 
 
-def drop_phases(reporter: TerminalReporter, is_ours: Callable[[Any], bool]) -> None:
-    """Drop the reports of set-ups and tear-downs that passed without output. pytest keeps them, but shows none."""
+def drop_phases(reporter: TerminalReporter, attribute: str) -> None:
+    """Drop the reports with an attribute of set-ups and tear-downs that passed without output. pytest shows none."""
     kept = getattr(reporter, "stats", {}).get("", [])
-    kept[:] = [report for report in kept if getattr(report, "sections", True) or not is_ours(report)]
+    kept[:] = [report for report in kept if report.sections or not hasattr(report, attribute)]
 
 
 def uncaptured(config: pytest.Config) -> AbstractContextManager[None]:
@@ -226,8 +203,6 @@ def put_on_top(config: pytest.Config, wrap: Callable[[str, TextIO, bool], Any]) 
     pytest sets both in each phase of an item. Its `setattr` is replaced, because other threads may print at any moment
     between its own call and a later one.
     """
-    from _pytest import capture  # noqa: PLC0415 - only for runs with evals
-
     capturing = getattr(config.pluginmanager.get_plugin("capturemanager"), "_global_capturing", None)
     of_run: dict[str, list[Any]] = {}
     for name in ("stdout", "stderr"):
@@ -247,3 +222,23 @@ def put_on_top(config: pytest.Config, wrap: Callable[[str, TextIO, bool], Any]) 
     before = vars(capture).get("setattr", setattr)  # that of an outer run, which has this one in a test
     vars(capture)["setattr"] = set_wrapped
     return lambda: vars(capture).update(setattr=before)
+
+
+# Where evals can run.
+
+NEEDS_UNIX: Final = (
+    "pytest-agentv runs evals on Linux and macOS only; here, leave them out (--ignore, -p no:agentv) or use WSL"
+)
+PATCHED_BY_GEVENT: Final = (
+    "gevent has patched this process (monkey.patch_all), and evals need threads and an event loop of their own: "
+    "leave them out here (--ignore, -p no:agentv), and reach the agent as a program or a service"
+)
+
+
+def obstacle() -> str | None:
+    """Return why evals cannot be run in this process; None: they can."""
+    if find_spec("fcntl") is None:
+        return NEEDS_UNIX
+    patches = sys.modules.get("gevent.monkey")
+    is_patched = patches is not None and patches.is_module_patched("threading")
+    return PATCHED_BY_GEVENT if is_patched else None

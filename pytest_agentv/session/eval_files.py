@@ -5,7 +5,6 @@ import os
 import types
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
@@ -13,78 +12,68 @@ import pytest
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource, names_of
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import SourceError
-from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
+from pytest_agentv.files.places import MARK_KEYS, is_reason, mark_fault
 from pytest_agentv.files.problems import Hint, Problem, join_problems
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import shown, visible
 from pytest_agentv.session.compat import overridden_fixtures
+from pytest_agentv.session.hooks import participate
+from pytest_agentv.session.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, show_warnings, unique_names
 from pytest_agentv.session.recording.identity import check_resumed
-from pytest_agentv.session.running.hooks import participate
-from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
+from pytest_agentv.session.texts import short_reason
 
 # Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`.
 
 
-@dataclass(frozen=True, slots=True)
-class CaseMarks:
-    """The marks, fixtures and keywords of a case."""
-
-    marks: tuple[pytest.MarkDecorator, ...] = ()
-    fixtures: tuple[str, ...] = ()
-    keywords: tuple[str, ...] = ()
-    """Tags: further words for `-k`."""
-
-
 _REASON: Final = "as the eval file says"
+_MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator]]()
+"""The marks of this run by name."""
 
 
-def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMarks:
-    """Return the marks of a case: its own and its file's. Wrong values are reported when the case is loaded.
+def case_marks(
+    suite: SuiteSource, entry: CaseEntry, known: dict[str, pytest.MarkDecorator]
+) -> tuple[list[pytest.MarkDecorator], tuple[str, ...]]:
+    """Return the marks and the fixtures of a case: its own and its file's. Its loading reports wrong values.
 
-    `warned` holds the unknown marks that a warning was shown for. New ones are added.
+    `known` holds the marks of this run by name. New ones are added.
     """
     header, own = suite.header_of(entry), entry.value if isinstance(entry.value, dict) else {}
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
-        return CaseMarks()
-    names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
-    marks = [_mark(name, suite, entry, warned) for name in dict.fromkeys(names) if is_mark(name)]
+        return [], ()
+    marks = []
+    for name in dict.fromkeys((*names_of(header.get("marks")), *names_of(own.get("marks")))):
+        if mark_fault(name) is None:
+            if name not in known:
+                known[name] = _xfail("") if name == "xfail" else _mark(name, suite, entry)
+            marks.append(known[name])
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
     if is_reason(skip):
         marks.append(pytest.mark.skip(reason=skip if isinstance(skip, str) else _REASON))
     if is_reason(xfail):
         marks.append(_xfail(xfail if isinstance(xfail, str) else _REASON))
-    return CaseMarks(
-        tuple(marks),
-        tuple(dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))),
-        suite.tags(entry),
-    )
+    fixtures = dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))
+    return marks, tuple(fixtures)
 
 
-def _xfail(reason: str = "") -> pytest.MarkDecorator:
+def _xfail(reason: str) -> pytest.MarkDecorator:
     """Return a mark that expects only a low score. A case that cannot be judged stays an error."""
     return pytest.mark.xfail(reason=reason, raises=EvalFailed)
 
 
-def _mark(name: str, suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> pytest.MarkDecorator:
-    """Return a mark. Shows pytest's warning of an unknown mark once, at the line of the first case with that mark."""
-    if name == "xfail":
-        return _xfail()
+def _mark(name: str, suite: SuiteSource, entry: CaseEntry) -> pytest.MarkDecorator:
+    """Return a mark. Shows pytest's warning of an unknown mark at the line of the case."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         mark: pytest.MarkDecorator = getattr(pytest.mark, name)
-    for warning in caught if name not in warned else ():
+    for warning in caught:
         warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
-        warned.add(name)
     return mark
 
 
 # Eval files: the collectors of eval items.
-
-_UNKNOWN_MARKS = pytest.StashKey[set[str]]()
-"""Marks that pytest has warned of in this run."""
 
 
 class _FileWithFaults(pytest.File):
@@ -101,8 +90,6 @@ class _FileWithFaults(pytest.File):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         if not isinstance(excinfo.value, self.CollectError):
             return super().repr_failure(excinfo)
-        from pytest_agentv.session.showing.texts import short_reason  # noqa: PLC0415 - only for broken files
-
         reason, name = str(excinfo.value), os.path.relpath(self.path, self.config.rootpath)
         self.agentv_headline = short_reason(reason.partition("\n")[0], name)
         if hasattr(self.config, "workerinput"):  # the controller shows a text once if all workers send the same
@@ -130,10 +117,10 @@ class EvalFile(pytest.Module, _FileWithFaults):
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)
-        warned = self.config.stash.setdefault(_UNKNOWN_MARKS, set())
+        known = self.config.stash.setdefault(_MARKS, {})
         for name, entry in zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True):
-            wanted = case_marks(suite, entry, warned)
-            fixtures = tuple(dict.fromkeys((*wanted.fixtures, *own))) if own else wanted.fixtures
+            marks, wanted = case_marks(suite, entry, known)
+            fixtures = tuple(dict.fromkeys((*wanted, *own))) if own else wanted
             item: EvalItem = EvalItem.from_parent(
                 self,
                 name=name,
@@ -145,10 +132,10 @@ class EvalFile(pytest.Module, _FileWithFaults):
             )
             # Finding the fixtures anew for each item doubles the time of 10,000 items.
             shared[fixtures] = item._fixtureinfo
-            for mark in wanted.marks:
+            for mark in marks:
                 item.add_marker(mark)
-            if wanted.keywords:
-                item.extra_keyword_matches.update(wanted.keywords)
+            if tags := suite.tags(entry):
+                item.extra_keyword_matches.update(tags)  # further words for `-k`
             yield item
 
     def _own_fixtures(self, suite: SuiteSource) -> tuple[str, ...]:
@@ -192,9 +179,7 @@ class LeftOutFile(_FileWithFaults):
 
 @functools.cache
 def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
-    """Return a function that requests fixtures. Items of one file with the same fixtures share it.
-
-    A mark names them, because a fixture may have a name that no parameter can have, such as `my-shop`.
+    """Return a function that requests fixtures by a mark, as a name such as `my-shop` is no parameter.
 
     It is in this module, because pytest shows frames of the items' module in the traceback of a failing fixture.
     """

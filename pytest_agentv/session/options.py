@@ -5,7 +5,7 @@ import itertools
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,20 +18,16 @@ from pytest_agentv.model.options import (
     MAX_WORKERS,
     RUN_OPTIONS,
     RunOption,
+    RunOptions,
     check_workers,
     parse_bool,
 )
 from pytest_agentv.session.compat import ini_value
 
-if TYPE_CHECKING:
-    from pytest_agentv.model.run_options import RunOptions
-
-
 # Reads values of the ini file, which are texts or types of native TOML.
 
 
 def _parse(option: RunOption, written: object) -> object:
-    """Parse a value of the ini file: a text, or in pytest's native TOML a number or a boolean as well."""
     if option.is_flag and isinstance(written, bool):
         return written
     is_text_only = not option.is_flag and option.parse in (str, Path)
@@ -63,6 +59,7 @@ def ini_name(config: pytest.Config) -> str:
 
 
 PREFIX = "agentv"
+_BY_DEST: Final = {option.dest: option for option in RUN_OPTIONS}
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
 _KEEP_HELP = "Days for which answers are kept in .agentv/answers.sqlite for later runs (default: 30; 0: none are kept)."
 _TOOLS_HELP = "Names of tools that only look around, for the exploration ratio."
@@ -74,12 +71,12 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare `--agentv-*` and the ini keys `agentv_*`."""
     group = parser.getgroup("agentv", "evaluations (pytest-agentv)")
     for option in RUN_OPTIONS:
-        for flag in _flags(option):
-            is_hidden = option.is_hidden or flag != _flags(option)[0]
-            text = argparse.SUPPRESS if is_hidden else option.help
+        for index, flag in enumerate(_flags(option)):
+            text = argparse.SUPPRESS if option.is_hidden or index else option.help
             group.addoption(flag, dest=f"{PREFIX}_{option.dest}", help=text, **_flag_arguments(option))
-        if option.ini:
-            parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
+        for name in option.ini_keys:
+            is_older = name != option.ini_keys[0]
+            parser.addini(name, f"The same as {option.ini_keys[0]}." if is_older else option.help, default=None)
     parser.addini("agentv_files", "Globs of eval files, in any folder.", "args", list(DEFAULT_EVAL_GLOBS))
     parser.addini("agentv_exploration_tools", _TOOLS_HELP, "args", list(DEFAULT_EXPLORATION_TOOLS))
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
@@ -89,8 +86,7 @@ def add_options(parser: pytest.Parser) -> None:
 def attach_optional_values(args: list[str]) -> None:
     """Write out the optional value of each flag that was given without one, in place.
 
-    argparse would take the next argument instead: `pytest --agentv-dump-traces evals` would run all tests and write the
-    traces into `evals`.
+    argparse would take the next argument instead: `pytest --agentv-dump-traces evals` would write into `evals`.
     """
     meant = {
         flag: f"{flag}={option.optional_value}"
@@ -138,18 +134,20 @@ def eval_globs(config: pytest.Config) -> Sequence[str]:
     return ini_names(config, "agentv_files")
 
 
-def run_options(config: pytest.Config) -> "RunOptions":
+def run_options(config: pytest.Config) -> RunOptions:
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
-    from pytest_agentv.model.run_options import RunOptions  # noqa: PLC0415 - only for runs with evals
-
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     _check_workers(config, values["workers"], f"{ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
-    for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume", "rejudge"):
+    for name in ("targets_file", "out", "dump_prompts", "dump_traces", "html", "resume", "rejudge"):
         values[name] = None if values[name] is None else cwd / values[name]
     if values["rejudge"] is not None:  # it asks for no fresh answers, and takes those of its file alone
         values |= {"confirm": 0, "cache": False}
     targets = _names(values["target"])
+    kept = str(config.getini("agentv_keep_answers")).strip()
+    if not kept.isdecimal():
+        text = f"expected a number of days, got {kept!r} (0: no answers are kept)"
+        raise pytest.UsageError(f"{ini_name(config)}: agentv_keep_answers: {text}")
     if values["baseline"] is not None:
         folder = config.rootpath if values["baseline"] == DEFAULT_BASELINE else cwd
         values["baseline"] = folder / values["baseline"]
@@ -163,25 +161,16 @@ def run_options(config: pytest.Config) -> "RunOptions":
             "several_targets": targets if len(targets) > 1 else (),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
-            "keep_answers": _keep_answers(config),
+            "keep_answers": int(kept),
             "exploration_tools": ini_names(config, "agentv_exploration_tools"),
         }
     )
 
 
-def _keep_answers(config: pytest.Config) -> int:
-    written = str(config.getini("agentv_keep_answers")).strip()
-    if not written.isdecimal():
-        text = f"expected a number of days, got {written!r} (0: no answers are kept)"
-        raise pytest.UsageError(f"{ini_name(config)}: agentv_keep_answers: {text}")
-    return int(written)
-
-
 def several_targets(config: pytest.Config) -> tuple[str, ...]:
     """Return the targets of the command line or ini file if these are several. A fixture reports a wrong value."""
-    option = next(option for option in RUN_OPTIONS if option.dest == "target")
     try:
-        targets = _names(_value(config, option))
+        targets = _names(_value(config, _BY_DEST["target"]))
     except pytest.UsageError:
         return ()
     return targets if len(targets) > 1 else ()
@@ -191,7 +180,7 @@ def _names(written: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, map(str.strip, (written or "").split(",")))))
 
 
-def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
+def has_executor(config: pytest.Config, options: RunOptions) -> bool:
     """Whether an option or a hook may run cases elsewhere. The workers of xdist run their own cases."""
     if hasattr(config, "workerinput") or options.executor == "local" or options.rejudge is not None:
         return False
@@ -202,8 +191,7 @@ def _check_workers(config: pytest.Config, count: int | None, place: str) -> None
     """Raise `pytest.UsageError` if more cases should be in flight than the processes of a run allow."""
     if count is None or count <= MAX_WORKERS:
         return
-    option = next(option for option in RUN_OPTIONS if option.name == "executor")
-    executor: str | None = _value(config, option)
+    executor: str | None = _value(config, _BY_DEST["executor"])
     if executor is None and config.hook.pytest_agentv_executor.get_hookimpls():
         return  # the number of its processes is known only later
     try:
@@ -230,10 +218,7 @@ def _flag_arguments(option: RunOption) -> dict[str, Any]:
 
 
 def _argparse_type(option: RunOption) -> Callable[[str], object]:
-    """Return a function that checks a value. Others than texts and numbers stay texts, until `_given` reads them.
-
-    `--looponfail` of pytest-xdist sends the values of all options to another process, and can send no others.
-    """
+    """Return a function that checks a value. `--looponfail` can send only texts and numbers."""
 
     def parse(text: str) -> object:
         value = option.parse_flag(text)
@@ -258,12 +243,13 @@ def _value(config: pytest.Config, option: RunOption) -> Any:
     given = _given(config, option)
     if given is not None:
         return given
-    name = f"{PREFIX}_{option.dest}"
-    written = ini_value(config, name) if option.ini else None
-    if written is None or (isinstance(written, str) and not written.strip()):
+    written = {name: ini_value(config, name) for name in option.ini_keys}
+    filled = [(name, each) for name, each in written.items() if each is not None and str(each).strip()]
+    if not filled:
         return False if option.is_flag else option.default
+    name, value = filled[0]
     try:
-        value = _parse(option, written)
+        value = _parse(option, value)
     except ValueError as error:
         raise pytest.UsageError(f"{ini_name(config)}: {name}: {error}") from None
     if isinstance(value, Path) and config.inipath is not None:

@@ -1,7 +1,6 @@
 """What eval items raise, how they are named, and where they can run."""
 
 import re
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -103,10 +102,7 @@ class AgentvWarning(UserWarning):
 
 
 class CannotRun(AgentvError):
-    """A case cannot run: a fixture that it requests is unusable, or there is no event loop.
-
-    The traceback that pytest would show is one of our functions.
-    """
+    """A case cannot run: a fixture that it requests is unusable, or there is no event loop."""
 
     @property
     def headline(self) -> str:
@@ -171,31 +167,6 @@ def may_be_eval(node_id: str) -> bool:
 def is_evaluation(item: object) -> bool:
     """Whether an item is a case, or a test that evaluates."""
     return hasattr(item, "entry") or "agentv" in getattr(item, "fixturenames", ())
-
-
-# Decides where evals can run. Loaded in every pytest run.
-
-NEEDS_UNIX: Final = (
-    "pytest-agentv runs evals on Linux and macOS only; here, leave them out (--ignore, -p no:agentv) or use WSL"
-)
-PATCHED_BY_GEVENT: Final = (
-    "gevent has patched this process (monkey.patch_all), and evals need threads and an event loop of their own: "
-    "leave them out here (--ignore, -p no:agentv), and reach the agent as a program or a service"
-)
-
-
-def obstacle() -> str | None:
-    """Return why evals cannot be run in this process; None: they can.
-
-    A run needs the locks and process groups that Windows lacks, and threads that gevent has not replaced.
-    """
-    try:
-        import fcntl  # noqa: F401, PLC0415 - it is there, or it is not
-    except ImportError:
-        return NEEDS_UNIX
-    patches = sys.modules.get("gevent.monkey")
-    is_patched = patches is not None and patches.is_module_patched("threading")
-    return PATCHED_BY_GEVENT if is_patched else None
 
 
 def uncollected_text(files: int) -> str:

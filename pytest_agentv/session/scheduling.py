@@ -11,15 +11,10 @@ from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.session.workers import AHEAD, PLACES
 
-# Gives the workers of pytest-xdist as many cases as they may have in flight.
-#
 # xdist gives a worker with slow tests two tests at a time, or one file. Cases are slow because they wait, and a worker
 # could run many of them at once. So each worker gets twice as many cases queued as it may have in flight. That number
 # comes from `--agentv-workers`, and later from the worker's reports. Other tests, and cases that run one at a time, are
-# scheduled as by xdist.
-#
-# All this runs in the controller, in one thread. The classes have the names of their bases, because xdist shows them
-# under `-v`.
+# scheduled as by xdist. The classes have the names of their bases, because xdist shows them under `-v`.
 
 
 class _Supplying:
@@ -77,11 +72,8 @@ class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc
         queued, wanted = len(self.node2pending[node]), max(supply, share // 2)
         if supply and queued < wanted * 3 // 4:  # several at a time, because each message takes a while
             next_items = self.pending[: min(wanted - queued, share)]
-            self._send_tests(node, sum(1 for _ in takewhile(self._is_case, next_items)))
-
-    def _is_case(self, index: int) -> bool:
-        assert self.collection is not None
-        return may_be_eval(self.collection[index])
+            names = self.collection or ()
+            self._send_tests(node, sum(1 for _ in takewhile(lambda index: may_be_eval(names[index]), next_items)))
 
 
 class _ScopesSupplying(_Supplying):

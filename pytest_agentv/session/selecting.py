@@ -1,20 +1,30 @@
 """Leaves out the items that the options do not let run, and decides which cases cost money."""
 
+import hashlib
+import json
+import os
+import unicodedata
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.cases.discovery import is_evals_folder
 from pytest_agentv.cases.entries import SuiteSource, sample
 from pytest_agentv.engine.jobs import OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.judging import needs_of_case
-from pytest_agentv.errors import AgentvError
+from pytest_agentv.errors import AgentvError, name_below
 from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.model.base import counted
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.session.outcomes import AgentvWarning
-from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile
+from pytest_agentv.model.options import RunOptions, Shard
+from pytest_agentv.model.results import ShardFigures
+from pytest_agentv.session.compat import TerminalReporter, named_arguments
+from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation
+from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 
 # Leaves out the items that the options do not let run: `--agentv-eval-id`, `--agentv-retry-errors`.
 
@@ -45,11 +55,7 @@ def select_retried(
 ) -> None:
     """Keep the cases and tests that a run retries.
 
-    Args:
-        config: The configuration of the run.
-        items: Changed in place.
-        is_retried: Tells this by a node id and, for a case, its eval file and id.
-        eval_file: Returns the path of an eval file in results.
+    `is_retried` tells this by a node id and, for a case, its `eval_file` as in results and its id.
     """
 
     def case_of(item: Any) -> tuple[str, str | None] | None:
@@ -61,13 +67,14 @@ def select_retried(
 # `--agentv-sample`: some of the selected cases, the same ones in each process and in each run.
 
 
-def left_out(
-    items: Sequence[pytest.Item], size: int, is_case: Callable[[pytest.Item], bool]
-) -> tuple[pytest.Item, ...]:
-    """Return the cases that are not in the sample. Other items are kept."""
+def select_sample(
+    config: pytest.Config, items: list[pytest.Item], size: int, is_case: Callable[[pytest.Item], bool]
+) -> None:
+    """Keep a sample of the cases, and all other items."""
     cases = [item for item in items if is_case(item)]
     chosen = sample([item.nodeid for item in cases], size)
-    return tuple(case for index, case in enumerate(cases) if index not in chosen)
+    unwanted = {case for index, case in enumerate(cases) if index not in chosen}
+    keep(config, items, {item for item in items if item not in unwanted})
 
 
 # Decides which cases cost money: those of models and coding agents, and those that a model helps to judge.
@@ -81,13 +88,9 @@ class Spending:
         self._files: dict[Path, TargetsFile | None] = {}
 
     def is_paid(self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None) -> bool:
-        """Whether a case costs money: to ask its target or its user, or to judge the answer.
+        """Whether a case costs money: to ask its target (`name`) or its user, or to judge the answer.
 
-        Args:
-            case: Its folder and its evaluators count.
-            name: The name of its target.
-            own_fixtures: The fixtures that stand in for targets.
-            judge: The name of its judge; None: that of its target.
+        `own_fixtures` stand in for targets. `judge` is None where the target names its own.
         """
         asked = () if OWN_PROVIDER in own_fixtures else (name,)
         playing = () if case.user is None else (case.user.target,)
@@ -96,37 +99,189 @@ class Spending:
 
     def is_paid_target(self, folder: Path, name: str) -> bool:
         """Whether a target costs money, by its name in the eval files of a folder."""
-        file, definition = self._file(folder), self._find(folder, name)
-        if file is None or definition is None:
-            return False
-        return bool(getattr(file.kinds.find(definition.kind), "costs_money", False))
+        with suppress(AgentvError):
+            if (file := self._file(folder)) is not None:
+                return bool(getattr(file.kinds.table.get(file.find(name).kind), "costs_money", False))
+        return False
 
     def _asked_to_judge(
         self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None
     ) -> Iterator[str]:
         """Yield the names of the targets that evaluators ask, or may ask."""
-        needs = needs_of_case(case)
+        needs, file = needs_of_case(case), self._file(case.folder)
         yield from needs.embeddings
         yield from filter(None, needs.judges)
         if None in needs.judges and OWN_JUDGE not in own_fixtures:
-            target = self._find(case.folder, name)
-            yield judge or (name if target is None else target.judge_target or name)
+            if judge is None and file is not None:
+                with suppress(AgentvError):
+                    judge = file.find(name).judge_target
+            yield judge or name
         if needs.targets:  # a script may ask any target by its name, also beside a judge of the project
-            file = self._file(case.folder)
             names = () if file is None else file.names
             yield from (each for each in names if each != name or OWN_PROVIDER not in own_fixtures)
 
-    def _find(self, folder: Path, name: str) -> TargetDefinition | None:
-        try:
-            file = self._file(folder)
-            return None if file is None else file.find(name)
-        except AgentvError:
-            return None
-
     def _file(self, folder: Path) -> TargetsFile | None:
         if folder not in self._files:
-            try:
+            self._files[folder] = None
+            with suppress(AgentvError):
                 self._files[folder] = self._read_targets(folder)
-            except AgentvError:
-                self._files[folder] = None
         return self._files[folder]
+
+
+# `agentv_run`: runs cases only on request, so that a bare `pytest` spends no money.
+
+NOT_ASKED: Final = "not asked for: --agentv-run asks for it"
+"""Why a case is skipped."""
+
+_WORKER_INPUT: Final = "agentv_named"
+
+
+class Asking:
+    """Tells whether the command line asks for a case."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
+        self.is_for_all = options.run == "always" or bool(
+            options.dry_run or options.eval_id or options.resume or options.rejudge or options.retry_errors
+        )
+        """Whether all cases run, because of the rule or because of an option that only evals have."""
+        self.is_paid_only = options.run == "asked-if-paid"
+        """Whether only cases that cost money need a request."""
+        self.reason = f"{NOT_ASKED} (agentv_run = {options.run})"
+        named = _named_paths(config)
+        self._files = {path for path in named if not path.is_dir()}
+        self._folders = [path for path in named if path.is_dir() and is_evals_folder(path, config.rootpath)]
+        self._others = [path for path in named if path.is_dir() and not is_evals_folder(path, config.rootpath)]
+        """Named folders that request their evals only if they hold nothing else."""
+
+    def learn(self, items: Sequence[pytest.Item], is_case: Callable[[pytest.Item], bool]) -> None:
+        """Learn from the collected items which folders hold only evals."""
+        foreign = {item.path for item in items if not is_case(item)}
+        self._folders += (folder for folder in self._others if not any(folder in path.parents for path in foreign))
+        self._others = []
+
+    def names(self, path: Path) -> bool:
+        """Whether the command line names a file, or a folder of evals that it is in."""
+        return path in self._files or any(folder in path.parents for folder in self._folders)
+
+
+def send_named(node: Any) -> None:
+    """Pass the names of the command line to an xdist worker. All that a worker collects was named."""
+    node.workerinput[_WORKER_INPUT] = json.dumps(list(map(str, _named_paths(node.config))))
+
+
+def unasked_line(count: int, rule: str) -> str:
+    """Return how to ask for the cases that were skipped."""
+    cases = counted(count, "eval case was", "eval cases were")
+    how = "--agentv-run, or their files or folders on the command line, asks for them"
+    return f"{cases} skipped (agentv_run = {rule}): {how}"
+
+
+def _named_paths(config: pytest.Config) -> tuple[Path, ...]:
+    sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
+    if sent is not None:
+        return tuple(map(Path, json.loads(sent)))
+    folder = config.invocation_params.dir
+    return tuple(Path(os.path.normpath(folder / word.partition("::")[0])) for word in named_arguments(config))
+
+
+# `--agentv-shard`: each of several machines runs a part of the evaluations, chosen by the hashes of their names.
+
+_OUTPUT: Final = "agentv_shard_left"
+"""Key of a worker's output."""
+
+
+class Sharding:
+    """Leaves out the evaluations of other shards; registered in each process of such a run.
+
+    Evaluations are the cases of eval files and the tests that evaluate. A shard without evaluations is a good run.
+    """
+
+    def __init__(self, config: pytest.Config, shard: Shard) -> None:
+        self._config = config
+        self._shard = shard
+        self._left = 0
+        """How many evaluations other shards run."""
+        self._folders: dict[Path, Path] = {}
+
+    def pytest_report_header(self) -> str:
+        return f"agentv: shard {self._shard} of the evaluations; other tests run in each shard"
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
+        done = yield
+        if not self._config.pluginmanager.has_plugin("agentv-session"):  # the session shards after its own selection
+            self.divide(items, ())
+        return done
+
+    def divide(self, items: list[pytest.Item], collected: Sequence[pytest.Item]) -> ShardFigures:
+        """Remove the evaluations of other shards from `items`. Returns the shard's figures for each result.
+
+        `collected` are all cases, before any selection.
+        """
+        own: list[pytest.Item] = []
+        others: list[pytest.Item] = []
+        for item in items:
+            is_own = not is_evaluation(item) or shard_of(self._name(item), self._shard.count) == self._shard.index
+            (own if is_own else others).append(item)
+        # Those that must have a result: cases that no mark skips.
+        cases, total = (
+            sum(hasattr(item, "entry") and item.get_closest_marker("skip") is None for item in some)
+            for some in (own, items)
+        )
+        self._left += len(others)
+        if others:
+            self._config.hook.pytest_deselected(items=others)
+        items[:] = own
+        return ShardFigures(self._shard.index, self._shard.count, cases, total, self._hash_suite(collected))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Note how many items a worker left out. All workers collect the same items."""
+        self._left = max(self._left, getattr(node, "workeroutput", {}).get(_OUTPUT, 0))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[_OUTPUT] = self._left
+        elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._left:
+            session.exitstatus = pytest.ExitCode.OK
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self._left:
+            evaluations = counted(self._left, "evaluation is", "evaluations are")
+            terminalreporter.write_line(f"Shard {self._shard}: {evaluations} left to other shards")
+
+    def _name(self, item: pytest.Item) -> str:
+        """Return a name that is the same on each machine. A node id depends on where pytest was started."""
+        chain = item.listchain()
+        depth = max((place for place, node in enumerate(chain) if isinstance(node, pytest.File)), default=-1)
+        within = "::".join(node.name for node in chain[depth + 1 :])
+        return unicodedata.normalize("NFC", f"{self._file_name(item.path)}::{within}")
+
+    def _file_name(self, path: Path) -> str:
+        """Return a path relative to its repository, or to pytest's root directory outside of a repository."""
+        folder = path.parent
+        if folder not in self._folders:
+            root = find_repo_root(folder)
+            self._folders[folder] = root if (root / ".git").exists() else self._config.rootpath
+        return name_below(path, self._folders[folder])
+
+    def _hash_suite(self, cases: Iterable[pytest.Item]) -> str:
+        names = sorted(map(self._name, cases))
+        paths = set[Path]()
+        for item in cases:
+            paths.add(item.path)
+            row = item.entry.row if hasattr(item, "entry") else None
+            if row is not None and row.table.function is None:
+                paths.add(row.table.path)
+        files = {self._file_name(path): path for path in paths}
+        digest = hashlib.sha256("\n".join(names).encode("utf-8", "surrogatepass"))
+        for name in sorted(files):
+            digest.update(files[name].read_bytes())
+        return digest.hexdigest()[:16]
+
+
+def shard_of(name: str, count: int) -> int:
+    """Return the shard of an evaluation, from 1 to `count`. It depends on the name alone."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8]) % count + 1

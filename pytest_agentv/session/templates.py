@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.errors import SourceError
 from pytest_agentv.session.options import eval_globs
 
 _FOLDERS = pytest.StashKey[frozenset[str]]()
@@ -61,8 +62,7 @@ def _folders(file: str) -> Iterator[str]:
         return
     if _NAMED.search(content) is None:
         return
-    from pytest_agentv.errors import SourceError  # noqa: PLC0415 - the parser, for few runs
-    from pytest_agentv.files.source import read_yaml  # noqa: PLC0415 - as above
+    from pytest_agentv.files.source import read_yaml  # noqa: PLC0415 - the parser, for few runs
 
     try:
         values = [read_yaml(Path(file)).value]

@@ -1,6 +1,5 @@
 """The hooks of users and their conftest files around cases."""
 
-import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -29,7 +28,6 @@ _CASE: Final = "pytest_agentv_case"
 _RESPONSE: Final = "pytest_agentv_response"
 _ASSERT: Final = "pytest_agentv_assert"
 _RESULT: Final = "pytest_agentv_result"
-_SUMMARY: Final = "pytest_agentv_summary"
 
 MASKER: Final = pytest.StashKey[Masker]()
 """The masker of the cases that run in this process."""
@@ -89,12 +87,9 @@ def tell_summary(config: pytest.Config, results: Sequence[EvalResult], verdict: 
     """Call the hook that gets all results of a run. Returns a masked line for the summary if it raised."""
     hook: Any = config.hook
     try:
-        hook.pytest_agentv_summary(results=tuple(results), verdict=verdict)
-    except BaseException as error:
-        if is_interrupt(error):
-            raise
-        masker = config.stash.get(MASKER, None) or Masker.of_environment()
-        return [shown(f"{_SUMMARY} raised {user_traceback(error, *FOREIGN_FOLDERS)}", masker)]
+        _call("pytest_agentv_summary", lambda: hook.pytest_agentv_summary(results=tuple(results), verdict=verdict))
+    except HookError as error:
+        return [shown(str(error), config.stash.get(MASKER, None) or Masker.of_environment())]
     return []
 
 
@@ -148,42 +143,34 @@ def _odd_value(name: str, value: object, expected: str) -> HookError:
     return HookError(f"{name} returned a value of type {type(value).__name__}: expected {expected}")
 
 
-# Checks a case that a hook changed: files are checked when they are loaded, and code of users may write anything.
+# Checks a case that a hook changed: files are checked when they are loaded.
 
-_RIGHT: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "a number from 0 to 1, or None": lambda value: value is None or (is_number(value) and 0 <= value <= 1),
-    f"a whole number from 1 to {MAX_REPEAT}, or None": lambda value: (
-        value is None or (type(value) is int and 1 <= value <= MAX_REPEAT)
-    ),
-    "True or False": lambda value: isinstance(value, bool),
-    "a text": lambda value: isinstance(value, str),
-    "a text, or None": lambda value: value is None or isinstance(value, str),
-}
-_EXPECTED: Final = {
-    **dict.fromkeys(("threshold", "min_pass_rate"), "a number from 0 to 1, or None"),
-    "repeat": f"a whole number from 1 to {MAX_REPEAT}, or None",
-    "required": "True or False",
-    **dict.fromkeys(("dataset", "expected_outcome", "question", "reference_answer"), "a text"),
-    **dict.fromkeys(("conversation_id", "target", "judge", "group"), "a text, or None"),
-}
+
+_TYPES: Final = (
+    (("required",), bool, "True or False"),
+    (("dataset", "expected_outcome", "question", "reference_answer"), str, "a text"),
+    (("conversation_id", "target", "judge", "group"), str | None, "a text, or None"),
+)
 
 
 def changed_fault(before: EvalCase, case: EvalCase) -> str | None:
     """Return what a changed case must not have, such as `threshold=2: expected a number from 0 to 1`; None: nothing."""
-    if case.eval_id != before.eval_id:
-        return f"eval_id={case.eval_id!r}: expected {before.eval_id!r}, since it names the case in the results"
-    for name, expected in _EXPECTED.items():
-        value = getattr(case, name)
-        if not _RIGHT[expected](value):
-            return f"{name}={value!r}: expected {expected}"
-    if case.evaluators is None or case.evaluators == before.evaluators:
-        return None
-    return _evaluator_fault(case.evaluators)
-
-
-def _evaluator_fault(evaluators: object) -> str | None:
     from pytest_agentv.evaluators.base import Evaluator  # noqa: PLC0415 - costs pydantic
 
+    if case.eval_id != before.eval_id:
+        return f"eval_id={case.eval_id!r}: expected {before.eval_id!r}, since it names the case in the results"
+    for name, value in (("threshold", case.threshold), ("min_pass_rate", case.min_pass_rate)):
+        if value is not None and not (is_number(value) and 0 <= value <= 1):
+            return f"{name}={value!r}: expected a number from 0 to 1, or None"
+    if case.repeat is not None and not (type(case.repeat) is int and 1 <= case.repeat <= MAX_REPEAT):
+        return f"repeat={case.repeat!r}: expected a whole number from 1 to {MAX_REPEAT}, or None"
+    for names, types, expected in _TYPES:
+        for name in names:
+            if not isinstance(value := getattr(case, name), types):
+                return f"{name}={value!r}: expected {expected}"
+    evaluators: Any = case.evaluators
+    if evaluators is None or evaluators == before.evaluators:
+        return None
     if not isinstance(evaluators, tuple | list) or not evaluators:
         return f"evaluators={evaluators!r}: expected a tuple of at least one Evaluator, or None for the default judge"
     for index, each in enumerate(evaluators):
@@ -207,12 +194,7 @@ class HookedKinds(Mapping[str, Any]):
     @cached_property
     def _kinds(self) -> dict[str, Any]:
         """Return all kinds by name. The nearest conftest answers first, and wins. Raises `HookError`."""
-        try:
-            found = self._ask()
-        except BaseException as error:
-            if is_interrupt(error):
-                raise
-            raise HookError(f"{self._name} raised {user_traceback(error, *FOREIGN_FOLDERS)}", "crash") from error
+        found = _call(self._name, self._ask)
         try:
             return merge_kinds(found)
         except ValueError as error:
@@ -252,8 +234,6 @@ class FolderKinds:
 
 
 # Tells which fixtures and hooks of conftest files are around an item. They belong to its turn.
-#
-# Reads private state of pytest, as `compat.py` does.
 
 FIXTURES: Final = "fixtures"
 HOOKS: Final = "hooks"
@@ -261,38 +241,34 @@ HOOKS: Final = "hooks"
 _AROUND: Final = ("pytest_runtest_protocol", "pytest_runtest_setup")
 """Hooks that may skip an item, or change what its case sees."""
 _ORIGINS: Final = pytest.StashKey[dict[Any, bool]]()
-"""Whether a fixture comes from a conftest, by its definition."""
+"""Whether a fixture comes from the project, by its definition."""
 _HOOKS_AROUND: Final = pytest.StashKey[dict[pytest.Collector | None, str | None]]()
 """The text of `hook_around` for the items of each file. To look a collector up is cheaper than to find a folder."""
 
 
 def is_free_to_run_ahead(item: pytest.Function) -> bool:
-    """Whether no fixture that is set up for each item can change what the case sees.
-
-    Fixtures of plugins do not count. Fixtures of conftest files count, unless they have session scope and are set up
-    already.
-    """
+    """Whether no fixture that is set up for each item can change what the case sees. Those of plugins do not count."""
     own = _fixtures_of_conftests(item)
     return all(each is not None and each.scope == "session" and each.cached_result is not None for each in own)
 
 
 def hook_around(item: pytest.Item) -> str | None:
-    """Return `evals/conftest.py has the hook pytest_runtest_setup`, if a conftest has a hook around the item.
-
-    Hooks of plugins do not count.
-    """
+    """Return `evals/conftest.py has the hook pytest_runtest_setup`, if a conftest has a hook around the item."""
     known = item.config.stash.setdefault(_HOOKS_AROUND, {})
     place = item.parent
     if place not in known:
-        known[place] = next(_hooks_around(item), None)
+        known[place] = None
+        around = [(name, each) for name in _AROUND for each in getattr(item.ihook, name).get_hookimpls()]
+        for name, each in reversed(around):
+            if each.plugin_name.endswith("conftest.py"):  # registered under their paths
+                known[place] = f"{locate(Path(each.plugin_name), None)} has the hook {name}"
+            elif _is_written_in_a_conftest(each.function):
+                known[place] = f"a conftest.py has the hook {name}"
     return known[place]
 
 
 def held_by(item: pytest.Function) -> str | None:
-    """Return the hook or the fixture of a conftest that keeps the case of an item in its turn; None: there is none.
-
-    A fixture of session scope keeps only the first case, which sets it up.
-    """
+    """Return the hook or the fixture of a conftest that keeps the case of an item in its turn; None: there is none."""
     if (hook := hook_around(item)) is not None:
         return hook
     own = (each for each in _fixtures_of_conftests(item) if each is not None and each.scope != "session")
@@ -300,10 +276,7 @@ def held_by(item: pytest.Function) -> str | None:
 
 
 def bound_by(item: pytest.Item) -> str | None:
-    """Return what binds the case of an item to its turn and to this process; None: it may be asked at any time.
-
-    Fixtures of a conftest bind it, also those of session scope, and so do hooks of a conftest around the item.
-    """
+    """Return what binds the case of an item to its turn and to this process; None: it may be asked at any time."""
     if isinstance(item, pytest.Function) and _fixtures_of_conftests(item):
         return FIXTURES
     return HOOKS if hook_around(item) is not None else None
@@ -323,57 +296,20 @@ def _fixtures_of_conftests(item: pytest.Function) -> list[Any]:
         return [None]
     names = (name for name in item.fixturenames if name != "request")
     found = (definitions[name][-1] if name in definitions else None for name in names)
-    return [each for each in found if each is None or _is_of_a_conftest(each, item)]
+    return [each for each in found if each is None or _is_of_the_project(each, item.config)]
 
 
-def _hooks_around(item: pytest.Item) -> Iterator[str]:
-    for name in _AROUND:
-        for implementation in getattr(item.ihook, name).get_hookimpls():
-            if _is_conftest(implementation.plugin_name):
-                yield f"{locate(Path(implementation.plugin_name), None)} has the hook {name}"
-            elif _is_written_in_a_conftest(implementation.function):
-                yield f"a conftest.py has the hook {name}"
-
-
-def _is_of_a_conftest(definition: Any, item: pytest.Item) -> bool:
+def _is_of_the_project(definition: Any, config: pytest.Config) -> bool:
     """Whether a fixture comes from a conftest file, also if that imports it, or from below; False: from a plugin."""
-    known = item.config.stash.setdefault(_ORIGINS, {})
+    known = config.stash.setdefault(_ORIGINS, {})
     if definition not in known:
-        known[definition] = _is_written_in_a_conftest(definition.func) or _has_place(definition, item.config)
+        module, plugins = str(getattr(definition.func, "__module__", "")), config.pluginmanager
+        modules = {getattr(each, "__name__", type(each).__module__) for each in plugins.get_plugins()}
+        installed = {getattr(plugin, "__name__", "") for plugin, _ in plugins.list_plugin_distinfo()}
+        packages = {name.partition(".")[0] for name in ("_pytest", __name__, *installed)}
+        is_plugin = module in modules or module.partition(".")[0] in packages
+        known[definition] = _is_written_in_a_conftest(definition.func) or not is_plugin
     return known[definition]
-
-
-def _has_place(definition: Any, config: pytest.Config) -> bool:
-    """Whether a fixture was found in a file of the tree, not in a plugin.
-
-    Before pytest 9.1, a flag tells it. Since then a plugin's fixture belongs to the session, as may one of the conftest
-    in the root folder.
-    """
-    if not hasattr(definition, "node"):
-        return bool(getattr(definition, "has_location", True))
-    if definition.node is None or isinstance(definition.node, pytest.Session):
-        return _is_held_by_a_conftest(definition.func, config)
-    return True
-
-
-def _is_held_by_a_conftest(function: Callable[..., Any], config: pytest.Config) -> bool:
-    """Whether a conftest holds a fixture with this function under any name, for example because it imports it."""
-    wanted = inspect.unwrap(function)
-    plugins = [plugin for name, plugin in config.pluginmanager.list_name_plugin() if _is_conftest(name)]
-    return any(_function_of(value) is wanted for plugin in plugins for value in vars(plugin).values())
-
-
-def _function_of(value: object) -> object:
-    """Return the function of a fixture as a module holds it; None: the value is no fixture."""
-    if type(value).__name__ != "FixtureFunctionDefinition":
-        return None
-    unwrap: Callable[[], Any] | None = getattr(value, "_get_wrapped_function", None)
-    return None if unwrap is None else inspect.unwrap(unwrap())
-
-
-def _is_conftest(plugin_name: str) -> bool:
-    """Whether a plugin is a conftest file. pytest registers these under their paths, and knows them by that."""
-    return plugin_name.endswith("conftest.py")
 
 
 def _is_written_in_a_conftest(function: Callable[..., Any]) -> bool:

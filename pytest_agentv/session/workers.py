@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Container, Generator, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,8 @@ import pytest
 
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -39,10 +39,7 @@ class ProcessShare(Record):
     count: int = 1
 
     def of(self, workers: int) -> int:
-        """Return this process's share of a number of workers.
-
-        The shares add up to that number, but each is at least 1.
-        """
+        """Return this process's share of a number of workers: they add up to it, but each is at least 1."""
         return max(1, workers // self.count + (self.index < workers % self.count))
 
 
@@ -132,26 +129,11 @@ class EndingInterrupt:
         self._terminal.write_line(f"agentv: Ctrl-C while the run ended{lack}; results are in {where}", red=True)
 
 
-def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Cut an interrupt's traceback to the part that pytest shows, because rendering all of it takes half a second.
-
-    pytest names the last visible frame, and needs one: the frame of `pytest.exit` is hidden.
-    """
-    if config.getoption("fulltrace", default=False):
-        return
-    entries = excinfo.traceback
-    shown = next((place for place in reversed(range(len(entries))) if not entries[place].ishidden(excinfo)), 0)
-    excinfo.traceback = entries[shown:]
-
-
 # Watches for workers that die, in the controller of an xdist run, and tells the others.
 
 
 class CrashWatch:
-    """Records which items were sent to workers, which came back, and which one a worker died on.
-
-    It watches every run with workers. The code for dead workers is imported only when one dies.
-    """
+    """Records which items were sent to workers, which came back, and which one a worker died on."""
 
     def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
         self._config = config
@@ -174,11 +156,9 @@ class CrashWatch:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:
-        """Ignore failures to send commands to a worker that died.
+        """Ignore failures to send commands to a worker that died. They would end the run.
 
-        xdist may read the last reports of a worker after its death, and replies to each with more items. Sending fails,
-        which would end the whole run. Nothing is lost: the next event of the worker is its death, and xdist gives its
-        items to others.
+        The next event of the worker is its death, and xdist gives its items to others.
         """
         send = node.sendcommand
 
@@ -197,10 +177,9 @@ class CrashWatch:
                 self._identity.crash_mark.touch()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    def pytest_keyboard_interrupt(self) -> None:
         # xdist is about to wait for its workers, and one of them may be running a case.
         if self._collected:
-            shorten_traceback(self._config, excinfo)
             with suppress(OSError):
                 self._stop_mark.touch()
 
@@ -225,31 +204,22 @@ class CrashWatch:
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and report.when == "???":  # xdist created it for an item whose worker died
             self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
-        if self._crashed and report.failed:
-            self._stop_if_enough_failed()
+        if self._crashed and report.failed:  # `-x` and `--maxfail`: pytest counts a crash as a failure, xdist does not
+            session, xdist = map(self._config.pluginmanager.get_plugin, ("session", "dsession"))
+            if session is not None and xdist is not None and session.shouldfail and not xdist.shouldstop:
+                xdist.shouldstop = session.shouldfail
         if may_be_eval(report.nodeid):
             self._reported.add(report.nodeid)
-
-    def _stop_if_enough_failed(self) -> None:
-        """Stop at `-x` and `--maxfail` after a crash, too. pytest counts it as a failure, but xdist does not."""
-        session, xdist = map(self._config.pluginmanager.get_plugin, ("session", "dsession"))
-        if session is not None and xdist is not None and session.shouldfail and not xdist.shouldstop:
-            xdist.shouldstop = session.shouldfail
 
     @property
     def has_crashed(self) -> bool:
         """Whether a worker died while it ran any item."""
         return bool(self._crashed)
 
-    has_crashes = has_crashed
-
     def crash_results(self, recorded: Container[str], older: Sequence[EvalResult]) -> Iterator[EvalResult]:
         """Yield an error for each case that a worker died on before this run had recorded a result of it.
 
-        Args:
-            recorded: The node ids of the results that this run has recorded.
-            older: Results that it goes on with. They may be of older versions of their cases. Only they tell which
-                evaluations a test has.
+        `older` results, which the run goes on with, tell which evaluations a test has.
         """
         results = self._crash_results()
         for node_id, message in self._crashed.items():
@@ -257,16 +227,6 @@ class CrashWatch:
                 yield from (results.of_test(each, message) for each in older if each.node_id == node_id)
             elif node_id not in recorded and (result := results.of(node_id, message)) is not None:
                 yield result
-
-    def late(self, statuses: Mapping[str, str]) -> Iterator[str]:
-        """Yield a text for each case that a worker died on after a result was recorded, perhaps before a rerun.
-
-        `statuses` are those of the cases that this run has recorded, by node id.
-        """
-        for node_id in self._crashed:
-            if node_id in statuses:
-                told = f"FAILED is the crash, the recorded result stands ({statuses[node_id]})"
-                yield f"{node_id}: its worker crashed after a result was recorded: {told}"
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""

@@ -1,4 +1,10 @@
-"""Compares a run with its baseline by the differences of the same cases, and plans how many cases show a drop."""
+"""Compares a run with its baseline by the differences of the same cases, and plans how many cases show a drop.
+
+The arguments of plans: `deviation` is the standard deviation of the differences of the units, which are groups of
+cases, or cases; `size` is the number of cases of a unit; `within` is the variance of the answers of one case, `between`
+that of the units' true differences; `repeats` is the number of answers per case in both runs; `drop` is the drop of the
+mean to see.
+"""
 
 import math
 from collections import Counter, defaultdict
@@ -19,6 +25,7 @@ from pytest_agentv.stats.intervals import (
     spread,
     t_quantile,
     t_upper_tail,
+    variance_of,
     wilson,
 )
 
@@ -26,11 +33,10 @@ Change: TypeAlias = Literal["regressed", "improved", "not worse", "cannot tell"]
 
 MOST_STATES: Final = 1_000_000
 """The most sums that the exact test computes: half a second and 100 MB. Beyond, Student's t test replaces it."""
-LEAST_DIFFERING: Final = 5
-"""The least number of differing cases for a change of the mean."""
-
 _SCALE: Final = 1e9
 """Sums are rounded to billionths, so that equal sums of floats become one state."""
+LEAST_DIFFERING: Final = 5
+"""The least number of differing cases for a change of the mean."""
 
 MOST_FALSE: Final = 0.10
 """The share of false alarms that is accepted among the cases called broken."""
@@ -66,19 +72,14 @@ class Difference(Record):
 
 
 def compare_pairs(
-    differences: Sequence[float],
-    groups: Sequence[Hashable] | None = None,
-    weights: Sequence[float] | None = None,
-    *,
-    graded: bool = False,
+    differences: Sequence[float], groups: Sequence[Hashable] | None = None, *, graded: bool = False
 ) -> Difference:
     """Compare at least one pair; `differences` are new minus old.
 
     Differences of -1, 0 and 1 get Tango's interval, unless they are `graded` scores that happen to be whole.
     """
-    found = spread(differences, groups, weights)
-    plain = groups is None and weights is None
-    is_binary = plain and not graded and all(d in (-1, 0, 1) for d in differences)
+    found = spread(differences, groups)
+    is_binary = groups is None and not graded and all(d in (-1, 0, 1) for d in differences)
     interval = None
     if found.units >= 2:
         if is_binary:
@@ -88,8 +89,11 @@ def compare_pairs(
             shrunk = Z * Z / (found.units + Z * Z)
             half = shrunk if found.error == 0 else t_quantile(0.5 + LEVEL / 2, found.units - 1) * found.error
             interval = Interval(max(-1.0, found.mean - half), min(1.0, found.mean + half))
-    p = None if found.units < 2 else sign_flip(unit_sums(differences, groups, weights))
     differing = sum(abs(d) > 1e-9 for d in differences)
+    sums: defaultdict[Hashable, float] = defaultdict(float)
+    for key, difference in zip(range(len(differences)) if groups is None else groups, differences, strict=True):
+        sums[key] += difference
+    p = None if found.units < 2 else sign_flip([*sums.values()])
     return Difference(Estimate(found.mean, interval, found.units), differing, found.error * math.sqrt(found.units), p)
 
 
@@ -134,18 +138,6 @@ def _tango_statistic(wins: int, losses: int, n: int, delta: float) -> float:
     if variance <= 0:
         return 0.0 if abs(gap) < 1e-12 else math.inf
     return gap / math.sqrt(variance)
-
-
-def unit_sums(
-    differences: Sequence[float], groups: Sequence[Hashable] | None, weights: Sequence[float] | None
-) -> list[float]:
-    """Return the weighted sum of the differences of each unit."""
-    keys: Sequence[Hashable] = range(len(differences)) if groups is None else groups
-    weighing = [1.0] * len(differences) if weights is None else weights
-    sums: defaultdict[Hashable, list[float]] = defaultdict(list)
-    for key, weight, difference in zip(keys, weighing, differences, strict=True):
-        sums[key].append(weight * difference)
-    return [math.fsum(parts) for parts in sums.values()]
 
 
 def sign_flip(sums: Sequence[float]) -> float:
@@ -222,12 +214,7 @@ def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
 
 
 def least_drop(deviation: float, units: int) -> float:
-    """Return the least drop of the mean that would be seen in 4 of 5 runs.
-
-    Args:
-        deviation: Standard deviation of the units' differences.
-        units: Independent units, at least 2.
-    """
+    """Return the least drop of the mean that would be seen in 4 of 5 runs."""
     return (t_quantile(0.5 + LEVEL / 2, units - 1) + Z_POWER) * deviation / math.sqrt(units)
 
 
@@ -237,12 +224,6 @@ def drop_seen(deviation: float, units: int, *, cases: int | None = None, answers
     Where no case differs there is no deviation to go by: the drop at which the score interval of no difference, which
     is z^2 / (C + z^2) wide on either side, would exclude 0. "No difference seen" in few cases shows little. In any case
     so many cases must differ as a change of the mean needs to be called one.
-
-    Args:
-        deviation: Standard deviation of the units' differences.
-        units: Independent units.
-        cases: Compared cases; None: as many as units.
-        answers: Answers per case.
     """
     if units < 2:
         return None
@@ -254,13 +235,6 @@ def cases_to_see(drop: float, within: float, between: float, repeats: int, size:
     """Return how many cases show a drop: the units of `required_cases`, and so many that enough cases differ.
 
     Where neither variance, or hardly any, shows anything, the units are the inverse of `drop_seen`.
-
-    Args:
-        drop: The drop of the mean to see, above `NO_DROP`.
-        within: Variance of the answers of one case.
-        between: Variance of the units' true differences.
-        repeats: Answers per case in both runs.
-        size: Cases per unit; above 1 if cases form groups.
     """
     if within > NO_DEVIATION or between > NO_DEVIATION:
         units = required_cases(drop, within / size, between, repeats)
@@ -307,14 +281,7 @@ def _shows(drop: float, cases: int, answers: int) -> bool:
 
 
 def variance_between(deviation: float, within: float, repeats: int, size: float = 1.0) -> float:
-    """Return the variance of the units' true differences, without the variance of random answers.
-
-    Args:
-        deviation: Standard deviation of the units' differences.
-        within: Variance of the answers of one case.
-        repeats: Answers per case in both runs.
-        size: Cases per unit.
-    """
+    """Return the variance of the units' true differences, without the variance of random answers."""
     return max(0.0, deviation**2 - 2 * within / (repeats * size))
 
 
@@ -323,36 +290,14 @@ def most_within(differences: Sequence[float], deviation: float, repeats: int, si
 
     It is half the variance of the differences. That of the groups' differences is a second bound, because differences
     may cancel out in a group.
-
-    Args:
-        differences: Of single cases.
-        deviation: Standard deviation of the units' differences.
-        repeats: Answers per case in both runs.
-        size: Cases per unit.
     """
-    single = variance_of(differences)
     of_groups = deviation**2 * size
-    return (of_groups if single is None else min(single, of_groups)) * repeats / 2
+    return min([of_groups] if len(differences) < 2 else [of_groups, variance_of(differences)]) * repeats / 2
 
 
 def required_cases(drop: float, within: float, between: float, repeats: int) -> int:
-    """Return how many independent cases, or groups of cases, show a drop in 4 of 5 runs.
-
-    Args:
-        drop: The drop of the mean to see, above 0.
-        within: Variance of the answers of one case; in groups, divided by the cases of a group.
-        between: Variance of the units' true differences.
-        repeats: Answers per case in both runs.
-    """
+    """Return how many independent cases, or groups of cases, show a drop in 4 of 5 runs."""
     return math.ceil(((Z + Z_POWER) / drop) ** 2 * (between + 2 * within / repeats))
-
-
-def variance_of(scores: Sequence[float]) -> float | None:
-    """Return the variance of the answers of one case; None with fewer than two."""
-    if len(scores) < 2:
-        return None
-    mean = math.fsum(scores) / len(scores)
-    return math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
 
 
 def variance_within(variances: Iterable[float | None]) -> float | None:
@@ -374,7 +319,6 @@ def chance_of_red_case(reliability: float, answers: int, min_pass_rate: float, c
 # How far a judge agrees with people's labels.
 
 Weighting: TypeAlias = Literal["none", "linear", "quadratic"]
-Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
 
 LEAST_LABELS: Final = 100
 LEAST_OF_A_CLASS: Final = 5
@@ -393,12 +337,12 @@ class Confusion(Record):
     @property
     def true_positive_rate(self) -> tuple[float, Interval] | None:
         """The share of labelled passes that the judge passes; None without any."""
-        return _share(self.both_pass, self.both_pass + self.only_label)
+        return _share(self.both_pass, self.only_label)
 
     @property
     def false_positive_rate(self) -> tuple[float, Interval] | None:
         """The share of labelled fails that the judge passes; None without any."""
-        return _share(self.only_judge, self.only_judge + self.both_fail)
+        return _share(self.only_judge, self.both_fail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +360,8 @@ def confusion(judge: Sequence[bool], labels: Sequence[bool]) -> Confusion:
     return Confusion(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
 
 
-def _share(count: int, of: int) -> tuple[float, Interval] | None:
+def _share(count: int, others: int) -> tuple[float, Interval] | None:
+    of = count + others
     return (count / of, wilson(count / of, of)) if of else None
 
 
@@ -428,11 +373,7 @@ def kappa(first: Sequence[float], second: Sequence[float], weighting: Weighting 
     if not first or (len(set(first)) == 1 and len(set(second)) == 1):
         return None
     seen = math.fsum(_distance(a, b, weighting) for a, b in zip(first, second, strict=True)) / len(first)
-    ours, theirs = Counter(first), Counter(second)
-    chance = math.fsum(
-        _distance(a, b, weighting) * count * other for a, count in ours.items() for b, other in theirs.items()
-    )
-    return 1.0 - seen / (chance / len(first) ** 2)
+    return 1.0 - seen / (_distances(Counter(first), Counter(second), weighting) / len(first) ** 2)
 
 
 def kappa_interval(table: Confusion, seen: float | None) -> Interval:
@@ -470,51 +411,36 @@ def best_threshold(scores: Sequence[float], labels: Sequence[bool]) -> float | N
     return max(between, key=worth, default=None)
 
 
+def _distances(first: Mapping[float, int], second: Mapping[float, int], weighting: Weighting) -> float:
+    """Return the sum of the distances of all pairs of two counted lists of ratings."""
+    return math.fsum(
+        _distance(a, b, weighting) * count * other for a, count in first.items() for b, other in second.items()
+    )
+
+
 def _distance(a: float, b: float, weighting: Weighting) -> float:
     if weighting == "none":
         return float(a != b)
     return abs(a - b) if weighting == "linear" else (a - b) ** 2
 
 
-def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], level: Level = "nominal") -> float | None:
+def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], weighting: Weighting = "none") -> float | None:
     """Return Krippendorff's alpha; None where all ratings are the same or none can be paired.
 
     Args:
         ratings: The ratings of each thing rated, None where a rater gave none.
-        level: How far two ratings are apart: equal or not, by rank, or by their difference.
+        weighting: `none` for names, `quadratic` for numbers.
 
     Source: Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability".
     """
     units = [[value for value in unit if value is not None] for unit in ratings]
     units = [unit for unit in units if len(unit) > 1]
     totals = Counter(value for unit in units for value in unit)
-    n = sum(totals.values())
-    squares = _squared_distances(totals, level)
-    expected = math.fsum(totals[a] * totals[b] * squares[a, b] for a in totals for b in totals)
+    expected = _distances(totals, totals, weighting)
     if not expected:
         return None
-    observed = math.fsum(
-        count * other * squares[a, b] / (len(unit) - 1)
-        for unit in units
-        for a, count in Counter(unit).items()
-        for b, other in Counter(unit).items()
-    )
-    return 1.0 - (n - 1) * observed / expected
-
-
-def _squared_distances(totals: Mapping[float, int], level: Level) -> Mapping[tuple[Hashable, Hashable], float]:
-    ordered = sorted(totals)
-    squares: dict[tuple[Hashable, Hashable], float] = {}
-    for i, a in enumerate(ordered):
-        for j, b in enumerate(ordered):
-            if level == "nominal":
-                squares[a, b] = float(a != b)
-            elif level == "interval":
-                squares[a, b] = (a - b) ** 2
-            else:
-                between = sum(totals[value] for value in ordered[min(i, j) : max(i, j) + 1])
-                squares[a, b] = (between - (totals[a] + totals[b]) / 2) ** 2
-    return squares
+    observed = math.fsum(_distances(Counter(unit), Counter(unit), weighting) / (len(unit) - 1) for unit in units)
+    return 1.0 - (sum(totals.values()) - 1) * observed / expected
 
 
 def corrected_rate(
@@ -532,30 +458,16 @@ def corrected_rate(
     least = min(sum(label == 0 for label in labels), sum(label == 1 for label in labels))
     if len(labels) < LEAST_LABELS or least < LEAST_OF_A_CLASS or len(unlabelled) < 2:
         return None
-    found = ppi(judge, labels, unlabelled)
-    bounds = Interval(_clipped(found.interval.low), _clipped(found.interval.high))
-    return CorrectedRate(_clipped(found.rate), bounds, found.tuning)
-
-
-def _clipped(rate: float) -> float:
-    return min(1.0, max(0.0, rate))
-
-
-def ppi(judge: Sequence[float], labels: Sequence[float], unlabelled: Sequence[float]) -> CorrectedRate:
-    """Return the prediction-powered mean of labels. `corrected_rate` says when it is valid.
-
-    A correction may lead outside of 0 to 1.
-    """
-    n, more = len(labels), len(unlabelled)
-    spread_of_judge = _covariance([*judge, *unlabelled], [*judge, *unlabelled])
+    n, more, verdicts = len(labels), len(unlabelled), [*judge, *unlabelled]
+    spread_of_judge = _covariance(verdicts, verdicts)
     tuning = 0.0
     if spread_of_judge > 0:
         tuning = min(1.0, max(0.0, _covariance(labels, judge) / ((1 + n / more) * spread_of_judge)))
     rest = [label - tuning * verdict for label, verdict in zip(labels, judge, strict=True)]
     rate = tuning * math.fsum(unlabelled) / more + math.fsum(rest) / n
-    variance = tuning**2 * _covariance(unlabelled, unlabelled) / more + _covariance(rest, rest) / n
-    half = Z * math.sqrt(variance)
-    return CorrectedRate(rate, Interval(rate - half, rate + half), tuning)
+    half = Z * math.sqrt(tuning**2 * variance_of(unlabelled) / more + variance_of(rest) / n)
+    rate, low, high = (min(1.0, max(0.0, value)) for value in (rate, rate - half, rate + half))
+    return CorrectedRate(rate, Interval(low, high), tuning)
 
 
 def _covariance(first: Sequence[float], second: Sequence[float]) -> float:

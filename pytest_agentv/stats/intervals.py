@@ -114,34 +114,32 @@ def wilson(share: float, n: float) -> Interval:
     return Interval(low, high)
 
 
-def spread(
-    values: Sequence[float], groups: Sequence[Hashable] | None = None, weights: Sequence[float] | None = None
-) -> Spread:
-    """Return the weighted mean of at least one value and its cluster-robust standard error.
+def unit_sums(values: Sequence[float], groups: Sequence[Hashable] | None) -> list[float]:
+    """Return the sum of the values of each unit: a group of cases, or a case."""
+    if groups is None:
+        return list(values)
+    parts: dict[Hashable, list[float]] = {}
+    for key, value in zip(groups, values, strict=True):
+        parts.setdefault(key, []).append(value)
+    return [math.fsum(part) for part in parts.values()]
+
+
+def spread(values: Sequence[float], groups: Sequence[Hashable] | None = None) -> Spread:
+    """Return the mean of at least one value and its cluster-robust standard error.
 
     The factor C/(C - 1) corrects for the number of units C. Source: Liang and Zeger 1986, with the usual correction.
     """
-    weighing = [1.0] * len(values) if weights is None else weights
-    total = math.fsum(weighing)
-    mean = math.fsum(w * x for w, x in zip(weighing, values, strict=True)) / total
-    keys: Sequence[Hashable] = range(len(values)) if groups is None else groups
-    parts: dict[Hashable, list[float]] = {}
-    for key, weight, value in zip(keys, weighing, values, strict=True):
-        parts.setdefault(key, []).append(weight * (value - mean))
-    units = len(parts)
+    mean = math.fsum(values) / len(values)
+    sums = unit_sums([value - mean for value in values], groups)
+    units = len(sums)
     if units < 2:
         return Spread(mean, 0.0, units)
-    squares = math.fsum(math.fsum(part) ** 2 for part in parts.values())
-    error = math.sqrt(units / (units - 1) * squares) / total
+    error = math.sqrt(units / (units - 1) * math.fsum(each**2 for each in sums)) / len(values)
     return Spread(mean, error if error > 1e-12 else 0.0, units)
 
 
 def mean_interval(
-    scores: Sequence[float],
-    groups: Sequence[Hashable] | None = None,
-    weights: Sequence[float] | None = None,
-    *,
-    graded: bool = False,
+    scores: Sequence[float], groups: Sequence[Hashable] | None = None, *, graded: bool = False
 ) -> Estimate:
     """Return the mean of cases and where it would lie for other cases of this kind.
 
@@ -149,11 +147,11 @@ def mean_interval(
     the effective number of cases that gives the same standard error, shrunk for the few degrees of freedom; near 0 and
     1, where a standard error says little, the number of units is the most that counts.
     """
-    found = spread(scores, groups, weights)
+    found = spread(scores, groups)
     mean, units = found.mean, found.units
     if units < 2:
         return Estimate(mean, None, units)
-    if groups is None and weights is None and not graded and all(score in (0, 1) for score in scores):
+    if groups is None and not graded and all(score in (0, 1) for score in scores):
         return Estimate(mean, wilson(mean, units), units)
     variance = mean * (1 - mean)
     effective = variance / found.error**2 if found.error > 0 and variance > 0 else float(units)
@@ -173,9 +171,7 @@ def repeat_interval(answers: Sequence[Sequence[float]]) -> Estimate:
     mean = math.fsum(means) / len(means)
     if any(len(scores) < 2 for scores in answers):
         return Estimate(mean, None, len(answers))
-    variances = [_variance(scores) for scores in answers]
-    terms = (variance / len(scores) for variance, scores in zip(variances, answers, strict=True))
-    squared_error = math.fsum(terms) / len(answers) ** 2
+    squared_error = math.fsum(variance_of(scores) / len(scores) for scores in answers) / len(answers) ** 2
     count = sum(len(scores) for scores in answers)
     spare = mean * (1 - mean)
     effective = spare / squared_error if squared_error > 1e-24 and spare > 0 else float(count)
@@ -183,7 +179,8 @@ def repeat_interval(answers: Sequence[Sequence[float]]) -> Estimate:
     return Estimate(mean, wilson(mean, effective), len(answers))
 
 
-def _variance(scores: Sequence[float]) -> float:
+def variance_of(scores: Sequence[float]) -> float:
+    """Return the variance of at least two scores, with the divisor n - 1."""
     mean = math.fsum(scores) / len(scores)
     return math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
 

@@ -384,8 +384,15 @@ def merge_stores(parts: Sequence[tuple[Path, Sequence[str]]], out: Path) -> None
     `parts` are these files, each with the ids of its runs. Answers in the stores of other folders are copied. Raises
     `OSError`, `sqlite3.Error`.
     """
-    home = _root() / STORE_FILE
-    stores = {path: store for path, _ in parts if (store := store_of(path)) is not None}
+    here = Path.cwd()
+    names = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+    above = (here, *here.parents)  # pytest's root directory is the nearest one with a file of its settings
+    home = next((each for each in above if any((each / name).is_file() for name in names)), here) / STORE_FILE
+    stores: dict[Path, Path] = {}
+    for path, _ in parts:
+        near = (folder / STORE_FILE for folder in path.absolute().parents)
+        if (store := next(filter(Path.is_file, near), None)) is not None:
+            stores[path] = store
     if not stores:
         return
     db = connect(home)
@@ -412,27 +419,14 @@ def merge_stores(parts: Sequence[tuple[Path, Sequence[str]]], out: Path) -> None
         db.close()
 
 
-def _root() -> Path:
-    """Return the folder that pytest would take as its root directory here: the nearest with a file of its settings."""
-    here = Path.cwd()
-    names = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
-    return next((each for each in (here, *here.parents) if any((each / name).is_file() for name in names)), here)
-
-
-def store_of(results_path: Path) -> Path | None:
-    """Return the store that belongs to a results file: that of the nearest folder above it; None: there is none."""
-    folders = (folder / STORE_FILE for folder in results_path.absolute().parents)
-    return next((store for store in folders if store.is_file()), None)
-
-
 def _tell(written: "Sequence[asyncio.Future[None]]") -> None:
     """Complete all waiting futures in one call into the loop, because each call costs a switch of threads."""
+
+    def complete() -> None:
+        for each in written:
+            if not each.done():
+                each.set_result(None)
+
     if written:
         with suppress(RuntimeError):  # the loop has ended, and nobody waits
-            written[0].get_loop().call_soon_threadsafe(_end_waiting, written)
-
-
-def _end_waiting(written: "Iterable[asyncio.Future[None]]") -> None:
-    for each in written:
-        if not each.done():
-            each.set_result(None)
+            written[0].get_loop().call_soon_threadsafe(complete)

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
-from pytest_agentv.cases.cases import LoadedCase
 from pytest_agentv.cases.entries import SuiteSource
+from pytest_agentv.cases.references import LoadedCase
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, Plain
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target, Workspace, affects_answers
@@ -74,12 +74,11 @@ class Fingerprints:
 
     def of_grading(self, evaluators: Sequence[AnyEvaluator], judge: str | None) -> str | None:
         """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. Leaves out the threshold."""
-        hashes = [self._of_evaluator(each) for each in evaluators]
+        hashes: list[str | None] = []
+        for each in evaluators:
+            path = source_file(each.own_code) or self._roots[0]
+            hashes.append(self._hash(each.kind, path, None, partial(self._evaluator, each)))
         return None if None in hashes else digest([*hashes, judge])
-
-    def _of_evaluator(self, evaluator: AnyEvaluator) -> str | None:
-        path = source_file(evaluator.own_code) or self._roots[0]
-        return self._hash(evaluator.kind, path, None, partial(self._evaluator, evaluator))
 
     def _hash(self, word: str, path: Path, line: int | None, make: Callable[[], Json]) -> str | None:
         try:
@@ -384,8 +383,7 @@ class CaseHashes:
         parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
         files = _to_json([(part.is_guideline, _content(part)) for part in parts])
         expected = _to_json(written.expected_messages)  # with texts of files
-        own = loaded.value if suite.hashed_id is None else {**loaded.value, "id": suite.hashed_id}
-        hashed = [_to_json(_without_rules(own)), self._headers[suite.path], files, expected]
+        hashed = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files, expected]
         hashed += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case.workspace is not None:
             hashed += self._of_workspace(case.workspace, case.folder)

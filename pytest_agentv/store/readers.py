@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pytest_agentv.errors import TOO_LARGE, FileError, SourceError, locate
+from pytest_agentv.errors import TOO_LARGE, FileError, SourceError
 from pytest_agentv.files.problems import Hint, Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS
@@ -58,17 +58,8 @@ class RecordedResult(Record):
     """Whether it was known before its line was read."""
 
 
-def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
-    """Yield results while reading, and a problem for each skipped part.
-
-    Raises `FileError` if the file cannot be opened.
-    """
-    for entry in iter_entries(path, run_id):
-        yield entry if isinstance(entry, Problem) else entry.value
-
-
 def iter_entries(path: Path, run_id: str | None = None, find: KnownLine | None = None) -> Iterator[Entry | Problem]:
-    """Yield the same as `iter_results`, with line numbers. Raises like `iter_results`.
+    """Yield results while reading, and a problem for each skipped part. Raises `FileError` if it cannot be opened.
 
     `find` knows lines of the run.
     """
@@ -157,10 +148,9 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
     if b"\0" in text:  # a cut document may be valid YAML
         return skipped(path, line + text.count(b"\n", 0, text.index(b"\0")), _NULS)
     try:
-        value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line).value
+        value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)[0]
     except SourceError as error:
-        fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        return skipped(path, error.line or line, fault)
+        return skipped(path, error.line or line, error.reason)
     except UnicodeDecodeError as error:
         number = line + text.count(b"\n", 0, error.start)
         return skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")
@@ -181,7 +171,7 @@ def skipped(path: Path, line: int, what: str) -> Problem:
 def iter_texts(path: Path) -> Iterator[_NumberedText]:
     """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
 
-    Unreadable pieces are included. Raises like `iter_results`.
+    Unreadable pieces are included. Raises like `iter_entries`.
     """
     with _open(path) as file:
         if _is_yaml(path):

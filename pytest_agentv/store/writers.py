@@ -1,9 +1,9 @@
 """Writes results files: records as plain JSON data, with secrets masked; single answers; keys that are added later."""
 
-import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,11 +67,6 @@ class Image(Record):
 
 Seen = Callable[[Image], None]
 """Called with each image whose bytes are replaced."""
-
-
-def holds_images(text: str) -> bool:
-    """Whether a text, or the JSON of a value, may hold images."""
-    return "image" in text.lower()
 
 
 def without_images(value: Json, seen: Seen) -> Json:
@@ -159,7 +154,7 @@ class _Budget:
         """Return a value, or the head of its text if it is too long."""
         text = value if isinstance(value, str) else compact_json(value)
         limit = max(_SHORTEST, min(LONGEST_TEXT, self._left))
-        if len(text) > limit and holds_images(text):  # words are worth more than the head of an image
+        if len(text) > limit and "image" in text.lower():  # words are worth more than the head of an image
             value = without_images(value, lambda _: None)
             text = value if isinstance(value, str) else compact_json(value)
         self._left -= min(len(text), limit)
@@ -270,20 +265,15 @@ class ResultSink:
 
 def unwritable_result(result: EvalResult, error: Exception, serialize: Callable[[EvalResult], str]) -> EvalResult:
     """Return a result as an error of its case, without the fields that `serialize` refuses. The rest was paid for."""
-    values = {field.name: getattr(result, field.name) for field in dataclasses.fields(EvalResult)}
     blank = EvalResult("", "", "", 0.0, (), (), "", "")
-    kept = {name: value for name, value in values.items() if _is_taken(blank.replace(**{name: value}), serialize)}
+    kept: dict[str, Any] = {}
+    for name in RESULT_FIELDS:
+        with suppress(Exception):  # it is looked for
+            serialize(blank.replace(**{name: getattr(result, name)}))
+            kept[name] = getattr(result, name)
     message = f"the result cannot be recorded: {type(error).__name__}: {error}"
     broken = {"score": 0.0, "status": "error", "error": message, "error_detail": ErrorDetail("evaluator", "crash")}
     return blank.replace(**{**kept, **broken})
-
-
-def _is_taken(result: EvalResult, serialize: Callable[[EvalResult], str]) -> bool:
-    try:
-        serialize(result)
-    except Exception:  # noqa: BLE001 - it is looked for
-        return False
-    return True
 
 
 def format_of(path: Path, wanted: OutputFormat) -> OutputFormat:

@@ -1,15 +1,25 @@
-"""Targets as written in a targets file, the kinds that files may name, and the variables of a run."""
+"""Targets as written in a targets file, the variables of a run, and the files that count as guidelines."""
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from pytest_agentv.errors import FileError, TargetError, locate
-from pytest_agentv.files.problems import Problem, did_you_mean
+from pytest_agentv.errors import FileError, TargetError, TargetsError, locate
+from pytest_agentv.files.places import INCLUDE, Place, included_files
+from pytest_agentv.files.problems import (
+    Problem,
+    UnreadKey,
+    UnusableTarget,
+    did_you_mean,
+    raise_errors,
+)
+from pytest_agentv.files.source import Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.kind_table import KindTable
+from pytest_agentv.model.options import UnknownKeys
 
 # The kinds of targets that files may name. The caller passes their table.
 
@@ -25,12 +35,12 @@ class TargetKinds:
 
     def canonical(self, provider: Json) -> str:
         """Return the kind of a provider: `azure` for `Azure-OpenAI`; an unknown provider in lower case."""
-        word = provider.lower() if isinstance(provider, str) else ""
+        if not isinstance(provider, str):
+            return ""
+        if provider in self.table:
+            return provider
+        word = provider.lower()
         return word if word in self.table else self.other_spellings.get(word, word)
-
-    def find(self, kind: str) -> type[Any] | None:
-        """Return the class of a kind, importing it if needed; None for an unknown kind."""
-        return self.table.get(kind)
 
     def fault(self, provider: str) -> str | None:
         """Return the reason why a provider cannot be used; None if it can."""
@@ -44,25 +54,7 @@ class TargetKinds:
 
     def with_own(self, own: Mapping[str, Any]) -> "TargetKinds":
         """Return these kinds with those of plugins and conftest files: classes, or factories."""
-        return TargetKinds(self.table.with_own(_Lowered(own)), self.other_spellings, self.unsupported)
-
-
-class _Lowered(Mapping[str, Any]):
-    """Kinds by their words in lower case. Reads the kinds only when a word is looked up."""
-
-    def __init__(self, kinds: Mapping[str, Any]) -> None:
-        self._kinds = kinds
-
-    def __getitem__(self, word: str) -> Any:
-        if word in self._kinds:
-            return self._kinds[word]
-        return self._kinds[next((each for each in self._kinds if each.lower() == word), word)]
-
-    def __iter__(self) -> Iterator[str]:
-        return (word.lower() for word in self._kinds)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
+        return TargetKinds(self.table.with_own(own), self.other_spellings, self.unsupported)
 
 
 NO_KINDS: Final = TargetKinds(KindTable({}))
@@ -83,7 +75,7 @@ class TargetDefinition(Record):
     provider: str
     """The kind of its provider, as written."""
     kind: str
-    """The canonical kind of its provider, in lower case: `azure` for `Azure-OpenAI`."""
+    """The canonical kind of its provider: `azure` for `Azure-OpenAI`."""
     line: int
     """The line in the targets file, 1-based."""
     judge_target: str | None = None
@@ -122,15 +114,12 @@ class TargetsFile(Record):
 
     def find(self, name: str) -> TargetDefinition:
         """Return the first target of a name. Raises `TargetError`."""
-        found = next((definition for definition in self.definitions if definition.name == name), None)
-        if found:
-            return found
-        names = self.names
-        near = did_you_mean(name, names)
-        hint = f"{near} " if near else ""
-        raise TargetError(
-            f"{locate(self.path, None)}: no target {name!r}; {hint}available: {', '.join(names) or 'none'}"
-        )
+        for definition in self.definitions:
+            if definition.name == name:
+                return definition
+        near = did_you_mean(name, self.names)
+        names = f"{near + ' ' if near else ''}available: {', '.join(self.names) or 'none'}"
+        raise TargetError(f"{locate(self.path, None)}: no target {name!r}; {names}")
 
 
 # The variables of a run, and `${{ VAR }}` in texts.
@@ -150,37 +139,25 @@ class Environment(Record):
 
 
 def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Mapping[str, str]) -> Environment:
-    """Return the variables of a run. Never changes the process environment.
+    """Return the variables of a run, with those of the nearest `.env` file. Never changes the process environment.
 
-    Raises `FileError` if a `.env` file exists but cannot be read.
+    A folder named `.env`, which is often a virtual environment, does not count. Variables of the process win, also
+    where a line of the file names one. Raises `FileError` if a `.env` file exists but cannot be read.
     """
-    path = find_dotenv(eval_dir, repo_root, cwd)
-    dotenv = _read_dotenv(path, process_env) if path else {}
-    return Environment({**dotenv, **process_env}, dotenv)
-
-
-def _read_dotenv(path: Path, process_env: Mapping[str, str]) -> dict[str, str]:
-    """Return the values. Fills in `${NAME}` as `load_dotenv` does: the process comes before the lines above."""
-    from dotenv import dotenv_values  # noqa: PLC0415 - only for runs with a .env file
-    from dotenv.variables import parse_variables  # noqa: PLC0415 - as above
+    candidates = (folder / ".env" for folder in search_folders(eval_dir, repo_root, cwd))
+    path = next((path for path in candidates if path.is_file()), None)
+    if path is None:
+        return Environment(dict(process_env))
+    from dotenv.main import DotEnv  # noqa: PLC0415 - only for runs with a .env file
 
     try:
-        values = dotenv_values(path, interpolate=False, encoding="utf-8-sig")
+        values = DotEnv(path, interpolate=True, override=False, encoding="utf-8-sig").dict()
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise FileError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}") from None
-    found: dict[str, str] = {}
-    for name, value in values.items():
-        if value is not None:
-            found[name] = "".join(part.resolve({**found, **process_env}) for part in parse_variables(value))
-    return found
-
-
-def find_dotenv(eval_dir: Path, repo_root: Path, cwd: Path) -> Path | None:
-    """Return the nearest `.env` file. Ignores a folder of that name, which is often a virtual environment."""
-    candidates = (folder / ".env" for folder in search_folders(eval_dir, repo_root, cwd))
-    return next((path for path in candidates if path.is_file()), None)
+    dotenv = {name: value for name, value in values.items() if value is not None}
+    return Environment({**dotenv, **process_env}, dotenv)
 
 
 def search_folders(eval_dir: Path, repo_root: Path, cwd: Path) -> tuple[Path, ...]:
@@ -210,11 +187,95 @@ def has_reference(value: Json) -> bool:
     return isinstance(value, str) and bool(REFERENCE.search(value))
 
 
-def missing_variables(text: str, variables: Mapping[str, str]) -> list[str]:
-    """Return the variables of a text that are unset or blank."""
-    return [name for name in dict.fromkeys(REFERENCE.findall(text)) if not variables.get(name, "").strip()]
+# Finds, reads and checks the targets file.
+
+TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
+"""Paths of a targets file within a folder, in the order of the search."""
 
 
-def interpolate(text: str, variables: Mapping[str, str]) -> str:
-    """Fill in every `${{ VAR }}` of a text in one pass. Uses values unchanged, including white space."""
-    return REFERENCE.sub(lambda match: variables[match[1]], text)
+def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cwd: Path) -> Path:
+    """Return the targets file of a run. Raises `TargetsError` with the searched places.
+
+    `explicit` is a file, or a folder to search.
+    Source: eval-cli-2026-01, "Targets file discovery and selection".
+    """
+    named = None if explicit is None else cwd / explicit
+    if named is not None and not named.exists():
+        raise TargetsError(named, "there is no such targets file or folder")
+    if named is not None and not named.is_dir():
+        return named
+    folders = search_folders(eval_dir, repo_root, cwd) if named is None else (named,)
+    paths = (folder / name for folder in folders for name in TARGETS_FILES)
+    if found := next(filter(Path.is_file, paths), None):
+        return found
+    tried = ", ".join(TARGETS_FILES)
+    if named is not None:
+        raise TargetsError(named, f"no targets file in this folder: tried {tried}")
+    places = ", ".join(locate(folder, None) for folder in folders)
+    what = f"no targets file found: tried {tried} in {places}; name one with --agentv-targets-file"
+    raise TargetsError(eval_dir / TARGETS_FILES[0], what)
+
+
+def load_targets_file(path: Path, kinds: TargetKinds, unknown_keys: UnknownKeys = "error") -> TargetsFile:
+    """Read and check a targets file. Its targets may have the given kinds.
+
+    Raises `SourceError` for invalid YAML, and `TargetsError` with all faults and their lines.
+    Source: evaluation-2025-11, "Schema validation for targets"; eval-cli-2026-01, "Targets validation with warnings".
+    """
+    from pytest_agentv.targets.fields import read_targets  # noqa: PLC0415 - imports pydantic
+
+    problems: list[Problem] = []
+    found: list[tuple[TargetDefinition, Place]] = []
+    for source, is_included in _with_included(read_yaml(path), ()):
+        names = {definition.name for definition, _ in found}
+        targets = read_targets(source, kinds, problems, is_included=is_included)
+        found += [each for each in targets if each[0].name not in names]
+        if unknown_keys == "warn":
+            problems[:] = [each.replace(level="warning") if isinstance(each, UnreadKey) else each for each in problems]
+        raise_errors(problems, TargetsError)  # before those of the files that it includes
+    file = TargetsFile(path, tuple(definition for definition, _ in found), kinds=kinds)
+    for definition, place in found:
+        for key, message, hint in file.faults(definition):
+            at = place.at(key)
+            problems.append(UnusableTarget(at.path, at.line, at.key, message, hint, "warning"))
+    return file.replace(warnings=tuple(problems))
+
+
+def _with_included(source: Source, chain: tuple[Path, ...]) -> Iterator[tuple[Source, bool]]:
+    """Yield a file and those that it includes, and whether it is included. What comes first wins."""
+    yield source, bool(chain)
+    value = source.value
+    if isinstance(value, dict) and value.get(INCLUDE) is not None:
+        for included in reversed([*included_files(source, value, chain)]):
+            yield from _with_included(included, (*chain, source.path))
+
+
+# `.agentv.yaml` and `.agentv/config.yaml`, which name the files that count as guidelines.
+
+DEFAULT_GUIDELINE_PATTERNS: Final = ("**/*.instructions.md", "**/instructions/**", "**/*.prompt.md", "**/prompts/**")
+
+
+GuidelineConfig: TypeAlias = tuple[tuple[str, ...], tuple[Problem, ...]]
+"""The patterns for an eval file, and the problems of the config file that was read."""
+
+
+def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
+    """Return the patterns of the first config file, or the default ones.
+
+    They are relative to the repository's root, and also to the folder of `.agentv.yaml` or `.agentv`.
+    `guideline_patterns: []` means no guidelines at all.
+    Source: evaluation-2026-01, "Load custom guideline patterns", "Use defaults when config absent".
+    """
+    candidates = [eval_dir / ".agentv.yaml"]
+    for folder in folders_upward(eval_dir, repo_root):
+        candidates += [folder / ".agentv" / "config.yaml", folder / ".agentv" / "config.yml"]
+    path = next((each for each in candidates if each.is_file()), None)
+    if path is None:
+        return DEFAULT_GUIDELINE_PATTERNS, ()
+    from pytest_agentv.targets.fields import read_config_file  # noqa: PLC0415 - imports pydantic
+
+    patterns, problems = read_config_file(path)
+    below = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
+    plain = () if below == "." else (each for each in patterns if not each.startswith(("!", "**/")))
+    near = [posixpath.normpath(f"{below}/{each}") for each in plain]
+    return (*patterns, *near), problems

@@ -89,7 +89,7 @@ def verdict(project, number):
     ],
 )
 def test_a_case_that_became_required_must_pass_in_a_resumed_run_as_well(project, monkeypatch, head, mode):
-    gate = ("--agentv-gate=run", "--agentv-min-rate=0.5")
+    gate = ("--agentv-gate=run", "--agentv-fail-under=0.5")
     write(project, suite(3, head))
     monkeypatch.setenv("BROKEN", "c1")
     assert project.run("--agentv-out=own.jsonl", *gate).exit_code == 0
@@ -232,7 +232,7 @@ def test_a_resumed_run_that_retries_errors_is_judged_whole(small, monkeypatch):
     assert small.run("--agentv-out=own.jsonl").outcomes == {"passed": 3, "errors": 1}
     monkeypatch.setenv("DOWN", "")
     monkeypatch.setenv("BROKEN", "c1")
-    gate = ("--agentv-gate=run", "--agentv-min-rate=0.9")
+    gate = ("--agentv-gate=run", "--agentv-fail-under=0.9")
     run = small.run("--agentv-resume=own.jsonl", "--agentv-retry-errors", *gate)
     assert run.outcomes == {"passed": 3, "xfailed": 1, "failed": 1}
     assert "FAILED gate::run - the pass rate 66.7 % of 3 cases is below 90.0 %" in run.text
@@ -242,7 +242,7 @@ def test_a_run_that_writes_the_baseline_has_to_pass_its_other_gates(project, mon
     """Failing cases were left to gates that nobody asked then: a run of which nothing passed was green."""
     write(project, suite(4, "tags: [sums]"))
     monkeypatch.setenv("RATE", "0")
-    run = project.run("--agentv-gate=run", "--agentv-min-rate=0.9", "--agentv-update-baseline")
+    run = project.run("--agentv-gate=run", "--agentv-fail-under=0.9", "--agentv-update-baseline")
     assert run.exit_code == 1
     assert (run.outcomes["failed"], run.outcomes["xfailed"]) == (1, 4)
     assert "GATE run: FAILED, the pass rate 0.0 % of 4 cases is below 90.0 %" in run.text
@@ -252,7 +252,7 @@ def test_a_run_that_writes_the_baseline_has_to_pass_its_other_gates(project, mon
     assert run.exit_code == 1
     assert "GATE sums: FAILED" in run.text
     monkeypatch.setenv("RATE", "1")
-    assert project.run("--agentv-gate=run", "--agentv-min-rate=0.9", "--agentv-update-baseline").exit_code == 0
+    assert project.run("--agentv-gate=run", "--agentv-fail-under=0.9", "--agentv-update-baseline").exit_code == 0
 
 
 GATES = """
@@ -294,7 +294,7 @@ def test_files_that_no_run_collects_leave_out_nothing(project, ini, path, monkey
     (project.path / "evals/old").mkdir()
     (project.path / "evals/a.eval.yaml").rename(project.path / "evals/old/a.eval.yaml")
     project.write("evals/more/b.eval.yaml", suite(2, "tags: [booking]", first=10))
-    run = project.run(path, "--agentv-gate=run", "--agentv-min-rate=0.4")
+    run = project.run(path, "--agentv-gate=run", "--agentv-fail-under=0.4")
     count = len(run.results)
     assert f"GATE run: passed, the pass rate 100.0 % of {count} cases reaches 40.0 %" in section(run)
     assert f"GATE booking: passed, the pass rate 100.0 % of {count} cases reaches 40.0 %" in section(run)
@@ -336,7 +336,7 @@ def test_last_failed_does_not_say_that_cases_are_missing_when_it_may_have_left_o
     project.remembers = True
     monkeypatch.setenv("RATE", "0")
     write(project, suite(5))
-    gate = ("--agentv-gate=run", "--agentv-min-rate=0.9")
+    gate = ("--agentv-gate=run", "--agentv-fail-under=0.9")
     assert project.run(*gate).exit_code == 1
     run = project.run(*gate, "--lf")
     assert section(run).endswith("No verdict     5 cases may be a part of all (--lf)")
@@ -395,7 +395,7 @@ def test_a_run_without_a_verdict_leaves_none_on_an_earlier_run(project, flags):
 
 def test_a_resumed_run_without_a_verdict_leaves_none_on_the_run_that_it_goes_on_with(project):
     write(project, suite(2))
-    project.run(OUT, "--agentv-gate=strict", "--agentv-min-rate=0.1")
+    project.run(OUT, "--agentv-gate=strict", "--agentv-fail-under=0.1")
     assert (project.path / EARLIER[0]).exists()
     project.run(OUT, "--agentv-resume=out.jsonl")
     assert not (project.path / EARLIER[0]).exists()
@@ -415,7 +415,7 @@ def test_while_a_run_goes_on_there_is_no_verdict_on_an_earlier_one(project, argu
             return "no" if Path("out.verdict.json").exists() else "yes"
         """,
     )
-    assert project.run(OUT, "--agentv-gate=strict", "--agentv-min-rate=0.1", *arguments).exit_code == 0
+    assert project.run(OUT, "--agentv-gate=strict", "--agentv-fail-under=0.1", *arguments).exit_code == 0
     assert json.loads((project.path / EARLIER[0]).read_text())["verdict"] == "no baseline"
 
 
@@ -505,6 +505,6 @@ def test_reruns_of_cases_that_are_left_to_the_verdict_are_none(project, monkeypa
     """An XFAIL is not run again: the verdict would judge the luckiest of several answers."""
     write(project, suite(3))
     monkeypatch.setenv("BROKEN", "c1")
-    run = project.run("--agentv-gate=run", "--agentv-min-rate=0.5", "--reruns=2")
+    run = project.run("--agentv-gate=run", "--agentv-fail-under=0.5", "--reruns=2")
     assert run.outcomes == {"passed": 3, "xfailed": 1}
     assert len(run.results) == 3

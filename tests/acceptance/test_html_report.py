@@ -82,22 +82,23 @@ def test_a_resumed_run_has_the_same_report(shop: Project) -> None:
 
 @WITH_WORKERS_ON_REQUEST
 def test_commands_of_cases_are_those_of_the_terminal_and_find_them(project_in_all_modes: Project) -> None:
-    """They named one target of several, and files with brackets as pytest does not take them."""
+    """They named one target of several."""
     project = project_in_all_modes
     mocks = "{name: gpt, provider: mock, response: no}, {name: careful, provider: mock, response: no}"
     project.write("mine/targets.yaml", f"targets: [{mocks}]")
-    for folder in ("evals", "app/[slug]"):
+    for folder in ("evals", "app"):
         check = "evaluators: [{name: w, type: heuristic, hits: [x]}]"
         project.write(f"{folder}/p.eval.yaml", f"evalcases: [{{id: tent, input: hi, {check}}}]")
-    own = ("--agentv-targets=mine/targets.yaml", "--agentv-target=gpt,careful")
+    own = ("--agentv-targets-file=mine/targets.yaml", "--agentv-target=gpt,careful")
     run = project.run(*own, "--agentv-html=own.html", "--agentv-out=run.jsonl")
     told = {line.removeprefix("Rerun:  ") for line in run.lines if line.startswith("Rerun:")}
     assert len(told) == 4
     assert commands_of(project.path / "own.html") == told
     agentv(["report", str(project.path / "run.jsonl"), "-o", str(project.path / "later.html")])
-    files = ("pytest evals/p.eval.yaml", "cd 'app/[slug]' && pytest p.eval.yaml")
     assert commands_of(project.path / "later.html") == {
-        f"{file}::tent@{name} --agentv-target=gpt,careful" for file in files for name in ("gpt", "careful")
+        f"pytest {folder}/p.eval.yaml --agentv-eval-id=tent --agentv-target={name}"
+        for folder in ("evals", "app")
+        for name in ("gpt", "careful")
     }
     again = project.run(*own[:1], *["evals/p.eval.yaml::tent@gpt", "--agentv-target=gpt,careful"])
     assert again.outcomes == {"failed": 1}

@@ -139,22 +139,21 @@ def test_a_run_of_a_command_loads_no_http_client(project, loaded):
 
 def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(plain_run):
     reports = tuple(f"pytest_agentv.reports.{name}" for name in ("verdict", "judged_cases", "gates", "baseline"))
-    rooms = ("pytest_agentv.stats.", *reports, "pytest_agentv.session.gating")
-    others = ("pytest_agentv.session.confirming", "pytest_agentv.session.running.repeats")
+    rooms = ("pytest_agentv.stats.", *reports, "pytest_agentv.session.gates", "pytest_agentv.session.judged_cases")
+    others = ("pytest_agentv.session.repeats",)
     assert {module for module in plain_run if module.startswith(rooms) or module in others} == set()
 
 
 @variation
 def test_only_repeated_cases_load_what_they_need(plain_run, project, loaded):
-    parts = ("repeats", "confirming", "stats.intervals")
+    parts = ("repeats", "stats.intervals")
     own = {module for module in plain_run if module.startswith("pytest_agentv")}
     assert "pytest_agentv.engine.case" in own
     assert {module for module in own if module.endswith(parts)} == set()
     project.write("targets.yaml", MOCK_TARGET)
     project.write("a.eval.yaml", ONE_CASE)
     repeated = loaded("a.eval.yaml", "--agentv-repeat=2")
-    assert {"pytest_agentv.session.running.repeats", "pytest_agentv.stats.intervals"} <= repeated
-    assert "pytest_agentv.session.confirming" not in repeated
+    assert {"pytest_agentv.session.repeats", "pytest_agentv.stats.intervals"} <= repeated
 
 
 @pytest.mark.parametrize("module", ["pytest_agentv", "pytest_agentv.model.results", "pytest_agentv.errors"])

@@ -151,7 +151,7 @@ def test_a_second_ctrl_c_while_a_case_ends_writes_no_second_line(project):
 
 INTERRUPTED = """
 import pytest
-from pytest_agentv.session.running.plan import Planner
+from pytest_agentv.session.plan import Planner
 
 sign = Planner.plan
 ended = set()
@@ -190,7 +190,7 @@ def test_a_case_is_no_rerun_because_a_time_out_came_while_it_was_begun_ahead(pro
 
 AT_THE_END = """
 import pytest
-from pytest_agentv.session.running import flight
+from pytest_agentv.session import flight
 
 wait_for = flight.wait_for
 

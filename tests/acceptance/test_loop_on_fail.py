@@ -60,7 +60,7 @@ def test_the_loop_runs_with_options_that_are_paths(tmp_path: Path) -> None:
     (folder / "kept" / "other.yaml").write_text("targets: [{name: default, provider: mock, response: hello}]")
     checks = "evaluators: [{contains: hello}]"
     (folder / "a.eval.yaml").write_text(f"{checks}\nevalcases: [{{id: a, input: hi}}, {{id: b, input: hi}}]\n")
-    paths = ("--agentv-targets=kept/other.yaml", "--agentv-out=../r.jsonl", "--agentv-html=../r.html")
+    paths = ("--agentv-targets-file=kept/other.yaml", "--agentv-out=../r.jsonl", "--agentv-html=../r.html")
     text = looped(folder, *paths, "--agentv-shard=1/1")
     assert "2 passed" in text
     assert "waiting for changes" in text

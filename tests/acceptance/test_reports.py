@@ -158,38 +158,3 @@ def test_terminals_that_are_narrow_and_not_utf_8_show_it_all_the_same(project, s
     assert "Rerun:  pytest evals/qa.eval.yaml::greets" in text
     assert "\x1b" not in text, "colours are for terminals"
     assert json.loads((project.path / "out.jsonl").read_text("utf-8"))["candidate_answer"] == ANSWER
-
-
-WATCHED = """
-import pytest
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config):
-    config.pluginmanager.get_plugin("terminalreporter").isatty = lambda: True
-"""
-WORDY = """
-evalcases:
-  - id: wordy
-    expected_outcome: Names the period of thirty days, says who pays for the postage, and offers a label to print
-    input: Hi
-    evaluators: [{name: words, type: heuristic, hits: [a period of thirty days that nobody names anywhere]}]
-"""
-
-
-def test_lines_break_between_words_where_somebody_watches(project, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    project.write("evals/qa.eval.yaml", WORDY)
-    flags = (f"--junitxml={project.path / 'junit.xml'}", "--agentv-target=default")
-    unwatched = project.run(*flags).text
-    whole = "  Names the period of thirty days, says who pays for the postage, and offers a label to print\n"
-    assert whole in unwatched
-    project.write("conftest.py", WATCHED)
-    watched = project.run(*flags).lines
-    at = watched.index("Criteria:")
-    assert watched[at + 1 : at + 3] == [
-        "  Names the period of thirty days, says who pays for the",
-        "  postage, and offers a label to print",
-    ]
-    at = watched.index("Misses (1):")
-    assert watched[at + 2].startswith("    ")
-    assert "Rerun:  pytest evals/qa.eval.yaml::wordy --agentv-target=default" in watched
-    assert whole in (project.path / "junit.xml").read_text("utf-8")

@@ -83,7 +83,7 @@ def test_paths_of_flags_are_relative_to_where_pytest_is_started_in_workers_too(
     project.write("sub/mine.yaml", MOCK)
     project.write("a.eval.yaml", suite(a="hello"))
     monkeypatch.chdir(project.path / "sub")
-    flags = ("--agentv-targets=mine.yaml", "--agentv-dump-prompts=prompts", "--agentv-dump-traces")
+    flags = ("--agentv-targets-file=mine.yaml", "--agentv-dump-prompts=prompts", "--agentv-dump-traces")
     finished = pytester.runpytest_inprocess("-p", "no:hypothesispytest", *mode, *flags, str(project.path))
     finished.assert_outcomes(passed=1)
     written = {path.parent for path in (project.path / "sub").rglob("*.json*")}

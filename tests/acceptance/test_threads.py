@@ -1,4 +1,4 @@
-"""Which thread does what in a run: the contract of `session/running`."""
+"""Which thread does what in a run: the contract of `session/`."""
 
 from collections import defaultdict
 
@@ -12,10 +12,10 @@ import functools, inspect, signal, threading
 import pytest
 from pytest_agentv.engine.pool import TargetPool
 from pytest_agentv.store.writers import ResultSink
-from pytest_agentv.session.running.case_runs import Ending
-from pytest_agentv.session.running.case_runs import CaseRuns
-from pytest_agentv.session.running.flight import Flight
-from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.case_runs import Ending
+from pytest_agentv.session.case_runs import CaseRuns
+from pytest_agentv.session.flight import Flight
+from pytest_agentv.session.progress import Progress
 
 def note(name):
     with open("threads.txt", "a") as file:

@@ -30,8 +30,6 @@ def test_a_crash_after_a_case_was_judged_is_told_as_a_crash_and_its_result_stand
     assert run.statuses == dict.fromkeys(numbered(3), "pass")
     assert len(run.results) == 3
     assert "FAILED a.eval.yaml::case-0" in run.text
-    told = "its worker crashed after a result was recorded: FAILED is the crash, the recorded result stands (pass)"
-    assert f"a.eval.yaml::case-0: {told}" in " ".join(run.text.split())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +46,6 @@ def test_a_crash_on_a_case_is_its_result_whatever_an_earlier_run_has_recorded(pr
     run = project.run(*own)
     assert (run.exit_code, run.internals) == (pytest.ExitCode.TESTS_FAILED, [])
     assert "Total eval cases: 3 (2 passed, 0 failed, 1 error)" in run.lines
-    assert "recorded result stands" not in run.text
     last = json.loads((project.path / "own.jsonl").read_text().splitlines()[-1])
     assert (last["eval_id"], last["status"], last["error_detail"]["kind"]) == ("case-0", "error", "crash")
     assert project.run(*own).outcomes == {"passed": 3}
@@ -100,5 +97,3 @@ def test_a_crash_counts_for_the_failures_that_end_a_run(project, flag):
     assert len(run.results) < 30
     assert f"stopping after {flag[-1] if '=' in flag else 1} failures" in run.text
     assert "not run" not in run.text
-    told = "its worker crashed after a result was recorded: FAILED is the crash, the recorded result stands (pass)"
-    assert f"a.eval.yaml::case-0: {told}" in " ".join(run.text.split())

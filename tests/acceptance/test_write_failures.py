@@ -80,7 +80,7 @@ NO_FILE = "is a device or a pipe: expected a file, because what a run says at it
 @WITH_WORKERS_ON_REQUEST
 def test_a_device_keeps_no_results_so_a_run_without_a_verdict_is_not_green(project, mode):
     (project.path / "null.jsonl").symlink_to("/dev/null")
-    refused(project, "null.jsonl", f"null.jsonl: {NO_FILE}", "--agentv-gate=run", "--agentv-min-rate=1", *mode)
+    refused(project, "null.jsonl", f"null.jsonl: {NO_FILE}", "--agentv-gate=run", "--agentv-fail-under=1", *mode)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs such a device")

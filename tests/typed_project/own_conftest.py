@@ -73,7 +73,7 @@ class Costs(Evaluator):
 
 
 class Loud(IContains):
-    """A built-in kind whose `evaluate` is overridden by one that is not async."""
+    """A built-in kind with another `evaluate`."""
 
     kind = "loud"
 
@@ -81,7 +81,7 @@ class Loud(IContains):
         if not self.value:
             raise EvaluatorError("there is nothing to look for", "config")
 
-    def evaluate(self, context: Context) -> Score:
+    async def evaluate(self, context: Context) -> Score:
         return Score(float(self.value.upper() in context.candidate_answer.upper()))
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.store.fingerprints import CaseHashes
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.evaluators import table
 

@@ -21,11 +21,10 @@ from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
 from pytest_agentv.model.messages import Costs, ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult, Spent
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.ci import annotation_lines, code_quality, junit_xml, results_csv
+from pytest_agentv.reports.ci import MARKER, annotation_lines, code_quality, comment_lines, junit_xml, results_csv
 from pytest_agentv.reports.compare import compare_scores, comparison_lines
-from pytest_agentv.reports.html.opened import cost_line
-from pytest_agentv.reports.junit import result_properties
-from pytest_agentv.reports.markdown import MARKER, comment_lines
+from pytest_agentv.reports.figures import result_properties
+from pytest_agentv.reports.html.page import cost_line
 from pytest_agentv.reports.view import Ending
 from pytest_agentv.store.writers import ResultSink
 

@@ -1,14 +1,12 @@
 """The `agentv` command itself: which subcommand runs, and how faults are told."""
 
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import warm
-from thorough import varied
 
 RUN = [sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())"]
 
@@ -41,14 +39,14 @@ def test_an_interrupt_ends_a_command_quietly(agentv, monkeypatch):
     def interrupted(_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pytest_agentv.cli.schema.run", interrupted)
+    monkeypatch.setattr("pytest_agentv.cli.init.run_schema", interrupted)
     run = agentv("schema", "eval")
     assert (run.exit_code, run.out, run.err) == (130, "", "")
 
 
 @pytest.mark.parametrize(("code", "exit_code", "err"), [("gone", 1, "agentv: gone\n"), (None, 0, ""), (3, 3, "")])
 def test_code_that_ends_a_command_gives_the_exit_code_that_python_gives(agentv, monkeypatch, code, exit_code, err):
-    monkeypatch.setattr("pytest_agentv.cli.schema.run", lambda _: sys.exit(code))
+    monkeypatch.setattr("pytest_agentv.cli.init.run_schema", lambda _: sys.exit(code))
     run = agentv("schema", "eval")
     assert (run.exit_code, run.out, run.err) == (exit_code, "", err)
 
@@ -83,15 +81,6 @@ def test_a_full_disk_below_the_output_is_no_lost_comparison(tmp_path, buffered):
         assert run.returncode == 2
         assert run.stderr.splitlines()[-1].endswith("No space left on device")
         assert "Traceback" not in run.stderr
-
-
-@pytest.mark.parametrize("closed", [varied(">&-"), varied("2>&-"), ">&- 2>&-"])
-@pytest.mark.parametrize(("words", "exit_code"), [("r.jsonl r.jsonl", 0), ("r.jsonl gone.jsonl", 2)])
-def test_the_exit_code_is_that_of_the_command_where_streams_are_closed(tmp_path, closed, words, exit_code):
-    (tmp_path / "r.jsonl").write_text('{"eval_id": "a", "score": 1}\n')
-    script = f"{shlex.join(RUN)} compare {words} {closed}"
-    run = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert (run.returncode, "Traceback" in run.stderr) == (exit_code, False)
 
 
 def test_a_terminal_that_lacks_characters_gets_escapes():

@@ -172,8 +172,10 @@ def test_results_of_agentv_itself_are_told_apart_from_ours(agentv):
     write("theirs.jsonl", *foreign)
     run = agentv("merge", "ours.jsonl", "theirs.jsonl", "-o", "all.jsonl")
     assert run.exit_code == 0
-    text = "theirs.jsonl: 2 results name neither eval file nor run, as AgentV's own: they are cases of their own"
-    assert run.err == f"{text}, also the one whose id another file has\n"
+    text = (
+        "2 results without eval file and run, as AgentV's own, are cases of their own, also those whose id others have"
+    )
+    assert run.err == f"theirs.jsonl: {text}\n"
     assert len(read_results(Path("all.jsonl")).results) == 4
     assert agentv("merge", "theirs.jsonl", "-o", "same.jsonl").err == ""
 

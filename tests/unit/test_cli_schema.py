@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import read_suite
-from pytest_agentv.cases.written import LoadContext
-from pytest_agentv.cli.schema import KINDS, schema_path
+from pytest_agentv.cli.init import KINDS, schema_path
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.source import read_jsonl, read_yaml
 from pytest_agentv.providers.table import KINDS as TARGET_KINDS
-from pytest_agentv.targets.files import load_targets_file
+from pytest_agentv.targets.definitions import load_targets_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -150,11 +150,6 @@ def test_only_texts_are_kept():
     assert score == Score(0.0, hits=("one",), misses=("m",))
 
 
-def test_details_may_be_json_in_a_text():
-    details = {"camelKey": [{"innerKey": None}], "Précis": 1.5}
-    assert parse_judgement(json.dumps({"score": 1, "details": json.dumps(details)})).details == details
-
-
 @pytest.mark.parametrize(
     ("reply", "fault"),
     [

@@ -8,7 +8,7 @@ import pytest
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
 from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.reports.compare import align_runs, combination_lines, disagreements, figures_of
+from pytest_agentv.reports.compare import align_runs, combination_lines, figures_of
 from pytest_agentv.reports.reading import read_view
 
 
@@ -94,31 +94,6 @@ def test_amounts_that_are_none_are_not_known_of_the_runs_of_files(tmp_path, odd)
     [outcomes] = align_runs({"r": read_view(path)}).runs.values()
     found = figures_of({"a": outcomes})["a"]
     assert (found.cost_usd, found.tokens, found.median_ms, found.token_cases) == (None, None, None, 0)
-
-
-TWICE = {
-    "gpt": {"x@gpt": "pass", "x@gpt-2": "pass", "x-2@gpt": "pass", "x@gpt-2@gpt": "pass"},
-    "claude": {"x@claude": "pass", "x@claude-2": "fail", "x-2@claude": "pass", "x@gpt-2@claude": "pass"},
-}
-"""Two cases with the id `x`, and ids that look like the name of the second one."""
-
-
-def test_cases_with_the_same_id_are_compared_each_with_its_like(tmp_path):
-    """The second ones had a row of their own for each combination, and nothing was said to disagree."""
-    results = [
-        result(combination, 1, status).replace(
-            eval_id=name.rpartition("@")[0], eval_file="a.yaml", node_id=f"a.yaml::{name}"
-        )
-        for combination, statuses in TWICE.items()
-        for name, status in statuses.items()
-    ]
-    said = ["They disagree on 1 of 4 cases:", "  a.yaml::x (2): claude fail, gpt pass"]
-    assert list(combination_lines(results))[3:] == said
-    path = tmp_path / "r.jsonl"
-    path.write_text("".join(f"{json.dumps(each.to_plain())}\n" for each in results))
-    aligned = align_runs({"r": read_view(path)})
-    assert aligned.missing == {}
-    assert list(disagreements(aligned.runs)) == ["a.yaml::x (2)"]
 
 
 def test_long_lists_of_disagreements_are_cut_and_unknown_figures_are_dashes():

@@ -15,7 +15,6 @@ from pytest_agentv.evaluators.composite import (
     Composite,
     LlmAggregator,
     WeightedAverage,
-    weighted_average,
 )
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.judge import LlmJudge, Rubric
@@ -94,7 +93,7 @@ def result_of(name: str, score: Score) -> EvaluatorResult:
 
 def test_the_mean_of_equal_scores_is_that_score_and_keeps_its_verdict() -> None:
     results = [result_of(str(index), Score(0.8)) for index in range(10)]
-    score = weighted_average({}, results)
+    score = asyncio.run(WeightedAverage().combine(results, None))
     assert score.value == 0.8
     assert build_result(spec_of("all"), score).verdict == "pass"
 
@@ -104,7 +103,7 @@ def test_the_mean_of_equal_scores_is_that_score_and_keeps_its_verdict() -> None:
 def test_a_weighted_average_stays_within_its_bounds(members: list[tuple[float, float]]) -> None:
     results = [result_of(str(index), Score(value)) for index, (value, _) in enumerate(members)]
     weights = {str(index): weight for index, (_, weight) in enumerate(members)}
-    assert 0.0 <= weighted_average(weights, results).value <= 1.0
+    assert 0.0 <= asyncio.run(WeightedAverage.model_construct(weights=weights).combine(results, None)).value <= 1.0
 
 
 def test_members_run_in_parallel() -> None:

@@ -25,9 +25,9 @@ from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set
 from pytest_agentv import __version__
 from pytest_agentv.cases.cases import load_case
 from pytest_agentv.cases.keys import Case, Suite, Table
+from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cases.tables import read_delimited
-from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.cli.main import COMMANDS
 from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -37,10 +37,8 @@ from pytest_agentv.model.options import RUN_OPTIONS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.targets.definitions import REFERENCE, Environment
-from pytest_agentv.targets.files import load_targets_file
-from pytest_agentv.targets.keys import CommonKeys
-from pytest_agentv.targets.resolution import resolve_target
+from pytest_agentv.targets.definitions import REFERENCE, Environment, load_targets_file
+from pytest_agentv.targets.fields import CommonKeys, resolve_target
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {

@@ -10,10 +10,9 @@ from views import view_of_results
 
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.ci import code_quality, junit_xml
+from pytest_agentv.reports.ci import code_quality, comment_lines, junit_xml
 from pytest_agentv.reports.gates import read_contract
 from pytest_agentv.reports.judged_cases import JudgedCase
-from pytest_agentv.reports.markdown import comment_lines
 from pytest_agentv.reports.reading import case_in
 from pytest_agentv.reports.verdict import run_statistics
 from pytest_agentv.reports.view import AS_JUDGED, Ending, GateOutcome, ending_of
@@ -74,7 +73,6 @@ def test_a_verdict_on_other_results_is_left_out(tmp_path: Path, text: str | None
     [
         (["a (gpt)", "a (claude)"], True),
         (["a (gpt)"], False),
-        (["a (gpt)", "b"], False),
     ],
 )
 def test_a_verdict_may_name_the_targets_of_errors(tmp_path: Path, errors: list[str], *, is_read: bool) -> None:

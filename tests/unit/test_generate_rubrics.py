@@ -7,7 +7,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.cli.generate import WrittenRubric as Rubric
 from pytest_agentv.cli.generate import read_rubrics
 
 
@@ -22,29 +21,30 @@ from pytest_agentv.cli.generate import read_rubrics
     ],
 )
 def test_a_reply_is_read_and_what_is_left_out_gets_its_default(reply):
-    assert read_rubrics(reply) == (Rubric("a", "A", 2.0, False), Rubric("rubric-2", "B b", 1.0, True))
+    first = {"id": "a", "description": "A", "weight": 2, "required": False}
+    assert read_rubrics(reply) == [first, {"id": "rubric-2", "description": "B b", "weight": 1, "required": True}]
 
 
 @pytest.mark.parametrize(
     "reply", ["", "no", "[]", '{"rubrics": []}', '{"rubrics": "x"}', '{"rubrics": [{"id": "a"}]}', '{"rubrics": [']
 )
 def test_a_reply_without_rubrics_has_none(reply):
-    assert read_rubrics(reply) == ()
+    assert read_rubrics(reply) == []
 
 
 def test_ids_that_occur_twice_are_told_apart():
     reply = json.dumps({"rubrics": [{"id": "a", "description": d} for d in ("A", "B", "C")]})
-    assert [rubric.id for rubric in read_rubrics(reply)] == ["a", "a-2", "a-3"]
+    assert [rubric["id"] for rubric in read_rubrics(reply)] == ["a", "a-2", "a-3"]
 
 
 @pytest.mark.parametrize("weight", ["1e999", "1" * 400, "true", "-0.5", "null"])
 def test_a_weight_that_is_none_is_1(weight):
-    assert read_rubrics(f'{{"rubrics": [{{"description": "A", "weight": {weight}}}]}}')[0].weight == 1
+    assert read_rubrics(f'{{"rubrics": [{{"description": "A", "weight": {weight}}}]}}')[0]["weight"] == 1
 
 
 @given(st.text())
 def test_any_reply_can_be_read(reply):
-    assert isinstance(read_rubrics(reply), tuple)
+    assert isinstance(read_rubrics(reply), list)
 
 
 @pytest.fixture

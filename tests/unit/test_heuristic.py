@@ -1,16 +1,8 @@
-"""`heuristic`: ratios of keywords and signs of errors."""
+"""`heuristic`: signs of errors."""
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from pytest_agentv.evaluators.text import Heuristic, error_sign, score_keywords
-from pytest_agentv.model.results import Score
-
-
-def score_of(answer, hits=(), misses=()) -> Score:
-    # A heuristic without keywords is refused; the arithmetic holds without them all the same.
-    return score_keywords(Heuristic.model_construct(hits=tuple(hits), misses=tuple(misses)), answer)
+from pytest_agentv.evaluators.text import error_sign
 
 
 @pytest.mark.parametrize(
@@ -49,11 +41,3 @@ def test_errors_of_programs_are_recognised(answer, sign):
 )
 def test_prose_about_errors_is_no_error(answer):
     assert error_sign(answer) is None
-
-
-@given(st.text(), st.lists(st.text(min_size=1)), st.lists(st.text(min_size=1)))
-@example("ab", ["a", "x"], ["b", "y"])
-def test_the_score_is_the_hit_ratio_less_the_share_of_the_miss_ratio(answer, hits, misses):
-    score = score_of(answer, hits, misses)
-    assert score.value == score.details["hit_ratio"] * (1 - score.details["miss_ratio"])
-    assert 0 <= score.value <= 1

@@ -5,12 +5,11 @@ from typing import Any
 
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import EvalResult, Spent
-from pytest_agentv.reports.junit import place_properties, result_properties
-from pytest_agentv.session.showing.item_outcomes import (
+from pytest_agentv.reports.figures import place_properties, result_properties
+from pytest_agentv.session.item_outcomes import (
     _ITEMS,
     EVALUATED,
     KeptReports,
-    add_properties,
     forget_properties,
 )
 
@@ -20,8 +19,8 @@ RESULT = EvalResult("t", "a", "shop", 0.5, (), (), "", "default", threshold=0.8,
 def test_properties_of_others_stay_when_an_item_is_run_again() -> None:
     foreign: list[Any] = [("ticket", "A-1"), ("agentv_owner", "me"), ("score", 1), "odd"]
     item: Any = SimpleNamespace(user_properties=foreign.copy())
-    add_properties(item, [*place_properties("a.eval.yaml", 1), ("agentv_score_tone", 0.5)])
-    add_properties(item, result_properties(RESULT.replace(spent=Spent(judge=Costs.of_call(None, 0.5)))))
+    item.user_properties += [*place_properties("a.eval.yaml", 1), ("agentv_score_tone", 0.5)]
+    item.user_properties += result_properties(RESULT.replace(spent=Spent(judge=Costs.of_call(None, 0.5))))
     forget_properties(item)
     assert item.user_properties == foreign
 

@@ -10,8 +10,8 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.evaluators.composite import Composite, WeightedAverage
 from pytest_agentv.evaluators.text import Contains, Heuristic
 from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult, RepeatFigures
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity, find_last_run
 from pytest_agentv.session.recording.resume import FinishedCases, Journal

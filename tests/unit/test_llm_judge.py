@@ -1,13 +1,14 @@
+import asyncio
 import json
 import re
 from typing import Any
 
 import pytest
 
+from pytest_agentv.cases.evaluators import TEMPLATE_VARIABLES
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.cases.references import TEMPLATE_VARIABLES
-from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.judge import LlmJudge, build_question, build_variables
+from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.judge import LlmJudge, build_variables
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import (
     FilePart,
@@ -24,7 +25,17 @@ from pytest_agentv.model.messages import (
 
 def build_user_prompt(config: LlmJudge, context: Context) -> str:
     """Return the prompt without the markers around quoted texts."""
-    return unmarked(build_question(config, context).user_prompt)
+    asked: list[str] = []
+
+    class Judge:
+        name = "judge"
+
+        async def ask(self, system_prompt: str, user_prompt: str, *_: object) -> str:
+            asked.append(user_prompt)
+            return '{"score": 1}'
+
+    asyncio.run(config.evaluate(context.replace(services=Services(judge=Judge()))))
+    return unmarked(asked[0])
 
 
 def unmarked(text: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, markdown_lines
+from pytest_agentv.reports.ci import MARKDOWN_LIMIT, markdown_lines
 from pytest_agentv.reports.view import Ending, RunView, Trouble
 
 FILE = "evals/qa.eval.yaml"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.model.options import (
     RUN_OPTIONS,
+    RunOptions,
     parse_bool,
     parse_milliseconds,
     parse_output_format,
@@ -19,7 +20,6 @@ from pytest_agentv.model.options import (
     parse_seconds,
     parse_threshold,
 )
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.options import run_options
 
 

@@ -15,7 +15,7 @@ from thorough import varied
 
 from pytest_agentv.runtime import processes
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reaper import kill_marked, read_processes, start_watcher, temporary_folder
+from pytest_agentv.runtime.reaper import kill_marked, read_processes, temporary_folder, watched
 from pytest_agentv.runtime.user_code import run_in_thread
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -29,14 +29,11 @@ def run_shell(
     command: str,
     timeout: float | None = 30,
     stdin: bytes | None = None,
-    output_limit: int = processes.OUTPUT_LIMIT,
     cwd: str = "/",
     env: dict[str, str] = ENVIRONMENT,
 ) -> ProcessResult:
     argv = ["/bin/sh", "-c", command]
-    return asyncio.run(
-        run_process(argv, cwd=cwd, env=env, stdin=stdin, timeout_seconds=timeout, output_limit=output_limit)
-    )
+    return asyncio.run(run_process(argv, cwd=cwd, env=env, stdin=stdin, timeout_seconds=timeout))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
@@ -60,10 +57,10 @@ def test_output_is_decoded_with_replacement_characters_and_plain_line_ends() -> 
 
 
 def test_a_flood_of_output_is_cut_and_its_program_killed() -> None:
-    result = run_shell("yes & exec yes", output_limit=100_000)
+    result = run_shell("yes & exec yes")
 
     assert result.overflowed
-    assert len(result.stdout) == 100_000
+    assert len(result.stdout) == processes.OUTPUT_LIMIT
     assert result.exit_code != 0
 
 
@@ -176,7 +173,7 @@ KILLED_RUN = textwrap.dedent(
     import asyncio, os, sys
     from pytest_agentv.runtime import reaper
     from pytest_agentv.runtime.processes import run_process
-    from pytest_agentv.runtime.reaper import temporary_folder
+    from pytest_agentv.runtime.reaper import temporary_folder, watched
 
     folder, command = sys.argv[1:]
     tell = reaper._WATCHER.tell
@@ -301,8 +298,8 @@ def test_a_temporary_folder_with_folders_that_cannot_be_written_to_is_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)  # where users other than root may write as well
-    start_watcher()
-    outside = tmp_path / "outside"
+    with watched(f"DIR {tmp_path / 'none'}"):  # starts the watcher
+        outside = tmp_path / "outside"
     outside.mkdir(mode=0o500)
     is_root = os.geteuid() == 0
     if is_root:

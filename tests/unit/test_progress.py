@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import re
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +9,7 @@ import pytest
 
 from pytest_agentv.model.messages import ExecutionMetrics
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.progress import Progress
 
 PASSED = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
 PAID = PASSED.replace(execution_metrics=ExecutionMetrics(cost_usd=0.25))
@@ -106,7 +105,7 @@ def test_the_line_leaves_the_cursor_where_it_is_and_is_taken_away_before_pytest_
     ],
 )
 def test_a_line_without_room_goes_below(width: int, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_agentv.session.showing.progress.time.monotonic", lambda: 7.0)
+    monkeypatch.setattr("pytest_agentv.session.progress.time.monotonic", lambda: 7.0)
     config = Config(width=width)
     line = progress(4, config=config)
     line.show(2)
@@ -118,7 +117,7 @@ def test_a_line_without_room_goes_below(width: int, shown: list[str], monkeypatc
 
 def test_the_line_comes_again_with_the_next_item_once_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count(step=1)
-    monkeypatch.setattr("pytest_agentv.session.showing.progress.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("pytest_agentv.session.progress.time.monotonic", lambda: next(seconds))
     config = Config()
     line = progress(4, PASSED, config=config)
     line.show_again(2)
@@ -128,7 +127,7 @@ def test_the_line_comes_again_with_the_next_item_once_it_was_there(monkeypatch: 
     written = len(config.file.getvalue())
     line.show_again(2)
     assert "1/4 done" in config.file.getvalue()[written:]
-    monkeypatch.setattr("pytest_agentv.session.showing.progress._REDRAW_SECONDS", 10)
+    monkeypatch.setattr("pytest_agentv.session.progress._REDRAW_SECONDS", 10)
     line.clear()
     written = len(config.file.getvalue())
     line.show_again(2)
@@ -149,39 +148,4 @@ def test_nothing_is_drawn_where_nobody_watches(case: str, monkeypatch: pytest.Mo
     line = progress(4, PASSED, config=config)
     line.show(2)
     line.clear()
-    assert config.file.getvalue() == ""
-
-
-def test_several_targets_have_a_table_below_the_line_which_leaves_the_cursor_where_it_is() -> None:
-    pytest.importorskip("rich")
-    config = Config()
-    line = progress(4, PAID, PASSED.replace(target="other", status="fail"), config=config)
-    line.show(2)
-    drawn = config.file.getvalue().partition("\x1b8")[2]
-    rows = [re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", row).split() for row in drawn.split("\r\n")]
-    assert ["target", "done", "failed", "errors", "cost", "mean", "time"] in rows
-    assert ["default", "1", "0", "0", "$0.2500", "0", "ms"] in rows
-    assert ["other", "1", "1", "0", "0", "ms"] in rows
-    assert drawn.endswith(f"\x1b[J\x1b[{drawn.count(chr(10))}A\x1b[11G")
-    line.clear()
-    assert config.file.getvalue().endswith("\x1b[J")
-
-
-def test_a_ci_log_gets_a_line_for_each_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CI", "true")
-    seconds = itertools.count(step=5)
-    monkeypatch.setattr("pytest_agentv.session.showing.progress.time.monotonic", lambda: next(seconds))
-    lines: list[str] = []
-    config: Any = Config()
-    log = SimpleNamespace(ensure_newline=lambda: None, write_line=lines.append)
-    config.pluginmanager.get_plugin = lambda name: log if name == "terminalreporter" else None
-    line = progress(48, config=config)
-    for number in range(48):
-        line.count(PAID.replace(status="fail", eval_id=str(number)) if number < 2 else PASSED)
-        line.show(1)
-        line.clear()
-    assert [text.partition(",")[0] for text in lines] == [
-        f"evals: {100 * done // 48} % ({done}/48)" for done in (5, 10, 15, 20, 24, 29, 34, 39, 44, 48)
-    ]
-    assert lines[0].startswith("evals: 10 % (5/48), 2 failed, $0.5000, ")
     assert config.file.getvalue() == ""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.evaluators.answer_data import JudgeQuestion
+from pytest_agentv.evaluators.answer_data import JudgeQuestion, read_reply
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.judge import Rubric
 from pytest_agentv.evaluators.judge import build_rubrics_question as build_question
@@ -32,7 +32,7 @@ def build_user_prompt(context: Context, *, include_trace: bool = False) -> str:
 
 
 def read_checks(reply: str, rubrics: Sequence[Rubric]) -> Score:
-    return read_checks_of(reply, JudgeQuestion("system", "user"), rubrics)
+    return read_reply(lambda *given: read_checks_of(*given, rubrics), reply, JudgeQuestion("system", "user"))
 
 
 def make_context(reference_answer: str = "", **changes: Any) -> Context:

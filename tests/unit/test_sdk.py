@@ -24,7 +24,7 @@ from pytest_agentv.evaluators.script import TargetProxy, parse_judgement
 from pytest_agentv.model import messages
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.sdk.judge import build_reply, read_input, run_judge
+from pytest_agentv.sdk import build_reply, read_input, run_judge
 
 MINIMAL = {
     "question": "q",
@@ -144,7 +144,7 @@ def test_a_judge_runs_as_a_script_and_not_when_it_is_imported(tmp_path):
 
 def test_a_judge_starts_with_little_more_than_json():
     """Every case pays for a judge's start: no dataclasses (inspect), asyncio, http, logging, third parties."""
-    root = Path(sdk.__file__).parents[2]
+    root = Path(sdk.__file__).parents[1]
     code = "import sys; before = set(sys.modules); import pytest_agentv.sdk; print(*set(sys.modules) - before)"
     bare = [sys.executable, "-S", "-c", f"import sys; sys.path.append({str(root)!r}); {code}"]
     finished = subprocess.run(bare, capture_output=True, text=True, check=True)

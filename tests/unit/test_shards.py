@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from pytest_agentv.model.options import Shard, parse_shard
-from pytest_agentv.session.choosing import shard_of
+from pytest_agentv.session.selecting import shard_of
 
 
 @pytest.mark.parametrize(("text", "shard"), [("2/8", Shard(2, 8)), (" 1 / 1 ", Shard(1, 1)), ("12/12", Shard(12, 12))])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.session.running.case_runs import FailureLimit
+from pytest_agentv.session.case_runs import FailureLimit
 from pytest_agentv.session.workers import WORKER_NUMBER, ProcessShare, WorkerNumbers, process_share
 
 

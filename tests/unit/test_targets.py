@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.engine.pool import FolderTargets, Places
+from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.errors import AgentvError, FileError, TargetsError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind_table import no_kinds
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker, Secret
 from pytest_agentv.providers.agent_programs import ClaudeCode, Pi
 from pytest_agentv.providers.agents import CodingAgent
@@ -27,20 +27,17 @@ from pytest_agentv.providers.cli import Cli, CommandHealthcheck
 from pytest_agentv.providers.mock import Mock
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.vscode import Vscode, VscodeInsiders
-from pytest_agentv.store.fingerprints import Fingerprints
 from pytest_agentv.targets.definitions import (
     Environment,
     TargetsFile,
-    find_dotenv,
     find_repo_root,
+    find_targets_file,
     folders_upward,
-    interpolate,
     load_environment,
-    missing_variables,
+    load_targets_file,
     search_folders,
 )
-from pytest_agentv.targets.files import find_targets_file, load_targets_file
-from pytest_agentv.targets.resolution import resolve_target
+from pytest_agentv.targets.fields import resolve_target
 
 KEY = "sk-0123456789"
 
@@ -99,12 +96,12 @@ def test_a_folder_that_was_named_is_searched_for_a_targets_file(project: Project
 
 def test_kinds_of_a_project_get_their_keys_with_variables_filled_in(project: Project) -> None:
     body = (
-        "myAgent\n    workers: 2\n    judge_target: ${{ HOST }}\n    url: http://${{ HOST }}\n    token: plain-77\n"
+        "MyAgent\n    workers: 2\n    judge_target: ${{ HOST }}\n    url: http://${{ HOST }}\n    token: plain-77\n"
         "    settings: {x: 1}\n    left_out: ${{ NONE }}\n    nothing:\n    deep: {list: [1, '${{ HOST }}']}\n"
         "  - {name: h, provider: mock}"
     )
     target = project(body, "MyAgent", HOST="h")
-    assert (target.kind, target.workers, target.judge_target) == ("myagent", 2, "h")
+    assert (target.kind, target.workers, target.judge_target) == ("MyAgent", 2, "h")
     assert target.settings.to_plain() == {
         "url": "http://h",
         "token": "plain-77",
@@ -207,7 +204,7 @@ def test_any_text_of_a_variable_arrives_unchanged(project: Project, text: str) -
 
 
 def test_pydantic_is_not_imported_before_a_file_is_loaded() -> None:
-    code = "import sys, pytest_agentv.targets.files, pytest_agentv.targets.config; print('pydantic' in sys.modules)"
+    code = "import sys, pytest_agentv.targets.definitions; print('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 
 
@@ -246,8 +243,7 @@ def test_a_broken_targets_file_is_read_once(tmp_path: Path, text: str, strict: b
     """Each case read it again: 150 cases with 150 targets took three times as long."""
     path = tmp_path / "targets.yaml"
     path.write_text(text)
-    prints = Fingerprints([], lambda *_: None)
-    folders = FolderTargets(RunOptions(strict=strict), Places(tmp_path, tmp_path), Masker(), no_kinds, prints)
+    folders = TargetPool(RunOptions(strict=strict), Places(tmp_path, tmp_path), Masker(), no_kinds)
     frames = set()
     for _ in range(3):
         with pytest.raises(AgentvError, match=told) as caught:
@@ -280,8 +276,8 @@ def test_files_are_searched_up_to_the_root_of_the_repository_and_in_the_working_
     (repo / "sub" / ".git").write_text("gitdir: elsewhere")  # of a worktree
     assert find_repo_root(repo / "sub" / "evals") == repo / "sub"
     (repo / "sub" / ".env").mkdir()
-    (elsewhere / ".env").touch()
-    assert find_dotenv(repo / "sub" / "evals", repo, elsewhere) == elsewhere / ".env"
+    (elsewhere / ".env").write_text("A=1")
+    assert load_environment(repo / "sub" / "evals", repo, elsewhere, {}).dotenv == {"A": "1"}
 
 
 @pytest.mark.parametrize(
@@ -299,9 +295,18 @@ def test_files_are_searched_up_to_the_root_of_the_repository_and_in_the_working_
     ],
 )
 def test_dotenv_files_are_read_as_python_dotenv_reads_them(
-    repo: Path, caplog: pytest.LogCaptureFixture, written: str, process: dict[str, str], read: dict[str, str]
+    repo: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str,
+    process: dict[str, str],
+    read: dict[str, str],
 ) -> None:
     (repo / ".env").write_text(written, "utf-8")
+    for name in ("A", "B", "C", "F", "HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in process.items():
+        monkeypatch.setenv(name, value)
     with caplog.at_level(logging.WARNING):
         environment = load_environment(repo, repo, repo, process)
     assert (environment.dotenv, environment.variables) == (read, {**read, **process})
@@ -313,23 +318,3 @@ def test_a_dotenv_file_that_is_no_text_is_an_error_with_its_path(repo: Path, mon
     (repo / ".env").write_bytes(b"A=\xff\n")
     with pytest.raises(FileError, match=r"^\.env: is not UTF-8: byte 0xff$"):
         load_environment(repo, repo, repo, {})
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("  ${{  V  }} ", "  value "),
-        ("https://${{V}}/${{ low_case1 }}", "https://value/ x "),
-        ("no variable ${V} $V {{ V }}", "no variable ${V} $V {{ V }}"),
-        ("${{ not-a-name }}", "${{ not-a-name }}"),
-    ],
-)
-def test_variables_are_filled_in_anywhere(text: str, expected: str) -> None:
-    assert interpolate(text, {"V": "value", "low_case1": " x "}) == expected
-    assert missing_variables("${{ A }}${{ B }}${{ C }}${{ B }}", {"A": "a", "B": " "}) == ["B", "C"]
-
-
-@given(st.text(), st.text(), st.text().filter(str.strip))
-def test_any_value_is_filled_in_as_it_is(before: str, after: str, value: str) -> None:
-    if "${{" not in before + after and not before.endswith(("$", "${")):
-        assert interpolate(f"{before}${{{{ V }}}}{after}", {"V": value}) == before + value + after

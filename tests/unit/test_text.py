@@ -1,4 +1,4 @@
-"""How values are written as text, and texts on a terminal: between words, as wide as they are."""
+"""How values are written as text, and how many columns texts take on a terminal."""
 
 import json
 import math
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pytest_agentv.model.base import compact_json, digits_apart, format_fixed, format_number, json_fault
 from pytest_agentv.reports.figures import columns, padded
-from pytest_agentv.session.showing.texts import wrapped
 
 
 @pytest.mark.parametrize(
@@ -91,24 +90,6 @@ def test_the_decimals_that_tell_two_numbers_apart_keep_their_order(low: float, h
 @pytest.mark.parametrize(("low", "high", "digits"), [(1, 2, 2), (0.8996, 0.9, 4), (0.3, 0.1 + 0.2, 2), (1, 1, 2)])
 def test_two_numbers_are_shown_with_the_fewest_decimals_that_differ(low: float, high: float, digits: int) -> None:
     assert digits_apart(low, high, 2) == digits
-
-
-@pytest.mark.parametrize(
-    ("line", "lines"),
-    [
-        ("short", ["short"]),
-        ("", [""]),
-        ("  one two three four five", ["  one two three", "  four five"]),
-        ("  - one two three four", ["  - one two", "    three four"]),
-        ("one two three four five six", ["one two three", "four five six"]),
-        ("  " + "x" * 30, ["  " + "x" * 30]),
-        ("Rerun:  pytest a.yaml::case --flag", ["Rerun:  pytest a.yaml::case --flag"]),
-        ("name    type    0.500  1", ["name    type    0.500  1"]),
-        ("  \u4e16\u754c " * 5, ["  \u4e16\u754c " * 5]),
-    ],
-)
-def test_a_line_is_broken_between_words(line: str, lines: list[str]) -> None:
-    assert wrapped(line, 16) == lines
 
 
 @pytest.mark.parametrize(

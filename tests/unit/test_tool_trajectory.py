@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import json_equal
-from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, call_fits, reported_calls, score_trajectory
+from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, call_fits, calls_of
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import EvalCase
@@ -213,7 +213,7 @@ def test_equality_of_json_is_symmetric_and_stricter_than_pythons(left, right):
 def test_in_order_scores_1_exactly_for_subsequences(calls, expected):
     remaining = iter(calls)
     is_subsequence = all(tool in remaining for tool in expected)
-    score = score_trajectory(sequence("in_order", *expected), context(*calls))
+    score = evaluate(sequence("in_order", *expected), context(*calls))
     assert score.value == (1.0 if is_subsequence else 0.0)
     assert len(score.hits) + len(score.misses) == len(expected)
 
@@ -264,7 +264,7 @@ def test_a_trace_tells_outputs_and_durations_with_the_call_or_with_its_result():
         TraceEvent("tool_result", output="of nobody"),
     )
     given = context(output_messages=None).replace(trace=trace)
-    assert [(call.tool, call.output, call.duration_ms) for call in reported_calls(given) or ()] == [
+    assert [(call.tool, call.output, call.duration_ms) for call in calls_of(given)[0] or ()] == [
         ("search", "late", 7),
         ("read", "at once", 3),
     ]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pytest_agentv.cases.variables import TemplateFault, Unfilled, fill, render
+from pytest_agentv.cases.variables import TemplateFault, fill, render
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.source import Source
 
@@ -84,18 +84,6 @@ def test_what_a_variable_holds_is_never_a_template(template):
         ("x {{ meta.limt }}", "cannot be filled: there is no 'limt' in it (did you mean 'limit'?)", None, 1),
         ("a\n{% if %}", "is no valid template: Expected an expression, got 'end of statement block'", None, 2),
         ("{{ 1 / 0 }}", "cannot be filled: division by zero", None, 1),
-        (
-            "{{ (10 ** 60) ** 60 * (10 ** 60) ** 60 }}",
-            "cannot be filled: a number has more digits than can be read",
-            None,
-            1,
-        ),
-        (
-            "a\n{{ (10 ** 60) ** 60 * (10 ** 60) ** 60 }}",
-            "cannot be filled: a number has more digits than can be read",
-            None,
-            1,
-        ),
         ("{{ question + n }}", 'cannot be filled: can only concatenate str (not "int") to str', None, 1),
     ],
 )
@@ -156,7 +144,7 @@ def test_nested_values_are_filled_but_keys_and_code_are_not(tmp_path):
         "nested": {"type": "python", "value": "{{ n }}", "other": "{{ n }}"},
         "plain": {"type": "equals", "value": "{{ n }}"},
     }
-    filled = fill(value, VARIABLES, place, Unfilled(("script", "python")))
+    filled = fill(value, VARIABLES, place, ("script", "python"))
     assert filled == {
         "{{ n }}": [5, {"deep": "Why?"}],
         "script": "{{ n }}",

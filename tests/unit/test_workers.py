@@ -11,8 +11,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.executors.worker import JobRefused, Reply, Setup, close_engine, pack, run_job
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import InputMessage, TextPart
-from pytest_agentv.model.options import check_workers, parse_executor
-from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.options import RunOptions, check_workers, parse_executor
 
 SECRET = "s3cr3t-of-the-worker"
 HOME = Path("/nowhere/shop")
@@ -67,7 +66,7 @@ def job_of(target: str = "default", name: str = "a.eval.yaml") -> bytes:
 
 def record_of(setup: Setup, *job: str):
     data = run_job(setup.to_bytes(), job_of(*job), lambda: True)
-    record = Reply.from_bytes(data).record
+    record = Reply.from_plain(json.loads(data)).record
     assert record is not None
     return record, data
 
@@ -90,7 +89,7 @@ def test_a_worker_that_does_not_see_the_project_says_so(setup: Setup) -> None:
 def test_a_job_that_is_not_wanted_ends_its_program(setup: Setup, folder: Path) -> None:
     started = folder / "started"
     data = run_job(setup.to_bytes(), job_of("slow"), lambda: not started.exists())
-    assert Reply.from_bytes(data) == Reply()
+    assert Reply.from_plain(json.loads(data)) == Reply()
     assert not Path(f"/proc/{started.read_text().strip()}").exists()
     assert record_of(setup)[0]["candidate_answer"], "the next job opens the targets again"
 
@@ -98,7 +97,7 @@ def test_a_job_that_is_not_wanted_ends_its_program(setup: Setup, folder: Path) -
 def test_a_worker_takes_no_job_of_a_run_that_is_over(setup: Setup) -> None:
     setup.shared_folder.mkdir()
     setup.mark.touch()
-    assert Reply.from_bytes(run_job(setup.to_bytes(), job_of())) == Reply()
+    assert Reply.from_plain(json.loads(run_job(setup.to_bytes(), job_of()))) == Reply()
 
 
 def test_jobs_and_setups_hold_no_variable(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

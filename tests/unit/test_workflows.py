@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_agentv.cli.init import GITHUB, WORKFLOWS
+from pytest_agentv.cli.init import WORKFLOWS, workflow
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
@@ -21,14 +21,14 @@ SERVICES = pytest.mark.parametrize("service", list(WORKFLOWS))
 
 @SERVICES
 def test_a_workflow_is_short_and_ends_in_time(service: str) -> None:
-    text = WORKFLOWS[service][1]
+    text = workflow(service)
     assert text.count("\n") <= 40
     job = yaml.safe_load(text)["jobs"]["evals"] if service == "github" else yaml.safe_load(text)["evals"]
     assert {"timeout", "timeout-minutes"} & job.keys()
 
 
 def test_actions_are_pinned_to_commits() -> None:
-    used = re.findall(r"uses: (\S+)(.*)", GITHUB)
+    used = re.findall(r"uses: (\S+)(.*)", workflow("github"))
     assert len(used) == 3
     for action, comment in used:
         assert re.fullmatch(r"actions/[a-z-]+(/[a-z]+)?@[0-9a-f]{40}", action), action
@@ -39,7 +39,7 @@ def test_actions_are_pinned_to_commits() -> None:
 def test_the_schema_of_a_service_knows_its_workflow(tmp_path: Path, service: str) -> None:
     checker, testing = pytest.importorskip("check_jsonschema"), pytest.importorskip("click.testing")
     file = tmp_path / "workflow.yml"
-    file.write_text(WORKFLOWS[service][1])
+    file.write_text(workflow(service))
     schema = {"github": "vendor.github-workflows", "gitlab": "vendor.gitlab-ci"}[service]
     finished = testing.CliRunner().invoke(checker.main, ["--builtin-schema", schema, str(file)])
     assert finished.exit_code == 0, finished.output
@@ -58,7 +58,7 @@ def workflows_of_docs() -> Iterator[str]:
 @pytest.mark.skipif(ACTIONLINT is None, reason="needs actionlint: pip install -e '.[manifests]'")
 @pytest.mark.parametrize(
     "text",
-    [GITHUB, tagged(GITHUB), *workflows_of_docs()],
+    [workflow("github"), tagged(workflow("github")), *workflows_of_docs()],
     ids=lambda text: text.partition("\n")[0][:20],
 )
 def test_actionlint_finds_nothing(tmp_path: Path, text: str) -> None:

@@ -8,12 +8,10 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_amount
-from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
-from pytest_agentv.reports.figures import duration_of, format_cost, format_duration, shortened, spent_of
+from pytest_agentv.reports.figures import duration_of, evaluators_of, shortened, spent_of
 from pytest_agentv.reports.judged_cases import CaseStatus, JudgedCase
 from pytest_agentv.reports.reading import case_in
-from pytest_agentv.reports.verdict import PassRate, pass_rate_of
 from pytest_agentv.reports.view import Change, RunView
 from pytest_agentv.stats.intervals import is_flaky
 
@@ -31,21 +29,6 @@ def spelled(text: str) -> str:
     return _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
 
 
-def points(share: float) -> str:
-    """Return `+0.1`, in percentage points, with a true minus sign."""
-    return f"{100 * share:+z.1f}".replace("-", "\N{MINUS SIGN}")
-
-
-def dollars(amount: float | None) -> str:
-    """Return an amount as the summary of the run writes it; empty if unknown."""
-    return "" if amount is None else format_cost(amount)
-
-
-def duration(milliseconds: float | None) -> str:
-    """Return a time as the summary of the run writes it; empty if unknown."""
-    return "" if milliseconds is None else format_duration(milliseconds)
-
-
 def listed(parts: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
@@ -56,11 +39,6 @@ def first_sentence(text: str, length: int = 160) -> str:
     line = " ".join(text.split())
     sentence = re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0].rstrip(".")
     return shortened(sentence, length, "…")
-
-
-def case_link(key: str) -> str:
-    """Return the link to a case within the report. It is the same in every run."""
-    return f"#case={quote(key, safe='', errors='replace')}"
 
 
 def filter_link(**filters: str) -> str:
@@ -117,30 +95,20 @@ class Judgement(Record):
 def judgements_of(result: EvalResult) -> tuple[Judgement, ...]:
     """Return the judgements of a result's evaluators."""
     if result.evaluator_results:
-        return tuple(_walk(result.evaluator_results, 0))
+        return tuple(Judgement(each, len(path) - 1) for path, each in evaluators_of(result.evaluator_results))
     if result.status == "error" or not (result.reasoning or result.hits or result.misses):
         return ()
     given = {"hits": result.hits, "misses": result.misses, "reasoning": result.reasoning, "judge_model": result.judge}
     return (Judgement(EvaluatorResult(DEFAULT_JUDGE, "llm_judge", result.score).replace(**given)),)
 
 
-def _walk(results: Iterable[EvaluatorResult], depth: int) -> Iterator[Judgement]:
-    for each in results:
-        yield Judgement(each, depth)
-        yield from _walk(each.evaluator_results or (), depth + 1)
-
-
 # The list of cases in the report, worst first.
 
 STATUSES: Final[tuple[CaseStatus, ...]] = ("pass", "fail", "error", "scored")
-WORDS: Final = {"pass": "Passed", "fail": "Failed", "error": "Error", "scored": "Scored"}
-SIGNS: Final = {"pass": "✓", "fail": "✕", "error": "!", "scored": "○"}
+BADGES: Final = {"pass": "✓ Passed", "fail": "✕ Failed", "error": "! Error", "scored": "○ Scored"}
 
 NO_TARGET: Final = "(no target)"
 """Stands for the target of a result that names none."""
-
-_MOST_MARKS: Final = 10_000
-"""The most answers of a case that are shown one by one. A file of another tool may hold any number."""
 
 _LONGEST_WHY: Final = 220
 
@@ -152,63 +120,25 @@ class Case(Record):
     judged: JudgedCase
     result: EvalResult
     judgements: tuple[Judgement, ...]
-    answers: tuple[JudgedCase, ...]
-    """Each answer, with `--agentv-include-answers`."""
-    change: Change | None = None
+    answers: tuple[tuple[CaseStatus, EvalResult], ...]
+    """Each answer with its status, with `--agentv-include-answers`."""
+    change: Change | None
+    key: str
+    link: str
+    """The link to the case within the report. It is the same in every run."""
+    status: CaseStatus
+    file: str
+    target: str
+    cost: float | None
+    """US dollars that were paid; None for cached answers, which cost nothing now."""
+    duration_ms: float | None
+    """Milliseconds that the target took; None if not measured."""
+    is_flaky: bool
+    is_broken: bool
 
     @property
-    def status(self) -> CaseStatus:
-        return self.judged.status
-
-    @property
-    def score(self) -> float:
-        return self.result.score
-
-    @property
-    def cost(self) -> float | None:
-        """US dollars that were paid; None for cached answers, which cost nothing now."""
-        return spent_of(self.result).answer.cost
-
-    @property
-    def duration_ms(self) -> float | None:
-        """Milliseconds that the target took; None if not measured."""
-        return duration_of(self.result)
-
-    @property
-    def key(self) -> str:
-        return self.judged.label
-
-    @property
-    def link(self) -> str:
-        return case_link(self.key)
-
-    @property
-    def id(self) -> str:
-        return self.judged.eval_id
-
-    @property
-    def file(self) -> str:
-        return self.judged.eval_file or self.result.dataset or "(no file)"
-
-    @property
-    def target(self) -> str:
-        return self.judged.target or NO_TARGET
-
-    @property
-    def word(self) -> str:
-        return WORDS[self.status]
-
-    @property
-    def sign(self) -> str:
-        return SIGNS[self.status]
-
-    @property
-    def is_flaky(self) -> bool:
-        return self.status in ("pass", "fail") and is_flaky(self.judged.passes, self.judged.judged)
-
-    @property
-    def is_broken(self) -> bool:
-        return self.change is not None and self.change.word == "broken"
+    def badge(self) -> str:
+        return BADGES[self.status]
 
     @property
     def low(self) -> tuple[Judgement, ...]:
@@ -242,11 +172,10 @@ class Case(Record):
         case, repeat = self.judged, self.result.repeat
         if repeat is None or case.status == "scored":
             return "s" * case.judged if case.status == "scored" else "e" if case.is_error else "fp"[case.passes > 0]
-        passes, errors = min(_MOST_MARKS, repeat.passes), min(_MOST_MARKS, repeat.errors)
         marks = "".join("p" if score >= (case.threshold or 0.0) - _SLACK else "f" for score in repeat.scores)
-        if marks.count("p") != passes:  # a required rubric or a hook decided
-            marks = "p" * passes + "f" * (len(marks) - passes)
-        return marks + "e" * errors
+        if marks.count("p") != repeat.passes:  # a required rubric or a hook decided
+            marks = "p" * repeat.passes + "f" * (len(marks) - repeat.passes)
+        return marks + "e" * repeat.errors
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -256,54 +185,50 @@ class Case(Record):
             order = 0
         elif self.is_flaky and self.status == "pass":
             order = 3
-        return order, self.score
+        return order, self.result.score
 
 
 def cases_of(run: RunView) -> tuple[Case, ...]:
     """Return the cases of a run, worst first, else in the order of the run."""
     pairs = [(case, case.result) for case in run.cases if case.result is not None]
-    cases = [
-        Case(case, result, judgements_of(result), tuple(_answers(result)), run.changes.get(case.label))
-        for case, result in pairs
-    ]
+    cases = [_case(case, result, run.changes.get(case.label)) for case, result in pairs]
     return tuple(sorted(cases, key=lambda case: case.rank))
 
 
-def _answers(result: EvalResult) -> Iterator[JudgedCase]:
-    """Yield the answers of a result as cases. Only their own values count: other tools may leave out any."""
+def _case(judged: JudgedCase, result: EvalResult, change: Change | None) -> Case:
+    return Case(
+        judged,
+        result,
+        judgements_of(result),
+        tuple(_answers(result)),
+        change,
+        key=judged.label,
+        link=f"#case={quote(judged.label, safe='', errors='replace')}",
+        status=judged.status,
+        file=judged.eval_file or result.dataset or "(no file)",
+        target=judged.target or NO_TARGET,
+        cost=spent_of(result).answer.cost,
+        duration_ms=duration_of(result),
+        is_flaky=judged.status in ("pass", "fail") and is_flaky(judged.passes, judged.judged),
+        is_broken=change is not None and change.word == "broken",
+    )
+
+
+def _answers(result: EvalResult) -> Iterator[tuple[CaseStatus, EvalResult]]:
+    """Yield the answers of a result. Only their own values count: other tools may leave out any."""
     for each in result.answers or ():
         score: Json = each.get("score")
-        yield case_in({**each, "eval_id": result.eval_id, "score": score if is_amount(score) else 0.0})
+        case = case_in({**each, "eval_id": result.eval_id, "score": score if is_amount(score) else 0.0})
+        if case.result is not None:
+            yield case.status, case.result
 
 
 # The history of several runs, as a whole and by case.
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun(Record):
-    """A run as a whole."""
-
-    name: str
-    when: str
-    """A date and a time, or the name of the file."""
-    rate: PassRate
-    costs: Costs
-    """What was paid for its answers."""
-
-
 def in_order(runs: Iterable[RunView]) -> list[RunView]:
     """Return the runs whose results are known, oldest first."""
     return sorted((run for run in runs if run.results), key=lambda run: run.finished)
-
-
-def past_runs(runs: Sequence[RunView]) -> tuple[PastRun, ...]:
-    """Return the figures of each run; empty if there is only one."""
-    found = [
-        PastRun(run.name, when_of(run), rate, Costs.added(spent_of(each).answer for each in run.results))
-        for run in runs
-        if (rate := pass_rate_of(run.cases)) is not None
-    ]
-    return tuple(found) if len(found) > 1 else ()
 
 
 def past_of_cases(runs: Sequence[RunView]) -> dict[str, list[JsonObject]]:

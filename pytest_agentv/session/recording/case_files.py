@@ -12,8 +12,8 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.engine.jobs import CaseIdentity, choose_target
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.session.outcomes import unique_names
 from pytest_agentv.session.recording.identity import RunIdentity

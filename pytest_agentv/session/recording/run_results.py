@@ -1,6 +1,6 @@
 """Reads the results of a run from its file, in the same way with and without workers."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -8,7 +8,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import ExecutionMetrics
-from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, EvaluatorResult
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import RecordedResult, iter_recorded
@@ -109,18 +109,6 @@ def read_run(
     )
 
 
-def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return results as they are in the file, with their prompts, answers and findings."""
-    wanted = {(result.node_id, result.eval_id, result.target): result for result in results}
-    for entry in _entries(identity):
-        if isinstance(entry, Problem):
-            continue
-        result = entry.result
-        if (key := (result.node_id, result.eval_id, result.target)) in wanted:
-            wanted[key] = result
-    return list(wanted.values())
-
-
 def recorded_now(identity: RunIdentity) -> Iterator[EvalResult]:
     """Yield the results that this run itself wrote, without those that it goes on with."""
     after = _lines_before(identity)
@@ -156,12 +144,9 @@ def _shortened(result: EvalResult) -> dict[str, object]:
     if result.status == "pass":
         changes |= _FINDINGS
     elif result.evaluator_results:
-        changes["evaluator_results"] = tuple(map(_without_details, result.evaluator_results))
+        details: dict[str, object] = dict.fromkeys(("details", "evaluator_provider_request", "raw_output"))
+        changes["evaluator_results"] = tuple(each.replace(**details) for each in result.evaluator_results)
     return changes
-
-
-def _without_details(result: EvaluatorResult) -> EvaluatorResult:
-    return result.replace(details=None, evaluator_provider_request=None, raw_output=None)
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[str, str]) -> bool:

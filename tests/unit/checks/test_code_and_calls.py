@@ -141,8 +141,16 @@ READ_B = {"args": {"path": "b"}}
     ("check", "score"),
     [
         ({"tool_trajectory": {"maximums": {"read": 1}}}, 0),
-        ({"tool_trajectory": {"mode": "exact", "expected": [{"tool": "say"}, {"tool": "read"}]}}, 1),
-        ({"tool_trajectory": {"mode": "any_order", "minimums": {"delete": 1}}}, 0),
+        (
+            {
+                "tool_trajectory": {
+                    "mode": "exact",
+                    "expected": [{"tool": "read"}, {"tool": "read"}, {"tool": "delete"}],
+                }
+            },
+            1,
+        ),
+        ({"tool_trajectory": {"mode": "any_order", "minimums": {"delete": 1}}}, 1),
         ({"tool-called": "delete"}, 1),
         ({"not-tool-called": "read", **READ_B}, 0),
     ],
@@ -203,16 +211,6 @@ def test_a_traced_call_with_the_id_of_a_call_in_the_messages_is_the_same_call(be
 def test_another_call_escapes_no_limit_because_of_its_id(bench, called, more):
     told = called(ToolCall("search", input={"q": 1}, id="1"))
     assert bench.judged(LIMITS[0], "x", **told, trace=(START, *more)).score == 0
-
-
-@pytest.mark.parametrize(("words", "score"), [("ab", 0), ("a", 1)])
-def test_a_forbidden_sequence_is_found_after_a_call_with_other_arguments(bench, called, words, score):
-    check = {"tool_trajectory": {"mode": "in_order", "expected": [{"tool": "search", "args": {"q": "b"}}]}}
-    calls = called(*(ToolCall("search", input={"q": word}) for word in words))
-    assert bench.judged(check, "x", **calls).score == 0
-    result = bench.judged({f"not-{kind}": value for kind, value in check.items()}, "x", **calls)
-    assert (result.score, result.error) == (score, None)
-    assert result.misses[:1] == (("The calls came in this order, after one with other arguments",) if not score else ())
 
 
 DELETES = "any(call.tool == 'delete' for call in tool_calls)"
@@ -286,10 +284,6 @@ def test_a_field_is_required_if_its_check_is(bench, answer):
     [
         ({"contains": {"value": "a"}, "value": "b"}, ".value: is written twice: it stands in 'contains' too"),
         ({"field": {"path": "a", "contians": "x"}}, ".field.contians: is no kind of evaluator"),
-        (
-            {"not-tool-called": "rm", "args": {"path": {"regex": "^/", "flags": "i"}}},
-            ".args: path: `regex` stands alone, and flags stand in the pattern: {regex: (?i)tents?}",
-        ),
         ({"length": {"min_wrods": 3, "max_words": 5}}, ".length.min_wrods: unknown key (did you mean 'min_words'?)"),
         ({"tool_trajectory": {"mode": "exact"}}, "mode exact needs the key 'expected'"),
         ({"tool_trajectory": {"minimums": {"a": 1}, "max_calls": 1}}, "write mode: any_order beside it"),
@@ -305,11 +299,11 @@ def test_a_field_is_required_if_its_check_is(bench, answer):
         ),
         (
             {"rouge": "猫が好き"},
-            ".rouge: rouge counts words of the letters a to z and of digits only, and the text has",
+            "rougeL counts words of the letters a to z and of digits only, and the text has none",
         ),
         (
             {"not-rouge": "Yes!", "variant": "rouge2", "threshold": 0.5},
-            "rouge2 counts pairs of words, and 'Yes!' has one word (write variant: rouge1)",
+            "rouge2 counts pairs of words of the letters a to z and of digits only, and the text has none",
         ),
         ({"type": "contains", "value": None}, ".value: expected a value, got null"),
         ({"contains": None, "vlaue": "x"}, ".contains: is missing (is 'vlaue' a misspelling of it?)"),

@@ -52,35 +52,26 @@ def test_what_a_check_finds(bench, check, answer, score, hits, misses):
 
 
 NFC, NFD = "caf\u00e9", "cafe\u0301"
-AS_NFC, AS_NFKC = (f" (only the Unicode form differs: they match as {form})" for form in ("NFC", "NFKC"))
+FORM = " (it only looks alike: the Unicode form differs)"
 
 
 @pytest.mark.parametrize(
     ("check", "answer", "miss"),
     [
-        ({"contains": NFD}, f"a {NFC}", f'lacks "{NFD}"{AS_NFC}'),
-        ({"contains": "30 days"}, "within 30\u202fdays", f'lacks "30 days"{AS_NFKC}'),
+        ({"contains": NFD}, f"a {NFC}", f'lacks "{NFD}"{FORM}'),
+        ({"contains": "30 days"}, "within 30\u202fdays", f'lacks "30 days"{FORM}'),
         ({"contains": "Café"}, f"a {NFD}", 'lacks "Café"'),
-        ({"icontains": "CAFÉ"}, f"a {NFD}", f'lacks "CAFÉ"{AS_NFC}'),
+        ({"icontains": "CAFÉ"}, f"a {NFD}", f'lacks "CAFÉ"{FORM}'),
         ({"contains-any": ["b", NFC]}, NFD, 'lacks "b"'),
         ({"word": NFC}, f"the {NFD}s", f'lacks "{NFC}"'),
-        ({"starts-with": NFC}, f"{NFD}!", f'starts with "cafe", not "{NFC}"{AS_NFC}'),
-        ({"ends-with": NFC}, f"a {NFD}", f'ends with "afe\u0301", not "{NFC}"{AS_NFC}'),
+        ({"starts-with": NFC}, f"{NFD}!", f'starts with "cafe", not "{NFC}"{FORM}'),
+        ({"ends-with": NFC}, f"a {NFD}", f'ends with "afe\u0301", not "{NFC}"{FORM}'),
     ],
 )
 def test_a_miss_says_that_only_the_unicode_form_differs(bench, check, answer, miss):
     result = bench.judged(check, answer)
     assert result.score < 1
     assert result.misses[0] == miss
-
-
-@pytest.mark.parametrize("kind", ["starts-with", "ends-with"])
-def test_an_end_that_every_answer_has_is_a_fault(bench, kind):
-    for blank in ("\ufeff", " \ufeff"):
-        _, faults = bench.load({kind: blank})
-        assert len(faults) == 1
-        assert "more than a byte order mark, or every answer would pass" in faults[0]
-    assert bench.judged({kind: "\u200b"}, "x").score == 0
 
 
 def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypatch):

@@ -14,11 +14,11 @@ import pytest
 import report_runs
 from views import view
 
-from pytest_agentv.reports.html import headline as overview
-from pytest_agentv.reports.html.cases import Case, cases_of, past_runs
-from pytest_agentv.reports.html.headline import figures, headline
-from pytest_agentv.reports.html.page import STATIC_ROWS, histograms, history_plot, index_of, report_text
-from pytest_agentv.reports.reading import compared
+from pytest_agentv.reports.html import overview
+from pytest_agentv.reports.html.cases import Case, cases_of
+from pytest_agentv.reports.html.overview import figures, headline, histograms, history_plot
+from pytest_agentv.reports.html.page import STATIC_ROWS, index_of, report_text
+from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import Ending, RunView, Trouble
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\x1b[31m\u202e"
@@ -90,7 +90,7 @@ def test_the_headline(values: list[dict[str, Any]], ending: Ending, tone: str, t
 
 
 def test_how_many_answers_must_pass_is_said_only_if_it_holds_for_all_cases() -> None:
-    two, three = ({"repeat": {"needed": needed, "planned": 4, "passes": needed}} for needed in (2, 3))
+    two, three = ({"repeat": {"needed": needed, "scores": [1] * 4, "passes": needed}} for needed in (2, 3))
     said = "The threshold is 1; 2 of 4 answers must reach it."
     assert headline(*shown(two, two)).more == said
     assert headline(*shown(two, {"threshold": None, "status": "error", "error": "broken"})).more == said
@@ -248,7 +248,7 @@ def test_scores_without_a_threshold_are_told_as_scores() -> None:
     values = [{"eval_id": "a", "score": 0}, {"eval_id": "b", "score": 0.75, **repeat}]
     run, older = (view(f"{name}.jsonl", values) for name in ("new", "old"))
     cases = cases_of(run)
-    assert [(case.id, case.status, case.marks, case.is_flaky, case.low) for case in cases] == [
+    assert [(case.judged.eval_id, case.status, case.marks, case.is_flaky, case.low) for case in cases] == [
         ("a", "scored", "s", False, ()),
         ("b", "scored", "ss", False, ()),
     ]
@@ -282,7 +282,7 @@ def test_an_answer_passes_only_if_the_results_say_so(written: dict[str, Any], st
 def test_the_costs_of_the_history() -> None:
     runs = ([ONE, CACHED], [ONE, TWO], [CACHED], [{}], [ONE, {}], [HALF, LOST], [HALF, NOT_ASKED])
     named = ([{"eval_id": f"c{n}", "score": 1, **each} for n, each in enumerate(values)] for values in runs)
-    plot = history_plot(past_runs([view("run", values) for values in named]))
+    plot = history_plot([view("run", values) for values in named])
     assert plot is not None
     assert [point["cost"] for point in plot["points"]] == [
         *("$1.0000", "$3.0000", "from the cache", "cost not known", "$1.0000, known for 1 of 2 calls"),

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import report_runs
 from thorough import varied
-from views import view
+from views import repeated, view
 
-from pytest_agentv.reports.baseline import baseline_of, baseline_text
 from pytest_agentv.reports.html.page import report_text
-from pytest_agentv.reports.reading import compared, read_view
+from pytest_agentv.reports.reading import baseline_of, baseline_text, read_view
+from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import RunView
 
 
@@ -38,7 +38,8 @@ def test_a_baseline_has_cases_and_no_results(tmp_path: Path) -> None:
 
 def test_changes() -> None:
     figures = {"planned": 5, "asked": 5, "judged": 5, "errors": 0, "scores": [1] * 5, "passes": 5, "needed": 5}
-    worse = figures | {"scores": [0] * 5, "passes": 0, "confirm": {"asked": 10, "judged": 10, "passes": 0}}
+    fresh = repeated({"score": 0, "repeat": {"scores": [0] * 10}})["repeat"]
+    worse = figures | {"scores": [0] * 5, "passes": 0, "confirm": fresh}
     base = run_from({"repeat": figures}, {"eval_id": "b", "case_hash": "1"}, {"eval_id": "gone"})
     run = run_from({"repeat": worse}, {"eval_id": "b", "case_hash": "2"}, {"eval_id": "c"})
     changes = compared(run, base).changes

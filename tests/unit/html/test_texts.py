@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from views import view
 
+from pytest_agentv.reports.figures import format_cost, format_duration
 from pytest_agentv.reports.html import cases as reading
 from pytest_agentv.reports.html.cases import cases_of
 
@@ -17,7 +18,6 @@ from pytest_agentv.reports.html.cases import cases_of
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
     [
-        (None, ""),
         (250, "250 ms"),
         (3_700, "3.7 s"),
         (150_000, "2 min 30 s"),
@@ -27,29 +27,29 @@ from pytest_agentv.reports.html.cases import cases_of
         (3_599_999, "60 min 0 s"),
     ],
 )
-def test_durations(milliseconds: float | None, text: str) -> None:
-    assert reading.duration(milliseconds) == text
+def test_durations(milliseconds: float, text: str) -> None:
+    assert format_duration(milliseconds) == text
 
 
 @pytest.mark.node
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 @pytest.mark.parametrize(
-    ("say", "values"),
+    ("name", "say", "values"),
     [
-        (reading.duration, [None, 0, 250, 999.4, 999.7, 3_700, 59_940, 59_999, 150_000, 3_599_999, 4_320_000]),
-        (reading.dollars, [None, 0, 0.00004, 0.0042, 0.01, 0.0149, 0.0225, 1234.5]),
+        ("duration", format_duration, [0, 250, 999.4, 999.7, 3_700, 59_940, 59_999, 150_000, 3_599_999, 4_320_000]),
+        ("dollars", format_cost, [0, 0.00004, 0.0042, 0.01, 0.0149, 0.0225, 1234.5]),
     ],
     ids=["durations", "dollars"],
 )
 def test_scripts_of_the_page_tell_figures_as_the_page_does(
-    say: Callable[[float | None], str], values: list[float | None]
+    name: str, say: Callable[[float], str], values: list[float]
 ) -> None:
     script = (Path(reading.__file__).parent / "assets/texts.js").read_text("utf-8")
-    found = re.search(rf"^function {say.__name__}\(.*?^}}", script, re.DOTALL | re.MULTILINE)
+    found = re.search(rf"^function {name}\(.*?^}}", script, re.DOTALL | re.MULTILINE)
     assert found is not None
-    code = f"{found[0]}; console.log(JSON.stringify({json.dumps(values)}.map({say.__name__})))"
+    code = f"{found[0]}; console.log(JSON.stringify({json.dumps([None, *values])}.map({name})))"
     done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [say(value) for value in values]
+    assert json.loads(done.stdout) == ["", *map(say, values)]
 
 
 def test_hidden_characters_are_spelled_out() -> None:
@@ -57,7 +57,10 @@ def test_hidden_characters_are_spelled_out() -> None:
 
 
 def test_links_hold_no_markup() -> None:
-    assert reading.case_link("evals/a.yaml::<b>'\"@t") == "#case=evals%2Fa.yaml%3A%3A%3Cb%3E%27%22%40t"
+    [case] = cases_of(
+        view("run.jsonl", [{"eval_id": "<b>'\"", "eval_file": "evals/a.yaml", "target": "t", "score": 1}])
+    )
+    assert case.link == "#case=evals%2Fa.yaml%3A%3A%3Cb%3E%27%22%40t"
     assert reading.filter_link(q="a&b=c") == "#q=a%26b%3Dc"
 
 

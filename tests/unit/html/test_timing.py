@@ -6,7 +6,7 @@ import pytest
 from views import view
 
 from pytest_agentv.reports.html.cases import Case, cases_of
-from pytest_agentv.reports.html.opened import PARTS, lanes_of, parts_of
+from pytest_agentv.reports.html.page import PARTS, lanes_of, parts_of
 
 JUDGED = {"name": "facts", "type": "llm_judge", "score": 1, "duration_ms": 300}
 
@@ -30,7 +30,7 @@ def answer(end: str, took: float | None, **values: Any) -> dict[str, Any]:
         ({"duration_ms": 900, "evaluator_results": [JUDGED]}, {"target": 600, "judges": 300}),  # it was not measured
         (
             {
-                "execution_metrics": {"duration_ms": 800, "tool_durations": {"search": [100, 50, "x"]}},
+                "execution_metrics": {"duration_ms": 800, "tool_durations": {"search": [100, 50]}},
                 "evaluator_results": [JUDGED], "waited_ms": 400, "duration_ms": 2_000,
             },
             {"target": 650, "tools": 150, "waiting": 400, "judges": 300, "other": 500},

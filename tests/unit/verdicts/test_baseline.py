@@ -6,7 +6,7 @@ import pytest
 from verdict_cases import case
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.reports.baseline import baseline_of, baseline_text, read_baseline
+from pytest_agentv.reports.reading import baseline_of, baseline_text, read_baseline
 
 TEXT = """\
 {"agentv_baseline": 1, "judge": "gpt@9f3c", "repeat": 5, "target": "azure", "target_hash": "51c0"}

@@ -2,20 +2,21 @@
 
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult, RepeatFigures
-from pytest_agentv.reports.baseline import baseline_of, baseline_text
 from pytest_agentv.reports.figures import ended_at
 from pytest_agentv.reports.judged_cases import (
     cases_of_run,
     pair_cases,
     shared_key,
 )
-from pytest_agentv.reports.reading import case_in, read_view, result_fault
+from pytest_agentv.reports.reading import baseline_of, baseline_text, case_in, read_view, result_fault
 from pytest_agentv.reports.verdict import run_statistics
-from pytest_agentv.session.gating.judged_cases import Suspicion
+from pytest_agentv.session.judged_cases import fresh_answers
 
 REPEAT = RepeatFigures(
     planned=5,
@@ -54,10 +55,6 @@ def test_what_a_run_holds_and_what_its_file_holds_is_the_same(tmp_path):
     [
         ({"score": 1}, "the result has no eval_id: expected a text, got null"),
         ({"eval_id": "a", "score": "1"}, "the result of 'a' has no score: expected a number, got the text '1'"),
-        (
-            {"eval_id": "a", "score": 1, "repeat": {"scores": [1, None]}},
-            "the result of 'a' has no repeat.scores: expected a list of numbers",
-        ),
         ({"eval_id": "a", "score": 87}, "the result of 'a' has the score 87 and no threshold: expected 0 to 1"),
     ],
 )
@@ -106,16 +103,16 @@ def test_a_suspect_is_asked_again_although_others_have_its_id(tmp_path, node_id)
     before = [each.replace(eval_file=file) for each in (first, good)]
     path = tmp_path / "base.jsonl"
     path.write_text(baseline_text(baseline_of(cases_of_run(before))))
-    suspicion = Suspicion(None, path, 10)
+    config = SimpleNamespace(stash=pytest.Stash(), args=[], getoption=lambda _, default: default)
     bad = good.replace(repeat=first.repeat, eval_file=file)
-    assert suspicion.answers(bad) == 10
-    assert suspicion.answers(before[1]) == suspicion.answers(before[0]) == 0
+    answers = [fresh_answers(config, RunOptions(baseline=path), each, 0) for each in (bad, *before)]
+    assert answers == [10, 0, 0]
 
 
 @pytest.mark.parametrize(
     "others",
     [
-        *({"repeat": 3}, {"repeat": "3"}, {"repeat": [1]}, {"repeat": {}}, {"repeat": {"passes": "two"}}),
+        *({"repeat": 3}, {"repeat": "3"}, {"repeat": [1]}, {"repeat": {}}, {"repeat": {"scores": [1, None]}}),
         *({"repeat": {"passes": -3}}, {"repeat": {"passes": None}}, {"repeat": {"asked": "x", "planned": []}}),
         *({"repeat": {"stopped": [1]}}, {"repeat": {"confirm": 5}}, {"repeat": {"confirm": {"asked": 1}}}),
         *({"repeat": {"confirm": {"asked": a, "judged": b, "passes": c}}} for a, b, c in ((9, 5, 6), (5, 9, 3))),

@@ -7,9 +7,9 @@ import pytest
 from thorough import tries, varied
 from verdict_cases import case, random_run
 
-from pytest_agentv.reports.baseline import baseline_of
 from pytest_agentv.reports.gates import baseline_gate, suspects_of
 from pytest_agentv.reports.judged_cases import Confirmation, values_of
+from pytest_agentv.reports.reading import baseline_of
 from pytest_agentv.reports.verdict import compare_with_baseline
 from pytest_agentv.stats.intervals import verdict
 
@@ -68,5 +68,5 @@ def test_a_broken_case_among_300_is_found_once_it_is_confirmed():
         old[0] = old[0].replace(scores=(1.0,) * 5, passes=5)
         new[0] = new[0].replace(scores=(0.0,) * 5, passes=0, confirmation=Confirmation(10, 10, 0))
         statistics = compare_with_baseline(new, baseline_of(old), "b", margin=0.05, is_confirming=True)
-        found += new[0].name in [each.case for each in statistics.comparison.broken]
+        found += new[0].name in [each.case.name for each in statistics.comparison.broken]
     assert found == rounds

@@ -1,0 +1,577 @@
+"""The first screen: the verdict in a sentence, the large numbers, the cases to look at first, and the plots."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from pytest_agentv.model.base import Record, counted
+from pytest_agentv.model.messages import Costs
+from pytest_agentv.model.results import Spent
+from pytest_agentv.reports.figures import (
+    bounds,
+    cost_of,
+    format_cost,
+    format_duration,
+    known_for,
+    known_part,
+    percent,
+    percentile,
+    points,
+    points_of,
+    spent_of,
+)
+from pytest_agentv.reports.html.cases import (
+    Case,
+    Judgement,
+    filter_link,
+    judgements_of,
+    listed,
+    spelled,
+    when_of,
+)
+from pytest_agentv.reports.judged_cases import groups_of, is_graded, measure_of, values_of
+from pytest_agentv.reports.verdict import PassRate, RunStatistics, pass_rate_of, variants_of, word_of
+from pytest_agentv.reports.view import RunView
+from pytest_agentv.stats.intervals import mean_interval
+
+
+@dataclass(frozen=True, slots=True)
+class Headline(Record):
+    """The verdict on the run."""
+
+    tone: Literal["pass", "fail", "none"]
+    text: str
+    more: str = ""
+
+    @property
+    def sign(self) -> str:
+        return {"pass": "✓", "fail": "✕", "none": "?"}[self.tone]
+
+
+def headline(cases: Sequence[Case], run: RunView) -> Headline:
+    total, ending = len(cases), run.ending
+    if run.is_mocked:
+        return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
+    facts = _facts(cases, run)
+    unjudged = f"No verdict on the run as a whole: {ending.unjudged}." if ending.unjudged else ""
+    gates = [f"The gate says: {text}." for text in (ending.red if facts else ending.red[1:])]
+    more = " ".join(filter(None, (*gates, unjudged, _as_a_whole(run), _rules(cases))))
+    is_broken = any(case.is_broken for case in cases) and not ending.replaces_cases
+    is_failed = any(case.status == "fail" and ending.outcome(case.result) != "expected" for case in cases)
+    has_errors = any(case.status == "error" for case in cases)
+    if ending.red or ending.troubles or ending.unexpected or is_failed or has_errors or is_broken:
+        return Headline("fail", f"Failed: {listed(facts)}." if facts else f"Failed at a gate: {ending.red[0]}.", more)
+    if ending.replaces_cases and facts:
+        return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
+    every = _passes(cases)
+    is_open = unjudged or any(case.status == "scored" for case in cases)
+    return Headline("none", f"No verdict: {every}.", more) if is_open else Headline("pass", f"Passed: {every}.", more)
+
+
+def _facts(cases: Sequence[Case], run: RunView) -> list[str]:
+    """Return what went wrong; with that, how many cases failed as expected."""
+    ending = run.ending
+    counts = Counter(case.status for case in cases)
+    broken = sum(case.is_broken for case in cases)
+    expected = sum(case.status == "fail" and case.result.node_id in ending.expected for case in cases)
+    failed = counts["fail"] - expected
+    facts = [f"{each.text[0].lower()}{each.text[1:]}" for each in ending.troubles]
+    facts += [f"{counted(len(ending.unexpected), 'case')} passed against a strict `xfail`"] if ending.unexpected else []
+    facts += [f"{counted(broken, 'case')} broke against the baseline"] if broken else []
+    facts += [f"{failed:,} of {len(cases):,} fail"] if failed else []
+    facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
+    return facts + ([f"{expected:,} failed as expected"] if facts and expected else [])
+
+
+def _as_a_whole(run: RunView) -> str:
+    comparison = run.statistics.comparison if run.statistics else None
+    if comparison is None or run.statistics is None:
+        return ""
+    if comparison.difference is None:
+        return "No case of the baseline can be compared with this run."
+    if "judge changed" in run.statistics.verdicts:
+        return "Another judge judged the baseline, so the difference says nothing about the target."
+    word, note = word_of(comparison)
+    said = {
+        "worse": "worse than the baseline",
+        "improved": "better than the baseline",
+        "not worse": f"not worse than the baseline by {comparison.margin * 100:g} points or more",
+    }.get(word, "not shown to be worse or better than the baseline")
+    return f"As a whole the run is {said}{f' ({note})' if note else ''}."
+
+
+def _rules(cases: Sequence[Case]) -> str:
+    """Return the threshold, and how many answers must reach it, if they are the same for all cases."""
+    known = [case.result for case in cases if case.judged.threshold is not None]
+    thresholds = {result.threshold for result in known}
+    if len(thresholds) != 1:
+        return ""
+    text = f"The threshold is {thresholds.pop():g}"
+    # How many answers must pass, and of how many; None for a case that is asked once.
+    repeats = (result.repeat for result in known)
+    first, *others = {None if each is None else (each.needed, each.planned) for each in repeats}
+    if first is not None and not others:
+        text += f"; {first[0]} of {first[1]} answers must reach it"
+    return f"{text}."
+
+
+def _passes(cases: Sequence[Case]) -> str:
+    counts, total = Counter(case.status for case in cases), len(cases)
+    if scored := counts["scored"]:
+        others = [f"{counts['pass']:,} of {total:,} cases pass"] if counts["pass"] else []
+        others += [f"{counts['fail']:,} failed as expected"] if counts["fail"] else []
+        have = f"{counted(scored, 'case')} {'has' if scored == 1 else 'have'} a score, and no threshold is known"
+        return ", ".join([*others, have])
+    if counts["fail"]:
+        return f"{counts['pass']:,} of {total:,} cases pass, {counts['fail']:,} failed as expected"
+    return f"all {total:,} cases pass" if total > 1 else "the one case passes"
+
+
+# The large numbers of the first screen: pass rate, difference to the baseline, cost and time.
+
+MINUS: Final = "\N{MINUS SIGN}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure(Record):
+    """One of the large numbers."""
+
+    label: str
+    value: str
+    text: str
+    bar: tuple[float, float, float] | None = None
+    """Low, high and mean of an interval, 0 to 1."""
+
+
+def figures(cases: Sequence[Case], run: RunView) -> tuple[Figure, ...]:
+    """Return pass rate, difference to the baseline, cost and time, as far as they are known.
+
+    A matrix has a pass rate for each variant, in the table of these, and none of all together.
+    """
+    statistics = run.statistics
+    assert statistics is not None
+    rate = None if variants_of(statistics.cases) else _rate(statistics)
+    return tuple(filter(None, (rate, _difference(statistics), _cost(cases, run), _time(cases))))
+
+
+def _rate(statistics: RunStatistics) -> Figure:
+    rate, name = statistics.rate, measure_of(statistics.cases)
+    if rate is None:
+        is_dry = any("dry_run" in case.flags for case in statistics.cases)
+        return Figure(name, "–", "a dry run judges nothing" if is_dry else "no case could be judged")
+    if rate.interval is None:
+        return Figure(name, percent(rate.mean), "one case, or one group of cases: no interval")
+    units = counted(rate.units, "independent group") if rate.units < rate.n else counted(rate.n, "case")
+    text = f"95 % CI: {bounds(rate.interval)} for cases of this kind; {units}"
+    return Figure(name, percent(rate.mean), text, (rate.interval.low, rate.interval.high, rate.mean))
+
+
+def _difference(statistics: RunStatistics) -> Figure | None:
+    comparison = statistics.comparison
+    if comparison is None or comparison.difference is None:
+        return None
+    estimate = comparison.difference.estimate
+    sure = f"{points_of(estimate.interval, '95 % CI: ')}; " if estimate.interval else ""
+    text = f"{sure}{comparison.worse} worse, {comparison.better} better of {len(comparison.of('compared')):,} compared"
+    return Figure(
+        "Against the baseline", f"{points(estimate.mean)} points".replace("-", MINUS), text.replace("-", MINUS)
+    )
+
+
+def _cost(cases: Sequence[Case], run: RunView) -> Figure | None:
+    each = [spent_of(case.result) for case in cases]
+    spent = Spent.added(each)
+    costs, judge = spent.answer, spent.judge or Costs()
+    for_judges = (
+        [f"judges took {format_cost(judge.cost_usd)} beside it{known_part(judge.cost_known, judge)}"]
+        if judge.cost_known
+        else []
+    )
+    cached = sum(bool(case.result.cached) for case in cases)
+    if not costs.cost_known:
+        is_cached = bool(cached) and cached == len(cases)
+        text = "all answers came from the cache" if is_cached else "not reported"
+        return Figure("Cost", "–", "; ".join([text, *for_judges])) if is_cached or for_judges else None
+    priced = sum(one.answer.cost_known > 0 for one in each)
+    parts = [f"{format_cost(costs.cost_usd / priced)} a case{known_part(costs.cost_known, costs)}"]
+    if cached:
+        parts.append(f"{cached:,} from the cache")
+    parts += _change_of_cost(cases, run)
+    if reruns := sum(case.result.reruns or 0 for case in cases):
+        parts.append(f"with {counted(reruns, 'rerun')}")
+    return Figure("Cost", format_cost(costs.cost_usd), "; ".join([*parts, *for_judges]))
+
+
+def _change_of_cost(cases: Sequence[Case], run: RunView) -> Iterator[str]:
+    """Yield the change of the cost of the answers, over the cases whose cost is known in both runs."""
+    if run.base is None:
+        return
+    known = [
+        (now, before)
+        for case in cases
+        if case.change is not None and case.change.word != "changed" and case.change.before is not None
+        if (now := cost_of(case.result)) is not None and (before := cost_of(case.change.before)) is not None
+    ]
+    old = math.fsum(before for _, before in known)
+    if old <= 0:
+        return
+    change = round(100 * (math.fsum(now for now, _ in known) / old - 1))
+    text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
+    part = f" over {counted(len(known), 'case')}" if len(known) < max(len(cases), len(run.base.results)) else ""
+    yield f"{text.replace('-', MINUS)}{part}"
+
+
+def _time(cases: Sequence[Case]) -> Figure | None:
+    known = [(case.duration_ms, len(case.marks)) for case in cases]
+    times = [ms for ms, _ in known if ms is not None]
+    if not times:
+        return None
+    answers = counted(sum(count for ms, count in known if ms is not None), "answer")
+    text = f"p50; p95 {format_duration(percentile(times, 95))}; {answers}"
+    return Figure("Time of the target", format_duration(statistics.median(times)), text)
+
+
+# The first screen below the verdict: cases to look at first, targets, frequent reasons.
+
+_MOST_FIRST: Final = 8
+_MOST_REASONS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class First(Record):
+    """A case to look at first."""
+
+    case: Case
+    word: str
+    tone: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason(Record):
+    """A reason that several failing cases share."""
+
+    text: str
+    evaluator: str
+    count: int
+    link: str
+    name: str
+    """Identifies it among the reasons of a report."""
+
+
+def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
+    """Return what broke, then errors, then the lowest failing cases."""
+    broken = [
+        First(case, "✕ Broken", "fail", case.change.short if case.change else "") for case in cases if case.is_broken
+    ]
+    errors = [First(case, case.badge, "error", case.why) for case in cases if case.status == "error"]
+    rest = [case for case in cases if case.status == "fail" and not case.is_broken]
+    # The largest drops come first.
+    rest.sort(key=lambda case: case.change.delta or 0.0 if case.change is not None else 0.0)
+    failed = [First(case, case.badge, "fail", case.why) for case in rest]
+    space = _MOST_FIRST - min(len(errors), 2)
+    shown = broken[:space]
+    shown += errors[: max(2, _MOST_FIRST - len(shown) - len(failed))]
+    return (*shown, *failed[: max(0, _MOST_FIRST - len(shown))])
+
+
+def target_rows(cases: Sequence[Case]) -> tuple[dict[str, str | int], ...]:
+    """Return a row for each variant of a matrix, else for each target."""
+    variants = {each.name: each.difference for each in variants_of([case.judged for case in cases])}
+    if not variants:
+        targets = sorted({case.target for case in cases})
+        return tuple(_target_row(name, [case for case in cases if case.target == name], "") for name in targets)
+    members = {name: [case for case in cases if case.result.combination == name] for name in variants}
+    return tuple(_target_row(name, members[name], text) for name, text in variants.items())
+
+
+def _target_row(name: str, cases: Sequence[Case], difference: str) -> dict[str, str | int]:
+    rate = pass_rate_of([case.judged for case in cases])
+    times = [case.duration_ms for case in cases if case.duration_ms is not None]
+    costs = Costs.added(spent_of(case.result).answer for case in cases)
+    part = known_for(costs.cost_known, costs)
+    return {
+        "name": name,
+        "link": filter_link(target=cases[0].target),
+        "rate": "–" if rate is None else percent(rate.mean),
+        "interval": "" if rate is None else bounds(rate.interval),
+        "difference": difference,
+        "failed": sum(case.status == "fail" for case in cases),
+        "errors": sum(case.status == "error" for case in cases),
+        "flaky": sum(case.is_flaky for case in cases),
+        "cost": f"{format_cost(costs.cost_usd)}{f' ({part})' if part else ''}" if costs.cost_known else "–",
+        "median": format_duration(statistics.median(times)) if times else "–",
+    }
+
+
+def reasons(cases: Sequence[Case]) -> tuple[Reason, ...]:
+    """Return the reasons that several failing cases share, the most frequent first."""
+    known = {name: each for case in cases for name, each in reasons_of(case).items()}
+    found = Counter(name for case in cases for name in reasons_of(case))
+    return tuple(
+        Reason(known[name].reason, known[name].name, count, filter_link(outcome="fail", reason=name), name)
+        for name, count in found.most_common(_MOST_REASONS)
+        if count > 1  # the list above shows the reason of a single case
+    )
+
+
+def reasons_of(case: Case) -> dict[str, Judgement]:
+    """Return why a case failed: evaluators below the threshold by the name that links have for their reasons."""
+    low = case.low if case.status == "fail" else ()
+    return {spelled(f"{each.name}: {each.reason}"): each for each in low if each.reason}
+
+
+def also(run: RunView) -> Iterator[tuple[str, str]]:
+    """Yield further differences from the baseline: a text, and a link to the cases (empty: no link)."""
+    comparison = run.statistics.comparison if run.statistics else None
+    if comparison is None:
+        return
+    counts = Counter(change.word for change in run.changes.values())
+    for word in ("worse", "better", "new", "changed"):
+        if counts[word] or word in ("worse", "better"):
+            yield f"{counts[word]:,} {word}", filter_link(change=word) if counts[word] else ""
+    for state in ("gone", "skipped"):
+        if count := len(comparison.of(state)):
+            yield f"{count:,} {state}", ""
+
+
+# The plots of a report.
+
+Plot: TypeAlias = dict[str, Any]
+"""What a template needs to draw a plot, or a part of it. Lengths are in percent of an axis or of the height."""
+
+# The axes of plots: map values to positions, and choose ticks.
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Maps a share to percent of the width."""
+
+    low: float
+    ticks: tuple[tuple[float, str], ...]
+
+    @classmethod
+    def percents(cls, lowest: float) -> "Axis":
+        """Return an axis from the tenth below the lowest share to 100 %."""
+        low = min(0.9, max(0.0, math.floor((lowest - 0.02) * 10) / 10))
+        step = 1 if low >= 0.6 else 2 if low >= 0.2 else 5
+        first = math.ceil(low * 10 / step) * step
+        marks = [tenth / 10 for tenth in range(first, 11, step)]
+        return cls(low, tuple((round(100 * (m - low) / (1 - low), 2), f"{m * 100:.0f} %") for m in marks))
+
+    def at(self, share: float) -> float:
+        return round(100 * (share - self.low) / (1 - self.low), 2)
+
+
+def log_ticks(low: float, high: float, say: Callable[[float], str]) -> tuple[tuple[float, str], ...]:
+    """Return at most four ticks of a logarithmic axis, or its ends if no round number is between them."""
+    values = [m * 10.0**e for e in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5)]
+    inside = [value for value in values if low <= math.log10(value) <= high] or [10**low, 10**high]
+    inside = inside[:: max(1, math.ceil(len(inside) / 4))]
+    return tuple((round(100 * (math.log10(value) - low) / (high - low), 1), say(value)) for value in inside)
+
+
+# Compares pass rates by tag or by file.
+
+_MOST_ROWS: Final = 12
+
+
+def rate_plot(
+    cases: Sequence[Case], run: RunView, key: Literal["tag", "file"], names: Callable[[Case], Iterable[str]]
+) -> Plot | None:
+    """Return the pass rates of the cases by their tags or files, lowest first; None if there are none to compare."""
+    members: dict[str, list[Case]] = {}
+    for case in cases:
+        for name in dict.fromkeys(names(case)) if case.judged.scores else ():
+            members.setdefault(name, []).append(case)
+    overall = run.statistics.rate if run.statistics else None
+    if overall is None or len(members) < (1 if key == "tag" else 2):
+        return None
+    rates = {name: rate for name, group in members.items() if (rate := pass_rate_of([c.judged for c in group]))}
+    worst = sorted(rates, key=lambda name: (rates[name].mean, name))[:_MOST_ROWS]
+    before = {name: _before(members[name], run) for name in worst}
+    shown = [rates[name] for name in worst]
+    lowest = [rate.lowest for rate in shown]
+    axis = Axis.percents(min([*lowest, overall.mean, *(value for value in before.values() if value is not None)]))
+    rows = tuple(_row(name, filter_link(**{key: name}), rates[name], before[name], axis) for name in worst)
+    return {"rows": rows, "ticks": axis.ticks, "overall": axis.at(overall.mean), "left_out": len(rates) - len(worst)}
+
+
+def _before(cases: Sequence[Case], run: RunView) -> float | None:
+    """Return the mean pass rate that the baseline had for some cases."""
+    comparison = run.statistics.comparison if run.statistics else None
+    if comparison is None:
+        return None
+    old = {each.case.label: each.pair.old for each in comparison.of("compared") if each.pair is not None}
+    values = values_of([old[case.key] for case in cases if case.key in old])
+    return math.fsum(values) / len(values) if values else None
+
+
+def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> Plot:
+    interval = rate.interval
+    return {
+        "name": name,
+        "link": link,
+        "at": axis.at(rate.mean),
+        "low": None if interval is None else axis.at(interval.low),
+        "high": None if interval is None else axis.at(interval.high),
+        "before": None if before is None else axis.at(before),
+        "text": percent(rate.mean),
+        "count": f"of {rate.n:,}",
+        "interval": bounds(interval),
+        "was": "" if before is None else percent(before),
+    }
+
+
+# Plots the score against the cost or the time of a case.
+
+WIDTH: Final = 240
+HEIGHT: Final = 150
+_CELLS: Final = 24
+"""The number of cells along each side of the grid in which pale dots are counted."""
+
+
+def trade_plots(cases: Sequence[Case]) -> tuple[Plot, ...]:
+    """Return score against cost and against time, if costs are known."""
+    axes: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
+        ("cost of a case", lambda case: case.cost, format_cost),
+        ("time of the target", lambda case: case.duration_ms, format_duration),
+    )
+    found = [_trade_plot(title, cases, of, say) for title, of, say in axes]
+    return tuple(filter(None, found)) if found[0] is not None else ()
+
+
+def _trade_plot(
+    title: str, cases: Sequence[Case], of: Callable[[Case], float | None], say: Callable[[float], str]
+) -> Plot | None:
+    known = [
+        (case, value) for case in cases if case.status != "error" and (value := of(case)) is not None and value > 0
+    ]
+    if len(known) < 2:
+        return None
+    logs = [math.log10(value) for _, value in known]
+    low, high = min(logs) - 0.05, max(logs) + 0.05
+    dots: list[Plot] = []
+    typical: list[Plot] = []
+    for series, target in enumerate(sorted({case.target for case in cases})):
+        mine = [(case, (math.log10(value) - low) / (high - low)) for case, value in known if case.target == target]
+        if not mine:
+            continue
+        dots += _grid(mine, series)
+        at = math.fsum(x for _, x in mine) / len(mine)
+        judged = [case.judged for case, _ in mine]
+        estimate = mean_interval([case.result.score for case, _ in mine], groups_of(judged), graded=is_graded(judged))
+        interval = estimate.interval
+        typical.append(
+            {
+                "target": target,
+                "series": series % 3,
+                "x": round(at * WIDTH, 1),
+                "y": _height(estimate.mean),
+                "low": None if interval is None else _height(interval.low),
+                "high": None if interval is None else _height(interval.high),
+                "cost": say(10 ** (low + at * (high - low))),
+                "score": f"{estimate.mean:.2f}",
+                "interval": "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
+            }
+        )
+    return {"title": title, "dots": dots, "typical": typical, "ticks": log_ticks(low, high, say)}
+
+
+def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Plot]:
+    """Return one dot for each cell with cases, so that many cases need only some hundred dots."""
+    cells = Counter((round(x * _CELLS), round(case.result.score * _CELLS)) for case, x in cases)
+    most = max(cells.values())
+    return [
+        {
+            "x": round(x / _CELLS * WIDTH, 1),
+            "y": _height(y / _CELLS),
+            "size": round(1.4 + 4 * math.sqrt(n / most), 1),
+            "series": series % 3,
+        }
+        for (x, y), n in sorted(cells.items())
+    ]
+
+
+def _height(score: float) -> float:
+    return round(HEIGHT * (1 - score), 1)
+
+
+# The scores of each evaluator.
+
+BINS: Final = 10
+
+
+def histograms(cases: Sequence[Case]) -> tuple[Plot, ...]:
+    """Return the scores of each kind or name of evaluators that judged, the most used first."""
+    scores: dict[tuple[str, str], list[float]] = {}
+    names: dict[tuple[str, str], set[str]] = {}
+    partial: set[tuple[str, str]] = set()
+    for case in cases:
+        answers = [each for _, answer in case.answers for each in judgements_of(answer)]
+        for each in answers or case.judgements:
+            if each.depth == 0 and not each.result.error:
+                key = (each.kind, each.result.type)
+                scores.setdefault(key, []).append(each.score)
+                names.setdefault(key, set()).add(each.name)
+                if len(case.marks) > 1 and not answers:
+                    partial.add(key)
+    thresholds = {case.judged.threshold for case in cases if case.judgements}
+    threshold = thresholds.pop() if len(thresholds) == 1 else None
+    ordered = sorted(scores.items(), key=lambda entry: -len(entry[1]))
+    return tuple(
+        {**_histogram(*key, names[key], found, threshold), "is_partial": key in partial}
+        for key, found in ordered[:_MOST_ROWS]
+    )
+
+
+def _histogram(name: str, kind: str, names: Collection[str], scores: Sequence[float], threshold: float | None) -> Plot:
+    bins = Counter(min(BINS - 1, int(min(1, max(0, score)) * BINS + 1e-9)) for score in scores)
+    counts = tuple(bins[number] for number in range(BINS))
+    top = math.sqrt(max(counts))
+    low = sum(score < threshold - 1e-9 for score in scores) if threshold is not None else 0
+    below = f", {low:,} of {len(scores):,} below" if threshold is not None else f" of {counted(len(scores), 'score')}"
+    return {
+        "name": name,
+        "kind": kind,
+        "link": filter_link(evaluator=next(iter(names))) if len(names) == 1 else "",
+        "heights": tuple(round(math.sqrt(count) / top, 3) for count in counts),
+        "counts": counts,
+        "threshold": threshold,
+        "text": f"mean {math.fsum(scores) / len(scores):.2f}{below}",
+    }
+
+
+def history_plot(runs: Sequence[RunView]) -> Plot | None:
+    """Return the pass rates and costs of the runs in order; None if there is only one."""
+    rated = [(run, rate) for run in runs if (rate := pass_rate_of(run.cases)) is not None]
+    if len(rated) < 2:
+        return None
+    paid = [Costs.added(spent_of(each).answer for each in run.results) for run, _ in rated]
+    axis = Axis.percents(min(rate.lowest for _, rate in rated))
+    most = max(costs.cost_usd for costs in paid) or 1.0
+    step = 100 / len(rated)
+    points: list[Plot] = []
+    for number, ((run, rate), costs) in enumerate(zip(rated, paid, strict=True)):
+        interval = rate.interval
+        cost = "cost not known" if costs.calls else "from the cache"
+        if costs.cost is not None:
+            cost = f"{format_cost(costs.cost)}{known_part(costs.cost_known, costs)}"
+        points.append(
+            {
+                "x": round(step * (number + 0.5), 2),
+                "y": axis.at(rate.mean),
+                "low": None if interval is None else axis.at(interval.low),
+                "high": None if interval is None else axis.at(interval.high),
+                "bar": round(100 * costs.cost_usd / most, 1),
+                "when": when_of(run),
+                "name": run.name,
+                "rate": percent(rate.mean),
+                "interval": bounds(interval),
+                "cost": cost,
+            }
+        )
+    return {"points": points, "ticks": axis.ticks}

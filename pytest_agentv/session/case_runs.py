@@ -1,0 +1,413 @@
+"""Runs a case on the event loop, carries it over or gives it up, and writes its result."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_agentv.engine.case import run_case, tell
+from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.pool import TargetPool
+from pytest_agentv.engine.results import error_result
+from pytest_agentv.engine.scheduler import BatchMember
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.results import EvalResult, Spent
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.dumps import CaseLog, current_log
+from pytest_agentv.reports.figures import shown
+from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.session.item_outcomes import Asked
+from pytest_agentv.session.plan import PreparedCase
+from pytest_agentv.session.progress import Progress
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.recording.records import Recorder
+from pytest_agentv.session.recording.resume import Carried, FinishedCases
+from pytest_agentv.session.workers import Parent
+from pytest_agentv.store.answers import AnswerStore
+from pytest_agentv.store.writers import stored_name
+
+if TYPE_CHECKING:
+    from pytest_agentv.session.away import Away
+
+
+# Cases that were handed to the engine.
+
+
+class Ending:
+    """Ends a running case. pytest's thread asks for it, and the event loop cancels the case's task.
+
+    The running task may be cancelled within its `with` block. It is cancelled at once if that was requested before.
+    """
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.reason: str | None = None
+        """The reason in the case's result; None: the case gets no result."""
+        self.is_too_late = False
+        """Whether the case was judged before it was cancelled."""
+        self._task: asyncio.Task[object] | None = None
+
+    def note_judged(self) -> None:
+        """Note that the case is judged. If its target swallowed a cancellation, the cancellation was not too late."""
+        self.is_too_late = self._task is not None and self._task.cancelling() == 0
+
+    def ask(self, loop: LoopThread, reason: str | None) -> None:
+        """Cancel the case. Its future is done when its processes have ended."""
+        self.reason, self.is_asked = reason, True
+        loop.call(self._cancel)
+
+    def __enter__(self) -> None:
+        if self.is_asked:
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+
+    def __exit__(self, *_: object) -> None:
+        self._task = None
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """A case that was handed to the engine."""
+
+    future: "Future[EvalResult]"
+    """Done when the result is written and hooks have seen it."""
+    limit: int
+    """How many cases of its group may be in flight."""
+    problems: tuple[Problem, ...]
+    """Warnings about the case's file."""
+    asked: Asked
+    """The question and the expected outcome of the case."""
+    log: CaseLog = field(default_factory=CaseLog)
+    ending: Ending = field(default_factory=Ending)
+    hurry: Callable[[], None] | None = None
+    """Starts the answers of a repeated case before all others; None: the case is one job of the scheduler."""
+
+    @property
+    def result(self) -> EvalResult | None:
+        """The result of the case; None: it has none yet, or was cancelled."""
+        future = self.future
+        return future.result() if future.done() and not future.cancelled() and future.exception() is None else None
+
+    @staticmethod
+    def of(
+        future: "Future[EvalResult]",
+        limit: int,
+        prepared: PreparedCase,
+        log: CaseLog,
+        ending: Ending | None = None,
+        *,
+        hurry: Callable[[], None] | None = None,
+    ) -> "Begun":
+        """Keep only what the item shows, so that the case, with the texts of its files, is freed when it is done."""
+        return Begun(future, limit, prepared.problems, Asked.of(prepared.case), log, ending or Ending(), hurry)
+
+
+# Decides whether a run goes on: it may end at failures, or for other reasons.
+
+
+class FailureLimit:
+    """Whether the run is about to stop at `-x`, `--maxfail` or `--stepwise`.
+
+    pytest counts the failures that it has reported. A case that failed ahead of its turn counts as well, but only until
+    its turn is over: pytest may see it in another way (xfail, reruns, hooks that change reports).
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.maximum = _max_failures(config)
+        """0: any number may fail."""
+        self._session: pytest.Session | None = None
+        self._current = ""
+        self._ahead: set[str] = set()
+        """Node ids of cases that failed before their turn. Only the event loop adds, only pytest's thread removes."""
+
+    def begin(self, item: pytest.Item) -> None:
+        """Note which item's turn it is."""
+        self._session, self._current = item.session, stored_name(item.nodeid)
+
+    def end(self, item: pytest.Item) -> None:
+        """Note that an item's turn is over: pytest has counted its failure."""
+        self._current = ""
+        self._ahead.discard(stored_name(item.nodeid))
+
+    def note(self, node_id: str | None) -> None:
+        """Note a case that did not pass."""
+        if self.maximum and node_id is not None and node_id != self._current:
+            self._ahead.add(node_id)
+
+    @property
+    def is_reached(self) -> bool:
+        reported = self._session.testsfailed if self._session is not None else 0
+        return 0 < self.maximum <= reported + len(self._ahead)
+
+
+class Stopping:
+    """Tells whether a run stops: unhealthy targets, lost results, failures, Ctrl-C, or a controller that is gone.
+
+    Any thread may ask.
+    """
+
+    def __init__(
+        self, *, pool: TargetPool, recorder: Recorder, failures: FailureLimit, parent: Parent, masker: Masker
+    ) -> None:
+        self.is_ending = False
+        """Set by pytest's thread when the run ends. Cases that are cancelled later get no result."""
+        self._pool = pool
+        self._recorder = recorder
+        self._failures = failures
+        self._parent = parent
+        self._masker = masker
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether cases may start before their turn."""
+        return not (
+            self.is_ending
+            or self._pool.stop_reason is not None
+            or self._recorder.error is not None
+            or self._failures.is_reached
+        )
+
+    def stop_if_needed(self, session: pytest.Session) -> None:
+        """End the run after the current item if a target is unhealthy or results are lost."""
+        reason = self._pool.stop_reason
+        if reason is not None:
+            headline = shown(reason, self._masker).partition("\n")[0]
+            session.shouldstop = f"agentv: {headline}"
+        elif self._recorder.error is not None:
+            session.shouldfail = f"agentv: {lost_text(self._recorder.error)}"
+
+    def end_without_parent(self) -> None:
+        """End a worker whose controller is gone. Nobody would see the results that it pays for."""
+        if self._parent.is_gone():
+            self.is_ending = True
+            pytest.exit("the controller of this worker is gone")
+
+
+def lost_text(reason: str) -> str:
+    return f"results cannot be recorded: {reason}"
+
+
+def _max_failures(config: pytest.Config) -> int:
+    if config.getoption("stepwise", default=False):
+        return 2 if config.getoption("stepwise_skip", default=False) else 1
+    return int(config.getoption("maxfail", default=0) or 0)
+
+
+class CaseCosts:
+    """What is paid for each case of each target: in this process, and before. Used on the event loop."""
+
+    def __init__(self, store: AnswerStore | None, finished: FinishedCases, *, has_others: bool) -> None:
+        """`has_others`: whether other processes or runs may have paid for cases of this one."""
+        self._store = store
+        self._finished = finished
+        self._has_others = has_others
+        self._own: dict[tuple[str | None, str, str], Spent | None] = {}
+
+    def add(self, answer: EvalResult) -> None:
+        """Add what an answer and its judges took."""
+        case = (answer.node_id, answer.eval_id, answer.target)
+        before = self._own.get(case)
+        self._own[case] = answer.spent if before is None else Spent.added((before, answer.spent))
+
+    def total(self, result: EvalResult) -> Spent | None:
+        """Return what was paid for the case of a result, whatever became of the answers."""
+        own = self._own.get((result.node_id, result.eval_id, result.target))
+        if not self._has_others or result.node_id is None:
+            return own
+        last = self._finished.last(result.node_id, result.eval_id)
+        stored = None if self._store is None else self._store.spent(result.node_id, result.eval_id, result.target)
+        told = None if last is None or last.target != result.target else last.spent
+        # The run may have been killed before its line, or the store may be on another machine: the larger one is right.
+        known = [each for each in (stored, told) if each is not None]
+        return Spent.added((max(known, key=lambda each: each.answer.calls), own)) if known else own
+
+
+class CaseRuns:
+    """The coroutines that the scheduler starts; each returns a result that was written."""
+
+    def __init__(
+        self,
+        *,
+        pool: TargetPool,
+        recorder: Recorder,
+        progress: Progress,
+        failures: FailureLimit,
+        stopping: Stopping,
+        identity: RunIdentity,
+        away: "Away | None",
+        costs: "CaseCosts",
+    ) -> None:
+        self._costs = costs
+        self._pool = pool
+        self._recorder = recorder
+        self._progress = progress
+        self._failures = failures
+        self._stopping = stopping
+        self._identity = identity
+        self._away = away
+
+    async def run(
+        self,
+        job: CaseJob,
+        prepared: PreparedCase,
+        log: CaseLog,
+        ending: Ending,
+        *,
+        members: Sequence[BatchMember] = (),
+        answers: Callable[[], Awaitable[EvalResult]] | None = None,
+        leave: Callable[[], None] | None = None,
+    ) -> EvalResult:
+        """Run a case. A case that breaks, or is cancelled because its item ended, is an error.
+
+        `answers` returns the result of a repeated case. `leave` gives the case's place to the next one.
+        """
+        current_log.set(log)
+        try:
+            with ending:
+                if answers is None:
+                    member = members[0] if members else None
+                    result = await self._ask(job, prepared, log, member)
+                else:
+                    result = await answers()
+                ending.note_judged()
+                total = self._costs.total(result)
+                return await self._record(
+                    result if total is result.spent else result.replace(spent=total), prepared, leave
+                )
+        except GeneratorExit:
+            raise  # the coroutine is being closed, and must not await anything
+        except BaseException as error:
+            if ending.reason is None and (ending.is_asked or self._stopping.is_ending):
+                raise
+            broken = _broken(job, ending.reason, error)
+        finally:
+            for member in members:
+                member.leave()  # else the other cases of its batch would wait for it
+        return await self._record(broken.replace(spent=self._costs.total(broken)), prepared)
+
+    async def answer(
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
+    ) -> EvalResult:
+        """Ask for one answer of a repeated case. Raises only for a cancellation."""
+        if self._recorder.error is not None:  # its result would be lost
+            return error_result(job.identity, "setup", "config", lost_text(self._recorder.error))
+        current_log.set(log)
+        try:
+            result = await self._ask(job, prepared, log, member)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if self._stopping.is_ending or (task is not None and task.cancelling()):
+                raise
+            result = _broken(job, None, error)
+        self._progress.count_answer(result)
+        return result
+
+    async def confirm(
+        self,
+        answers: Callable[[], Awaitable[EvalResult]],
+        log: CaseLog,
+        ending: Ending,
+    ) -> EvalResult:
+        """Get fresh answers of a case that has a result, and write the new result."""
+        current_log.set(log)
+        with ending:
+            result = await answers()
+            return await self._recorder.record(result.replace(spent=self._costs.total(result)))
+
+    async def carry_over(
+        self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: Sequence[BatchMember]
+    ) -> EvalResult:
+        """Take over a result. Writes its line again only if it has changed."""
+        current_log.set(log)
+        for member in members:
+            member.leave()
+        resumed = self._identity.resumed
+        if not carried.is_changed and (resumed is None or resumed.path == self._identity.results_path):
+            self._progress.count(carried.result, prepared.repeat)
+            return carried.result
+        # An older line does not tell what later ones paid. A case that was renamed has no other.
+        spent = self._costs.total(carried.result) or carried.result.spent
+        return await self._record(carried.result.replace(run_id=self._identity.run_id, spent=spent), prepared)
+
+    async def give_up(self, broken: EvalResult, prepared: PreparedCase, log: CaseLog) -> EvalResult:
+        """Record a case that cannot be run."""
+        current_log.set(log)
+        if prepared.folder is not None:
+            with suppress(AgentvError, OSError):  # cases that can be run report these errors
+                self._pool.environment(prepared.folder)
+        return await self._record(broken.replace(spent=self._costs.total(broken)), prepared)
+
+    def give_up_here(self, prepared: PreparedCase, reason: str) -> Begun:
+        """Record a case in the thread of its item, because there is no event loop, which hooks need."""
+        with suppress(AgentvError, OSError):
+            if prepared.folder is not None:
+                self._pool.environment(prepared.folder)
+        # Without hashes, the error does not take the place of a finished result of an earlier run.
+        result = prepared.given_up(reason).replace(case_hash=None, target_hash=None, grading_hash=None)
+        self._count(result, prepared)
+        ended: Future[EvalResult] = Future()
+        ended.set_result(self._recorder.record_here(result))
+        return Begun.of(ended, 1, prepared, prepared.log)
+
+    async def _ask(self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None) -> EvalResult:
+        """Ask for one answer and judge it: in the run's executor if possible, else in this process."""
+        result = await self._ask_there_or_here(job, prepared, log, member)
+        self._costs.add(result)
+        return result
+
+    async def _ask_there_or_here(
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
+    ) -> EvalResult:
+        hooks, own = prepared.hooks, prepared.own
+        if self._away is not None:
+            found = await self._away.ask(
+                job, log, hooks=hooks, own=own, bound_by=prepared.bound_by, is_batched=member is not None
+            )
+            if found is not None:
+                return found
+        return await run_case(job, self._pool, member, hooks=hooks, own=own)
+
+    async def _record(
+        self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None
+    ) -> EvalResult:
+        """Write a result. The next case starts meanwhile, unless too many wait to be written: a kill would lose them.
+
+        A cancellation skips only the hooks. The result of a judged case is always written once.
+        """
+        self._count(result, prepared)
+        written = self._recorder.record(result)
+        if leave is not None:
+            leave()
+        with suppress(asyncio.CancelledError):
+            result = await written
+            await tell(prepared.hooks, prepared.case, result)
+        return result
+
+    def _count(self, result: EvalResult, prepared: PreparedCase) -> None:
+        self._pool.masker.look_again()
+        self._progress.count(result, prepared.repeat)
+        if result.status != "pass":
+            self._failures.note(result.node_id)
+
+
+def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:
+    """Return the result of a case that was ended for a reason or raised an unexpected error.
+
+    It has no hash of its case, so that a resumed run does not carry it over.
+    """
+    identity = job.identity.replace(case_hash=None)
+    if reason is not None:
+        return error_result(identity, "provider", "cancelled", reason, dry_run=job.options.dry_run)
+    message = f"{type(error).__name__}: {error}".removesuffix(": ")
+    return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)

@@ -1,1 +1,0 @@
-"""The verdict on the run as a whole."""

@@ -1,0 +1,240 @@
+"""The hooks of a run with eval files, registered when the first one is collected."""
+
+import warnings
+from collections import Counter
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import pytest
+
+from pytest_agentv.engine.jobs import choose_judge, choose_target
+from pytest_agentv.files.source import folder_of
+from pytest_agentv.model.options import MAX_WORKERS
+from pytest_agentv.session.flight import LOG_SECTION, Flight
+from pytest_agentv.session.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
+from pytest_agentv.session.items import TAKE_TURN, EvalItem
+from pytest_agentv.session.lookahead import Lookahead
+from pytest_agentv.session.masking import (
+    is_masked,
+    mask_account,
+    mask_end,
+    mask_properties,
+    mask_sections,
+    mask_suite_properties,
+    mask_warning,
+)
+from pytest_agentv.session.outcomes import EvalFailed
+from pytest_agentv.session.recording.identity import RECORDS
+from pytest_agentv.session.selecting import select_ids, select_retried, select_sample
+from pytest_agentv.session.session import EvalSession
+from pytest_agentv.session.terminal import RunReporter
+from pytest_agentv.session.workers import PLACES
+
+_NAME = "agentv-session"
+_LOG_TITLE = f"Captured {LOG_SECTION} setup"
+
+
+def participate(config: pytest.Config) -> EvalSession:
+    """Return the run's session, and take part in the run from now on. Raises `pytest.UsageError` for bad ini values."""
+    session = EvalSession.of(config)
+    if not config.pluginmanager.has_plugin(_NAME):
+        lookahead = Lookahead(config)
+        session.flight = Flight(session, lookahead)
+        config.stash[TAKE_TURN] = session.flight.take
+        config.pluginmanager.register(SessionHooks(config, session, lookahead), _NAME)
+        if session.options.judges_run:
+            from pytest_agentv.session.judged_cases import JudgedCases  # noqa: PLC0415 - only for runs with a gate
+
+            config.pluginmanager.register(JudgedCases(config, session.options))
+        if not hasattr(config, "workerinput"):
+            RunReporter.register(config, session.identity, session.options).known = session.known_lines
+    return session
+
+
+class SessionHooks:
+    """Selects, annotates and finishes the run's eval items."""
+
+    def __init__(self, config: pytest.Config, session: EvalSession, lookahead: Lookahead) -> None:
+        self._config = config
+        self._session = session
+        self._lookahead = lookahead
+        self._flight = session.flight
+        self._collected: list[str] = []
+        self._known_places = 0 if hasattr(config, "workerinput") else MAX_WORKERS
+        """The number of places that xdist's controller knows."""
+        self._told: set[str] = set()
+        """The hooks of conftest files that reports have told of: they kept cases from running ahead."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """Select by our options before other plugins select. Take the sample of the items that they leave."""
+        self._collected = [item.nodeid for item in items]
+        self._session.asking.learn(items, _is_eval)
+        cases = [item for item in items if isinstance(item, EvalItem)]
+        counts = Counter(eval_id.casefold() for item in cases if (eval_id := item.entry.eval_id))
+        self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
+        if self._session.options.eval_id:
+            select_ids(config, items, self._session.options.eval_id)
+        if (is_retried := self._session.identity.retried_items()) is not None:
+            select_retried(config, items, is_retried, self._session.preparer.eval_file)
+        yield
+        if self._session.options.sample is not None:
+            select_sample(config, items, self._session.options.sample, lambda item: isinstance(item, EvalItem))
+        self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
+        sharding = config.pluginmanager.get_plugin("agentv-shard")
+        if sharding is not None:
+            self._session.preparer.shard = sharding.divide(items, cases)
+
+    def _skip_unasked(self, cases: Iterable[EvalItem]) -> None:
+        """Skip the cases that were not requested, if the project runs evals only on request."""
+        session = self._session
+        for item in () if session.asking.is_for_all else cases:
+            if not session.asking.names(item.path) and (not session.asking.is_paid_only or _is_paid(item, session)):
+                item.add_marker(pytest.mark.skip(reason=session.asking.reason))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if self._session.away is not None and not session.config.getoption("collectonly"):
+            self._session.away.open()
+        if not (hasattr(session.config, "workerinput") or session.config.getoption("collectonly")):
+            identity, options = self._session.identity, self._session.options
+            RunReporter.register(session.config, identity, options).check(self._collected)
+        self._lookahead.remember(session.items)
+        planned = self._session.preparer.planned
+        self._session.progress.total = sum(
+            planned(item.suite, item.entry) for item in session.items if isinstance(item, EvalItem)
+        )
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        __tracebackhide__ = True
+        self._lookahead.begin(nextitem)
+        self._session.failures.begin(item)
+        self._flight.let_others_end(item)
+        try:
+            return (yield)
+        finally:
+            if isinstance(item, EvalItem):
+                item.result = None  # the file has it, and the item lives until the end of the run
+            self._session.failures.end(item)
+            self._flight.start_waiting()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Make sure that each case has a result if its item was set up and not skipped."""
+        __tracebackhide__ = True
+        if isinstance(item, EvalItem):
+            item.result, item.was_ended, item.properties = None, False, 0  # of the previous attempt
+            forget_properties(item)
+            self._session.learn_secrets(folder_of(item.path))
+        try:
+            return (yield)
+        except BaseException as error:
+            if isinstance(item, EvalItem) and not self._config.getoption("setuponly", False):
+                self._flight.break_off(item, error)
+            raise
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        if isinstance(item, EvalItem):
+            return (yield)
+        from pytest_agentv.session.texts import running  # noqa: PLC0415 - only for Python tests
+
+        with running(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if isinstance(item, EvalItem):
+            if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
+                report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
+            elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
+                mask_account(report, self._session.masker)
+            item.annotate(report)
+            if self._flight.places > self._known_places:
+                self._known_places = vars(report)[PLACES] = self._flight.places
+            if new := [hook for hook in self._lookahead.held if hook not in self._told]:
+                vars(report)[HELD] = new
+                self._told.update(new)
+            vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
+            if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
+                from pytest_agentv.session.texts import tell_heed  # noqa: PLC0415 - few cases have such
+
+                tell_heed(item, report)
+            if item.result is not None and self._session.options.verbose and report.when == "setup":
+                from pytest_agentv.session.texts import verbose_text  # noqa: PLC0415 - only if asked for
+
+                # As an attribute of the report, it reaches the process that owns the terminal, also from a worker.
+                log = dict(report.sections).get(_LOG_TITLE, "")
+                vars(report)["agentv_verbose"] = verbose_text(item.result, log)
+            if item.result is not None and report.when == "call" and report.passed and shows_answers(item.config):
+                from pytest_agentv.session.texts import failed, show_answers  # noqa: PLC0415 - only if asked for
+
+                account = failed(item.config, item.result, self._session.masker, item.asked)
+                show_answers(item.config, report, [str(account)])
+        else:
+            from pytest_agentv.session.texts import complete_report  # noqa: PLC0415 - only for Python tests
+
+            complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
+        if item.has_foreign_properties() if isinstance(item, EvalItem) else is_masked(item):
+            mask_properties(report, self._session.masker)
+        if self._session.travelling is not None:
+            self._session.travelling.pack(item.nodeid, report)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        mask_sections(report, self._session.masker)
+
+    def pytest_enter_pdb(self, pdb: Any) -> None:
+        """Show what a debugger prints in the function of a target at once."""
+        pdb.stdout = getattr(pdb.stdout, "below", pdb.stdout)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+        mask_warning(warning_message, self._session.masker)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> Generator[None, None, None]:
+        yield
+        mask_end(self._config.pluginmanager.get_plugin("terminalreporter"), self._session.masker)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._session.finish()
+        mask_suite_properties(self._config, self._session.masker)
+        if self._session.away is not None:
+            from pytest_agentv.session.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
+
+            reporter = RunReporter.register(session.config, self._session.identity, self._session.options)
+            for line in executor_lines(self._session.away):
+                reporter.remark(line)
+        error, travelling = self._session.recorder.error, self._session.travelling
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[RECORDS] = None if travelling is None else travelling.rest()
+            session.config.workeroutput["agentv_write_error"] = error
+        elif error is not None:
+            RunReporter.register(session.config, self._session.identity, self._session.options).report_loss(error)
+
+    def pytest_unconfigure(self) -> None:
+        self._session.finish()  # a run that broke off before its session started to finish
+        self._session.stop_routing()
+
+
+def _is_eval(item: pytest.Item) -> bool:
+    """Whether an item is a case, or a test that evaluates."""
+    return isinstance(item, EvalItem) or "agentv" in getattr(item, "fixturenames", ())
+
+
+def _is_paid(item: EvalItem, session: EvalSession) -> bool:
+    """Whether a case costs money as its file has it. A hook may change that when its turn comes."""
+    case = session.preparer.load(item.suite, item.entry)
+    if case is None:
+        return False
+    target = choose_target(session.options, case.target)
+    return session.spending.is_paid(case, target, item.stand_ins, choose_judge(session.options, case.judge))

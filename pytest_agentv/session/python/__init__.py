@@ -1,1 +1,0 @@
-"""Evals in Python, and the fixtures."""

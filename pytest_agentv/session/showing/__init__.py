@@ -1,1 +1,0 @@
-"""What users see: reports, logs, the terminal."""

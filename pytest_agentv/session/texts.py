@@ -1,0 +1,253 @@
+"""The texts of failed and broken cases and of evaluations in Python, with the command that runs a case again."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.files.places import CASE_LIST_KEYS
+from pytest_agentv.model.base import counted
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.failure import TEXT_LIMIT, Start, error_text, failure_headline, failure_text
+from pytest_agentv.reports.figures import (
+    duration_of,
+    escaped_size,
+    format_duration,
+    format_score,
+    result_properties,
+    shown,
+    visible,
+)
+from pytest_agentv.session.item_outcomes import (
+    EVALUATED,
+    HEEDED,
+    NOTHING_ASKED,
+    Asked,
+    forget_properties,
+    shows_answers,
+    shows_answers_at_once,
+)
+from pytest_agentv.session.masking import is_masked, mask_account
+from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
+
+# The errors of failed and broken cases, with the command that runs a case again.
+
+_LONGEST_HEADLINE = 300
+_LEAD: Final = re.compile(
+    r"^(?:\S+: (?=no target ')"
+    r"|target '[^']*'(?: \(\S+:\d+\))?: "
+    r"|target '[^']*' \(\S+:\d+\) needs (?:an )?environment variables? that (?:is|are) (?=not set: )"
+    r"|no whole reply from [^:]*: "
+    r"|model '[^']*' \(\w+\) replied (?=HTTP ))"
+)
+"""These words repeat what the line of a case shows anyway, so a short line leaves them out."""
+_INI: Final = re.compile(r"\S+\.(?:ini|toml|cfg): ")
+"""The beginning of a fault in a setting, which has no line number."""
+_PLACED: Final = re.compile(rf"(\S+?):(\d+): (?:(?:{'|'.join(CASE_LIST_KEYS)})\[\d+\]\.)?(.+)")
+_HINTED: Final = re.compile(
+    r"(?:(?:[^:\s]+\.)?([^:.\s]+: ))?"
+    r"(?:(.+) \((.*did you mean .+\?|is .+ a misspelling of it\?)\)|(invalid YAML: .+|a key must be .+) \((.+)\))"
+)
+"""A key, its fault, and what to write instead."""
+_LONGEST_HINTED: Final = 1000
+"""Characters of our own faults to search.
+
+A target's error may be long, and the pattern's time is cubic in the length.
+"""
+_WANTS_ALL = 2
+_USUAL_NODE_ID = 200
+_SHORTEST_TEXT = 1000
+_REPEATED_FLAGS = ("target", "targets-file", "threshold", "repeat", "min-pass-rate")
+"""Flags that affect a case's outcome, and so belong to the command that runs it again."""
+
+
+_TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
+"""By error, the node id of the case that shows it in full. Each worker has its own."""
+
+
+def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Asked = NOTHING_ASKED) -> EvalFailed:
+    """Return the error of a case that failed, by its score or by a hook."""
+    account = failure_text(
+        result,
+        rerun_command=rerun_command(config, result.node_id),
+        masker=masker,
+        question=asked.question,
+        reference_answer=asked.reference_answer,
+        limit=_limit(config, result),
+    )
+    return EvalFailed(account, failure_headline(result, masker))
+
+
+def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_surely_shown: bool = False) -> EvalErrored:
+    """Return the error of a case that could not be judged.
+
+    Among cases that are `is_surely_shown`, only the first one shows an error in full, and the others refer to it.
+    """
+    rerun = rerun_command(config, result.node_id)
+    detail, same_as = result.error_detail, None
+    if is_surely_shown and detail is not None and detail.stage != "evaluator":  # without an answer to show
+        first = config.stash.setdefault(_TOLD_ERRORS, {}).setdefault((result.error, detail), result.node_id)
+        same_as = first if first != result.node_id else None
+    account = error_text(result, rerun_command=rerun, masker=masker, limit=_limit(config, result), same_as=same_as)
+    reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
+    return EvalErrored(account, short_reason(reason, result.eval_file)[:_LONGEST_HEADLINE])
+
+
+def short_reason(reason: str, eval_file: str | None) -> str:
+    """Put the most helpful part first. A line of 80 columns starts with the name of the eval file, and is soon full."""
+    if _INI.match(reason):
+        return reason
+    reason = _LEAD.sub("", reason)
+    placed = _PLACED.fullmatch(reason)
+    path, line, rest = placed.groups() if placed else ("", "", reason)
+    is_own, hinted = path == eval_file, _HINTED.fullmatch(rest) if len(rest) <= _LONGEST_HINTED else None
+    if hinted is None:
+        return f"line {line}: {rest}" if placed and is_own else reason
+    key, *parts = hinted.groups("")
+    wrong, instead = filter(None, parts)
+    where = f"line {line}: " if is_own else f"{path.rpartition('/')[2]}:{line}: "
+    return f"{where if placed else ''}{key}{instead} ({wrong})"
+
+
+def _limit(config: pytest.Config, result: EvalResult) -> int | None:
+    """Return the length limit of texts; None with `-vv`.
+
+    VS Code gets the node id twice with each text, and loses messages of more than 4,096 bytes under xdist.
+    """
+    if config.get_verbosity() >= _WANTS_ALL:
+        return None
+    excess = max(0, escaped_size(result.node_id or "") - _USUAL_NODE_ID)
+    return max(_SHORTEST_TEXT, TEXT_LIMIT - 2 * excess)
+
+
+def verbose_text(result: EvalResult, log: str) -> str:
+    """Return the details of a case that ran: target, attempts, time, scores and log, which is masked already."""
+    scores = ", ".join(
+        f"{_name(evaluator.name)} {format_score(evaluator.score)}" for evaluator in result.evaluator_results or ()
+    )
+    facts = [
+        f"target {_name(result.target)}",
+        counted(result.attempts or 0, "attempt"),
+        format_duration(duration_of(result) or 0),
+        f"score {format_score(result.score)}" + (f" ({scores})" if scores else ""),
+    ]
+    if result.repeat is not None:
+        facts.insert(1, f"{result.repeat.passes} of {result.repeat.judged} answers pass")
+    lines = [f"{_name(result.node_id or '')}: {result.status}; {', '.join(facts)}"]
+    lines += visible(log).split("\n") if log else []
+    return "\n  ".join(lines)
+
+
+def show_answers(config: pytest.Config, report: pytest.TestReport, accounts: Sequence[str]) -> None:
+    """Add the texts of cases that passed to their report: question, answer, evaluators."""
+    if "P" in config.getoption("reportchars", ""):
+        report.sections += [("Evaluation", account) for account in accounts]
+    if shows_answers_at_once(config):
+        before = [text] if (text := vars(report).get("agentv_verbose")) else []
+        vars(report)["agentv_verbose"] = "\n\n".join(
+            [*before, *(f"{report.nodeid}\n\n{each}" for each in accounts), ""]
+        )
+
+
+def _name(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
+    """Return the command that runs a case again in the same way, where pytest was started; None: there is none."""
+    return None if node_id is None else start_of(config).command(node_id)
+
+
+def start_of(config: pytest.Config) -> Start:
+    """Return how pytest was started, as far as a case that is run again needs it."""
+    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
+    flags = tuple(f"--agentv-{name}={value}" for name, value in given if value is not None)
+    return Start(config.rootpath, config.invocation_params.dir, flags)
+
+
+# Adds evaluations in Python to the reports of their tests.
+
+_SECTION: Final = "Captured agentv call"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A result and its failure text."""
+
+    result: EvalResult
+    account: str
+    reads: Sequence[str]
+    """What the test has read of the verdict."""
+
+
+_TOLD: Final = pytest.StashKey[list[Told]]()
+"""The evaluations of the current attempt of a test."""
+
+
+_RUNS: Final = pytest.StashKey[bool]()
+
+
+@contextmanager
+def running(item: pytest.Item) -> Iterator[None]:
+    """Tell reports within a test, as of its subtests, from that of the test."""
+    item.stash[_RUNS] = True
+    try:
+        yield
+    finally:
+        item.stash[_RUNS] = False
+
+
+def note_result(item: pytest.Item, result: EvalResult, account: str, reads: Sequence[str] = ()) -> None:
+    """Remember a result for the report of its test."""
+    item.stash[_TOLD].append(Told(result, account, reads))
+
+
+def forget_results(item: pytest.Item) -> None:
+    """Forget earlier results, because the test may run again."""
+    item.stash[_TOLD] = []
+    forget_properties(item)
+
+
+def complete_report(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, masker: Masker, *, verbose: bool
+) -> None:
+    """Add the evaluations of a Python test to its report."""
+    told = item.stash.get(_TOLD, [])
+    if is_masked(item):
+        mask_account(report, masker)
+    error = call.excinfo.value if call.excinfo is not None else None
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if report.failed and isinstance(error, EvalErrored | EvalFailed) and crash is not None:
+        crash.message = error.headline  # a fixture may evaluate as well
+    # As attributes of the report, they reach the process that owns the terminal, also from a worker.
+    added: dict[str, Any] = vars(report)
+    tell_heed(item, report)
+    if report.when != "call" or not told or item.stash.get(_RUNS, False):
+        return  # a subtest has a report while its test runs; that of the test has the figures of all
+    if not report.passed:
+        item.stash[_TOLD] = []
+    added[EVALUATED] = True
+    if isinstance(error, EvalErrored):
+        added["agentv_errored"] = True
+    if verbose:
+        added["agentv_verbose"] = "\n".join(verbose_text(each.result, "") for each in told)
+    if report.failed:  # the account of the evaluation that failed the test is shown already
+        bad = [each for each in told if each.result.status != "pass" and each.account != str(error)]
+        texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad]
+        report.sections += [(_SECTION, "\n".join(texts))] if texts else []
+    if report.passed and shows_answers(item.config):
+        show_answers(item.config, report, [each.account for each in told if each.result.status == "pass"])
+    if len(told) == 1:  # several results would repeat the names of properties
+        item.user_properties += result_properties(told[0].result)
+        report.user_properties = list(item.user_properties)
+
+
+def tell_heed(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Tell with the last report of an item whether it looked at the verdicts of its evaluations that failed."""
+    failed = [each for each in item.stash.get(_TOLD, []) if each.result.status == "fail"]
+    if report.when == "teardown" and failed:
+        vars(report)[HEEDED] = all(each.reads for each in failed)
