@@ -8,6 +8,7 @@ import math
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.api.base import Embeddings, vectors_of
 from pytest_agentv.providers.api.client import find_proxy, parse_retry_after, read_error_text, refused_parameter
+from pytest_agentv.providers.api.litellm import read_failure
 from pytest_agentv.providers.api.openai import OpenAi, read_data, resource_url
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.retry import RequestFailure, backoff, next_delay
@@ -95,6 +97,43 @@ def test_any_body_gives_one_short_line_and_any_header_no_error(text):
     assert len(read_error_text(text)) <= 401
     assert "\n" not in read_error_text(text)
     assert (parse_retry_after({"retry-after": text}, now=NOW) or 0) >= 0
+
+
+class LitellmError(Exception):
+    status_code = 500
+
+
+def no_json(text):
+    try:
+        return LookupError(json.loads(text))
+    except ValueError as error:
+        return error
+
+
+WHERE = "Cannot connect to host h:443"
+TRACED = "litellm.APIConnectionError: 'content'\nTraceback (most recent call last):\n  File x"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "message", "kind"),
+    [
+        ("x", httpx.ReadError("Server disconnected"), "no whole reply from M: Server disconnected", "network"),
+        (
+            *("x", httpx.ConnectError(f"{WHERE} ssl:<ssl.SSLContext object at 0x7f> [Name not known]")),
+            *(f"no whole reply from M: {WHERE} [Name not known]", "network"),
+        ),
+        ("x", httpx.ConnectTimeout(""), "M did not reply in time: ConnectTimeout", "timeout"),
+        ("x", no_json(" "), "M replied with an empty body", "crash"),
+        ("x", no_json('{"a": '), "M replied with what is no JSON: Expecting value (character 7)", "crash"),
+        (TRACED, KeyError("content"), "no answer from M that can be read: KeyError: 'content'", "crash"),
+        (TRACED, None, "no answer from M that can be read: 'content'", "crash"),
+    ],
+)
+def test_without_a_reply_through_litellm_the_cause_is_told(error, cause, message, kind):
+    raised = LitellmError(error)
+    raised.__context__ = cause
+    found = read_failure(raised, "M", "target 't'")
+    assert (found.message, found.kind, found.is_network) == (message, kind, isinstance(cause, httpx.TransportError))
 
 
 NONSENSE = ("", "soon", "-1", "nan", "1e9", "9" * 400, "Fri, 99 Nov", "Mon, 20 Nov 99999999999999 12:00:00")
