@@ -182,7 +182,7 @@ def test_agents_answer_in_their_own_ways(project, code, write):
         {"encoding": "utf-8-sig", "reply": "a\r\nhello {query}"},
     ):
         code.behave(**mode)
-        answer = project.run().by_id["one"]["candidate_answer"]
+        answer = project.run("--agentv-timeout=20").by_id["one"]["candidate_answer"]
         told = mode.get("reply", "hello {query}").format(query="one").replace("\r\n", "\n")
         assert answer in ([told, "a second answer"] if "twice" in mode else [told]), mode
         assert locks(project.path) == [], mode
