@@ -145,17 +145,6 @@ def test_a_case_that_had_too_few_answers_is_judged_by_the_rules_of_now(rules: di
     assert (carried is not None) == is_carried
 
 
-def test_items_that_ask_the_same_under_one_id_get_their_own_results() -> None:
-    """As a test with parameters and `agentv.run(…, id="a")`. All but the last were asked again by each resumed run."""
-    names = ["t.py::test[0]", "t.py::test[1]", "t.py::test[2]"]
-    finished = journal(*(RESULT.replace(node_id=name, score=0.1 * place) for place, name in enumerate(names)))
-    for place in (1, 0, 2):
-        carried = finished.take(job(node_id=names[place]))
-        assert carried is not None
-        assert (carried.result.score, carried.is_changed) == (0.1 * place, False)
-        assert finished.take(job(node_id=names[place])) is None
-
-
 def written(path: Path, *results: EvalResult) -> Path:
     sink = ResultSink(path, "jsonl", Masker())
     sink.write(*results)

@@ -6,19 +6,39 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import report_runs
 from thorough import varied
-from views import view
 
 from pytest_agentv.reports.html import page as pages
 from pytest_agentv.reports.html.cases import Case, cases_of
 from pytest_agentv.reports.html.overview import headline
 from pytest_agentv.reports.html.page import STATIC_ROWS, Gallery, report_text
+from pytest_agentv.reports.reading import case_in, key_of, view_of
 from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import Ending, RunView, Trouble
+
+
+def view(name: str, values: Iterable[dict[str, Any]], **changes: Any) -> RunView:
+    """Return the view of a results file with these lines, which are not compared."""
+    cases = {key_of(value): case_in(value | repeated(value)) for value in values}
+    return compared(view_of(name, cases.values()), None).replace(**changes)
+
+
+def repeated(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the key `repeat` of a result with all its figures, of which a test names some; nothing without it."""
+    named = value.get("repeat")
+    if named is None:
+        return {}
+    scores = named.get("scores", [value["score"]])
+    planned = named.get("planned", named.get("asked", len(scores)))
+    counts = {"planned": planned, "asked": planned, "judged": len(scores), "errors": 0, "needed": planned}
+    rest = {"scores": scores, "passes": 0, "min_pass_rate": 1.0, "min_pass_rate_source": "case"}
+    return {"repeat": counts | rest | named}
+
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\x1b[31m\u202e"
 
