@@ -25,7 +25,7 @@ from pytest_agentv.evaluators.answer_data import (
     parse_json,
     read_path,
 )
-from pytest_agentv.evaluators.base import AnswerPath, Evaluator, scope_of
+from pytest_agentv.evaluators.base import AnswerPath, Evaluator, ExpectedData, scope_of
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import judge, prepare, shared_key, text_of_part
 from pytest_agentv.evaluators.text import other_form, shown, verdict
@@ -64,7 +64,7 @@ class Equals(Evaluator):
         {"answer": '{"sent": true, "items": 2}', "assert": [{"equals": {"items": 2, "sent": True}}]},
     )
 
-    value: Any = Field(
+    value: ExpectedData = Field(
         description="a text, around which blanks do not count; or data, which the JSON of the answer must be. With "
         "`path`, the text `120` equals the number 120, and the number equals no text",
         examples=["yes"],
@@ -554,7 +554,8 @@ class FieldAccuracy(Evaluator):
         for check in self.fields:
             wanted = read_path(data, check.path)
             is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
-            if wanted is ABSENT or is_left_out or check.match == "exact" or read_as(check, wanted) is not None:
+            is_usable = wanted == wanted if check.match == "exact" else read_as(check, wanted) is not None  # NaN is not
+            if wanted is ABSENT or is_left_out or is_usable:
                 continue
             what = "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
             what = what if check.match == "date" else "number"

@@ -317,6 +317,9 @@ class Length(TextCheck):
     def _needs_a_limit(self) -> Self:
         if not list(self._limits()):
             raise ValueError("length needs a limit: min_words, max_words, min_chars, max_chars or max_lines")
+        for least, most in ((self.min_words, self.max_words), (self.min_chars, self.max_chars)):
+            if least is not None and most is not None and least > most:
+                raise ValueError(f"no length is at least {least} and at most {most}")
         return self
 
     def summary(self) -> str:
