@@ -235,10 +235,7 @@ def _near_list_key(header: JsonObject) -> str:
         return " (with the key targets, this is a targets file: --agentv-targets-file names one)"
     if not header.keys().isdisjoint(FOREIGN_KEYS):
         return f" ({_of_other_tool(header)})"
-    from pytest_agentv.cases.keys import Suite  # noqa: PLC0415 - imports pydantic
-    from pytest_agentv.files.kind_reader import known_keys  # noqa: PLC0415 - imports pydantic
-
-    unknown = (key for key in header if key not in known_keys(Suite) or key == "case")
+    unknown = (key for key in header if key not in ("evaluators", "targets"))
     hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
 

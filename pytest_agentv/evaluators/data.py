@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
 from xml.parsers import expat
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.cases.evaluators import load_evaluator
@@ -222,8 +223,6 @@ class IsYaml(SyntaxCheck):
 
     def fault(self, text: str) -> str | None:
         """Read only the syntax: create no object, and follow no alias."""
-        import yaml  # noqa: PLC0415 - only for this check
-
         if isinstance(parse_json(text), dict | list):  # all JSON is YAML 1.2; the package reads YAML 1.1
             return None
         depth, anchors, has_data = 0, set(), False
@@ -554,7 +553,8 @@ class FieldAccuracy(Evaluator):
         for check in self.fields:
             wanted = read_path(data, check.path)
             is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
-            is_usable = wanted == wanted if check.match == "exact" else read_as(check, wanted) is not None  # NaN is not
+            is_nan = isinstance(wanted, float) and math.isnan(wanted)
+            is_usable = not is_nan if check.match == "exact" else read_as(check, wanted) is not None
             if wanted is ABSENT or is_left_out or is_usable:
                 continue
             what = "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
