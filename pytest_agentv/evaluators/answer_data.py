@@ -72,15 +72,6 @@ def json_values(text: str) -> Iterator[Json]:
         yield value
 
 
-def json_object(text: str) -> JsonObject | None:
-    """Return the JSON object of a text; None for any other text."""
-    try:
-        value = strict_json(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def parse_answer(answer: str) -> Json | Absent:
     """Return the JSON of an answer: all of it, or the first object or list in a fence or amid text; else `ABSENT`.
 
@@ -98,6 +89,12 @@ def parse_json(text: str) -> Json | Absent:
         return strict_json(text, whole_number)
     except ValueError:
         return ABSENT
+
+
+def json_object(text: str) -> JsonObject | None:
+    """Return the JSON object of a text; None for any other text."""
+    value = parse_json(text)
+    return value if isinstance(value, dict) else None
 
 
 def no_data(name: str, answer: str, fault: object) -> str:
@@ -321,8 +318,8 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     """
     objects = list(reply_objects(reply))
     found = {text: value for text, value in objects if accepts(value)}
-    material = [_without_blanks(text) for text in (*question.material, question.system_prompt)] if found else []
-    own = [value for text, value in found.items() if not any(_without_blanks(text) in each for each in material)]
+    material = ["".join(text.split()) for text in (*question.material, question.system_prompt)] if found else []
+    own = [value for text, value in found.items() if not any("".join(text.split()) in each for each in material)]
     if own and all(value == own[0] for value in own):
         return own[0]
     if own:
@@ -351,10 +348,6 @@ def reply_objects(reply: str) -> Iterator[tuple[str, JsonObject]]:
         except (ValueError, RecursionError) as error:
             raise ValueError(f"The JSON in the judge's reply is cut or broken: {error}.") from None
         yield text[start.start() : end], value
-
-
-def _without_blanks(text: str) -> str:
-    return "".join(text.split())
 
 
 def has_score(found: JsonObject) -> bool:
