@@ -83,17 +83,17 @@ def parse_answer(answer: str) -> Json | Absent:
         return ABSENT
 
 
-def parse_json(text: str) -> Json | Absent:
+def parse_json(text: str, parse_int: Callable[[str], float] | None = whole_number) -> Json | Absent:
     """Return the JSON value of a text; `ABSENT` for any other text."""
     try:
-        return strict_json(text, whole_number)
+        return strict_json(text, parse_int)
     except ValueError:
         return ABSENT
 
 
 def json_object(text: str) -> JsonObject | None:
     """Return the JSON object of a text; None for any other text."""
-    value = parse_json(text)
+    value = parse_json(text, parse_int=None)
     return value if isinstance(value, dict) else None
 
 
