@@ -112,7 +112,6 @@ def no_functions(name: str, folder: Path) -> Iterable[object]:  # noqa: ARG001 -
 COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
 """The keys of a case for collection."""
 
-_TABLE_KEYS: Final = ("from", "sample", "seed")
 _NOWHERE: Final[Origins] = {}
 _NO_KEYS: Final[JsonObject] = {}
 _unpacked: Final = lru_cache(maxsize=16)(marshal.loads)

@@ -458,12 +458,6 @@ INTERPRETER: Final = re.compile(r"(python|pypy|node|bun|tsx|ts-node|sh|bash|dash
 SCRIPT_SUFFIXES: Final = frozenset((*_INTERPRETERS, ".ts"))
 
 
-def find_cwd(cwd: str | None, scope: Scope) -> Path:
-    """Return the folder in which a script runs: `cwd`, or the eval file's folder if `cwd` is None or missing."""
-    folder = scope.references.find_folder(cwd, scope.place.at("cwd")) if cwd else None
-    return folder or scope.references.eval_dir
-
-
 def script_command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:
     """Return the command of a script that is written as a text: a shell command, or the path of a script file.
 

@@ -421,18 +421,7 @@ def _filled(suite: SuiteSource, entry: CaseEntry, own: JsonObject, of_file: Json
 
 
 def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) -> JsonObject:
-    """Return values for collection, filled. Notes faults.
-
-    What cannot be filled is left out: the case is an error, which needs no fixture and must not be skipped.
-    """
+    """Return values for collection, filled. After a fault, nothing: such a case must be an error, and not skipped."""
     noted = len(place.problems)
-    filled: Any = fill(templates, variables, place)
-    if len(place.problems) == noted:
-        return filled  # type: ignore[no-any-return]
-    return {key: _without_templates(item) for key, item in filled.items()}
-
-
-def _without_templates(value: Json) -> Json:
-    if isinstance(value, list):
-        return [each for each in value if not _holds_template(each)]
-    return None if _holds_template(value) else value
+    filled: JsonObject = fill(templates, variables, place)
+    return filled if len(place.problems) == noted else dict.fromkeys(templates)

@@ -22,7 +22,7 @@ from pydantic import (
     field_validator,
 )
 
-from pytest_agentv.cases.evaluators import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
+from pytest_agentv.cases.evaluators import INTERPRETER, SCRIPT_SUFFIXES, script_command
 from pytest_agentv.cases.references import Scope
 from pytest_agentv.errors import ErrorKind, EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
@@ -266,7 +266,10 @@ def words_of_command(value: Json) -> Json:
 def _folder(value: str | None, info: ValidationInfo) -> str | None:
     """Return the absolute folder of a script. Without a folder, or if it is missing, return the eval file's folder."""
     scope = scope_of(info)
-    return value if scope is None else str(find_cwd(value, scope))
+    if scope is None:
+        return value
+    folder = scope.references.find_folder(value, scope.place.at("cwd")) if value else None
+    return str(folder or scope.references.eval_dir)
 
 
 Folder: TypeAlias = Annotated[Text | None, AfterValidator(_folder)]
