@@ -29,8 +29,8 @@ from pytest_agentv.files.places import (
 )
 from pytest_agentv.files.problems import Problem, did_you_mean
 from pytest_agentv.model.base import Data, Json, JsonObject, counted
-from pytest_agentv.model.cases import AnyEvaluator, TurnPlan
-from pytest_agentv.model.kind import Kind, member_fault, needs_value
+from pytest_agentv.model.cases import AnyEvaluator, TurnPlan, member_fault
+from pytest_agentv.model.kind import Kind, needs_value
 from pytest_agentv.model.kind_table import NEGATION, KindTable
 
 _TYPE: Final = "type"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
-from pytest_agentv.files.kind_reader import known_keys
+from pytest_agentv.files.kind_reader import known_keys, read_part
 from pytest_agentv.files.places import (
     CASE_LIST_KEYS,
     EXPECTED_KEYS,
@@ -19,6 +19,7 @@ from pytest_agentv.files.places import (
     LEGACY_EVALUATOR_KEYS,
     NO_REASONS,
     OUTCOME_KEYS,
+    Place,
     instead_of_key,
     is_refused,
     mark_fault,
@@ -387,6 +388,11 @@ class Table(Part):
     )
     sample: Count | None = _field("how many rows are chosen", 50)
     seed: Count | None = _field("with the same seed, the same rows are chosen", 1)
+
+
+def read_table(value: JsonObject, place: Place) -> Table | None:
+    """Return the keys of a table beside `from`. Notes faults."""
+    return read_part(Table, {**value, "from": ""}, place)
 
 
 class PromptFile(Part):

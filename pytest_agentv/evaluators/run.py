@@ -17,7 +17,7 @@ from pytest_agentv.errors import EvaluatorError, KindError
 from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop
 from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
 from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, compact_json, counted, format_number, json_fault
-from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.model.cases import AnyEvaluator, member_fault
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.runtime.files import read_regular_file
 from pytest_agentv.runtime.user_code import (
@@ -380,8 +380,6 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
             found.close()  # else Python warns that nobody awaits it
         what = f"prepare() of {evaluator.kind!r} returned {_type_of(found)}"
         raise EvaluatorError(f"{what}, expected an Evaluator or None", "config")
-    from pytest_agentv.model.kind import member_fault  # noqa: PLC0415 - for kinds of users only
-
     if fault := member_fault(found):
         raise EvaluatorError(fault, "config")
     return found  # type: ignore[no-any-return]
