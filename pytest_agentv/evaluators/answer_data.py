@@ -60,16 +60,22 @@ def json_values(text: str) -> Iterator[Json]:
         if found := [value for value in found if isinstance(value, dict | list)]:
             yield from found
             return
+    told = "the JSON in the answer is cut or broken: {}"
+    yield from (value for _, value in _values_amid(text, _OBJECT_OR_LIST, _SURELY_JSON, told))
+
+
+def _values_amid(text: str, begin: re.Pattern[str], surely: re.Pattern[str], told: str) -> Iterator[tuple[str, Json]]:
+    """Yield the JSON amid a text with its spelling. Raises `ValueError` where JSON surely begins, but is broken."""
     end = 0
-    while start := _OBJECT_OR_LIST.search(text, end):
-        begin, end = start.start(), start.start() + 1
+    while start := begin.search(text, end):
+        at, end = start.start(), start.start() + 1
         try:
-            value, end = DECODER.raw_decode(text, begin)
+            value, end = DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            if _SURELY_JSON.match(text, begin):
-                raise ValueError(f"the JSON in the answer is cut or broken: {error}") from None
+            if surely.match(text, at):
+                raise ValueError(told.format(error)) from None
             continue
-        yield value
+        yield text[at:end], value
 
 
 def parse_answer(answer: str) -> Json | Absent:
@@ -341,13 +347,7 @@ def reply_objects(reply: str) -> Iterator[tuple[str, JsonObject]]:
             yield reply, whole
             return
     text = _THOUGHTS.sub("", reply)  # they hold drafts
-    end = 0
-    while start := _START.search(text, end):
-        try:
-            value, end = DECODER.raw_decode(text, start.start())
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"The JSON in the judge's reply is cut or broken: {error}.") from None
-        yield text[start.start() : end], value
+    yield from _values_amid(text, _START, _START, "The JSON in the judge's reply is cut or broken: {}.")
 
 
 def has_score(found: JsonObject) -> bool:
