@@ -331,31 +331,26 @@ def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubri
     if unchecked := _unchecked(rubrics, checks):
         raise ValueError(f"{unchecked}.")
     results: list[EvaluatorResult] = []
-    findings: dict[bool, list[str]] = {True: [], False: []}
+    told: dict[bool, list[str]] = {True: [], False: []}
     for rubric in rubrics:
-        is_met, text = checks[rubric.id]["satisfied"], rubric.description
-        reason = reasoning_of(checks[rubric.id])
-        findings[is_met].append(_with_reason(text, reason))
+        is_met, reason, text = checks[rubric.id]["satisfied"], reasoning_of(checks[rubric.id]), (rubric.description,)
+        told[is_met].append(_with_reason(rubric.description, reason))
         results.append(
             EvaluatorResult(
-                name=text,
+                name=rubric.description,
                 type="statement",
-                score=1.0 if is_met else 0.0,
+                score=float(is_met),
                 weight=1.0,
-                verdict="pass" if is_met else "fail",
-                hits=(text,) if is_met else (),
-                misses=() if is_met else (text,),
+                verdict=verdict_of(float(is_met)),
+                hits=text if is_met else (),
+                misses=() if is_met else text,
                 reasoning=reason and trim(reason),
             )
         )
-    value = len(findings[True]) / len(rubrics)
+    value = len(told[True]) / len(rubrics)
+    hits, misses = tuple(told[True]), tuple(told[False])
     return Score(
-        value,
-        hits=tuple(findings[True]),
-        misses=tuple(findings[False]),
-        verdict=verdict_of(value),
-        reasoning=reasoning,
-        results=tuple(results),
+        value, hits=hits, misses=misses, verdict=verdict_of(value), reasoning=reasoning, results=tuple(results)
     )
 
 
