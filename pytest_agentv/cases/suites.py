@@ -421,7 +421,12 @@ def _filled(suite: SuiteSource, entry: CaseEntry, own: JsonObject, of_file: Json
 
 
 def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) -> JsonObject:
-    """Return values for collection, filled. After a fault, nothing: such a case must be an error, and not skipped."""
+    """Return values for collection, filled. After a fault, no filled ones: such a case is an error, and not skipped."""
     noted = len(place.problems)
     filled: JsonObject = fill(templates, variables, place)
-    return filled if len(place.problems) == noted else dict.fromkeys(templates)
+    if len(place.problems) == noted:
+        return filled
+    return {
+        key: [each for each in item if not _holds_template(each)] if isinstance(item, list) else None
+        for key, item in templates.items()
+    }
