@@ -409,12 +409,13 @@ def silences(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[str]:
 def calls_of(context: Context) -> tuple[Sequence[ToolCall] | None, Mapping[str, int] | None]:
     """Return the calls in order, and their number by tool; None: unknown. A trace summary tells the numbers alone.
 
-    The calls are those of the output messages, or of the trace if that has more of them: none escapes a limit because
-    the messages leave it out.
+    The calls are those of the output messages, or of the trace if that has more of them, with those of tools that only
+    the other one names: none escapes a limit because one of the two leaves it out.
     """
     told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
     traced = tuple(traced_calls(context.trace or ()))
-    calls = traced if len(traced) > len(told) else told
+    calls, others = (traced, told) if len(traced) > len(told) else (told, traced)
+    calls += tuple(call for call in others if call.tool not in {each.tool for each in calls})
     summary = context.trace_summary
     if not calls and summary is not None and summary.event_count:  # without events it holds metrics only
         return (None if any(summary.tool_calls_by_name.values()) else ()), summary.tool_calls_by_name
