@@ -18,6 +18,7 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_code import USER_LOOP
+from pytest_agentv.session.asking import Asking
 from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Stopping
 from pytest_agentv.session.masking import CaseLogHandler, route_prints
 from pytest_agentv.session.options import has_executor, run_options
@@ -28,7 +29,7 @@ from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink
 from pytest_agentv.session.recording.records import Recorder
 from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
-from pytest_agentv.session.selecting import Asking, Spending
+from pytest_agentv.session.selecting import Spending
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import Parent, process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs

@@ -12,7 +12,7 @@ from pytest_agentv.files.places import CASE_LIST_KEYS
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.failure import TEXT_LIMIT, Start, error_text, failure_headline, failure_text
+from pytest_agentv.reports.failure import TEXT_LIMIT, error_text, failure_headline, failure_text
 from pytest_agentv.reports.figures import (
     duration_of,
     escaped_size,
@@ -30,6 +30,7 @@ from pytest_agentv.session.item_outcomes import (
     forget_properties,
     shows_answers,
     shows_answers_at_once,
+    start_of,
 )
 from pytest_agentv.session.masking import is_masked, mask_account
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
@@ -61,8 +62,6 @@ A target's error may be long, and the pattern's time is cubic in the length.
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
-_REPEATED_FLAGS = ("target", "targets-file", "threshold", "repeat", "min-pass-rate")
-"""Flags that affect a case's outcome, and so belong to the command that runs it again."""
 
 
 _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
@@ -160,13 +159,6 @@ def _name(text: str) -> str:
 def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
     """Return the command that runs a case again in the same way, where pytest was started; None: there is none."""
     return None if node_id is None else start_of(config).command(node_id)
-
-
-def start_of(config: pytest.Config) -> Start:
-    """Return how pytest was started, as far as a case that is run again needs it."""
-    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
-    flags = tuple(f"--agentv-{name}={value}" for name, value in given if value is not None)
-    return Start(config.rootpath, config.invocation_params.dir, flags)
 
 
 # Adds evaluations in Python to the reports of their tests.

@@ -6,12 +6,8 @@ from typing import Any
 from pytest_agentv.model.messages import Costs
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.reports.figures import place_properties, result_properties
-from pytest_agentv.session.item_outcomes import (
-    _ITEMS,
-    EVALUATED,
-    KeptReports,
-    forget_properties,
-)
+from pytest_agentv.session.compat import drop_phases
+from pytest_agentv.session.item_outcomes import EVALUATED, forget_properties
 
 RESULT = EvalResult("t", "a", "shop", 0.5, (), (), "", "default", threshold=0.8, attempts=1, duration_ms=7.5)
 
@@ -31,8 +27,5 @@ def test_only_phases_of_cases_that_have_nothing_to_show_are_let_go():
     foreign = SimpleNamespace(sections=[])
     call = SimpleNamespace(sections=[], **{EVALUATED: False})
     stats = {"": [silent, spoke, foreign], "passed": [call]}
-    kept = KeptReports(SimpleNamespace(stats=stats))
-    for _ in range(_ITEMS):
-        assert stats[""] == [silent, spoke, foreign]
-        kept.pytest_runtest_logfinish()
+    drop_phases(SimpleNamespace(stats=stats), EVALUATED)
     assert stats == {"": [spoke, foreign], "passed": [call]}
