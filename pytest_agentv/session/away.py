@@ -116,6 +116,16 @@ class Away:
             closing.start()
             await run_in_thread(lambda: closing.join(END_SECONDS), "agentv-executor-wait")
 
+    def summary(self) -> Iterator[str]:
+        """Yield the lines of the summary about the executor."""
+        if self.workers is None or not (self.away or self.home or self.lost):
+            return
+        stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(self.home.items()))
+        here = f"; {self.home.total()} ran in this process: {stayed}" if self.home else ""
+        workers = "its worker" if self.lost == 1 else "their workers"
+        lost = f"; {self.lost} lost with {workers}" if self.lost else ""
+        yield f"executor {self.workers.name}: {counted(self.away, 'answer')}{here}{lost}"
+
     def _setup(self) -> Setup:
         places, config = self._places, self._config
         folder = shared_folder(self._run_id)
@@ -227,17 +237,6 @@ class Away:
         new = [each for each in problems if each.key or (each.path, each.line) not in self._warned]
         self._warned |= {(each.path, each.line) for each in new if not each.key}
         return new
-
-
-def executor_lines(away: Away) -> Iterator[str]:
-    """Yield the lines of the summary about the executor."""
-    if away.workers is None or not (away.away or away.home or away.lost):
-        return
-    stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))
-    here = f"; {away.home.total()} ran in this process: {stayed}" if away.home else ""
-    workers = "its worker" if away.lost == 1 else "their workers"
-    lost = f"; {away.lost} lost with {workers}" if away.lost else ""
-    yield f"executor {away.workers.name}: {counted(away.away, 'answer')}{here}{lost}"
 
 
 def _told(error: BaseException) -> str:

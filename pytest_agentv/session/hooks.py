@@ -28,6 +28,7 @@ from pytest_agentv.session.recording.identity import RECORDS
 from pytest_agentv.session.selecting import select_ids, select_retried, select_sample
 from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.terminal import RunReporter
+from pytest_agentv.session.texts import complete_report, failed, running, show_answers, tell_heed, verbose_text
 from pytest_agentv.session.workers import PLACES
 
 _NAME = "agentv-session"
@@ -141,8 +142,6 @@ class SessionHooks:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         if isinstance(item, EvalItem):
             return (yield)
-        from pytest_agentv.session.texts import running  # noqa: PLC0415 - only for Python tests
-
         with running(item):
             return (yield)
 
@@ -164,23 +163,15 @@ class SessionHooks:
                 self._told.update(new)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
-                from pytest_agentv.session.texts import tell_heed  # noqa: PLC0415 - few cases have such
-
                 tell_heed(item, report)
             if item.result is not None and self._session.options.verbose and report.when == "setup":
-                from pytest_agentv.session.texts import verbose_text  # noqa: PLC0415 - only if asked for
-
                 # As an attribute of the report, it reaches the process that owns the terminal, also from a worker.
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
             if item.result is not None and report.when == "call" and report.passed and shows_answers(item.config):
-                from pytest_agentv.session.texts import failed, show_answers  # noqa: PLC0415 - only if asked for
-
                 account = failed(item.config, item.result, self._session.masker, item.asked)
                 show_answers(item.config, report, [str(account)])
         else:
-            from pytest_agentv.session.texts import complete_report  # noqa: PLC0415 - only for Python tests
-
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if item.has_foreign_properties() if isinstance(item, EvalItem) else is_masked(item):
             mask_properties(report, self._session.masker)
@@ -209,10 +200,8 @@ class SessionHooks:
         self._session.finish()
         mask_suite_properties(self._config, self._session.masker)
         if self._session.away is not None:
-            from pytest_agentv.session.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
-
             reporter = RunReporter.register(session.config, self._session.identity, self._session.options)
-            for line in executor_lines(self._session.away):
+            for line in self._session.away.summary():
                 reporter.remark(line)
         error, travelling = self._session.recorder.error, self._session.travelling
         if hasattr(session.config, "workeroutput"):

@@ -15,10 +15,19 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python_calls import OwnCalls
 from pytest_agentv.reports.figures import place_properties, result_properties, visible
-from pytest_agentv.session.compat import allow_to_pass, fixture_functions, missing_fixture_text, uses_own_fixture
+from pytest_agentv.session.compat import allow_to_pass, fixture_functions, uses_own_fixture
 from pytest_agentv.session.item_outcomes import NOTHING_ASKED
-from pytest_agentv.session.outcomes import AgentvWarning, CannotRun, EvalErrored, EvalFailed, as_text, parameter_fault
+from pytest_agentv.session.outcomes import (
+    AgentvWarning,
+    CannotRun,
+    EvalErrored,
+    EvalFailed,
+    as_text,
+    missing_fixture_text,
+    parameter_fault,
+)
 from pytest_agentv.session.session import EvalSession
+from pytest_agentv.session.texts import errored, failed
 from pytest_agentv.store.fingerprints import source_file
 
 # The values of `agentv_provider` and `agentv_judge`: our defaults, and those of users.
@@ -152,8 +161,6 @@ class EvalItem(pytest.Function):
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
-            from pytest_agentv.session.texts import failed  # noqa: PLC0415 - only for cases that failed
-
             raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.asked)
 
     def overrides(self, names: Collection[str]) -> Overrides:
@@ -242,8 +249,6 @@ class EvalItem(pytest.Function):
         return None
 
     def _errored(self, result: EvalResult) -> EvalErrored:
-        from pytest_agentv.session.texts import errored  # noqa: PLC0415 - only for cases that broke
-
         # An item that runs again, or that is expected to fail, may never be shown.
         is_hidden = self.config.getoption("reruns", None) or any(map(self.get_closest_marker, ("flaky", "xfail")))
         masker = EvalSession.of(self.config).masker
