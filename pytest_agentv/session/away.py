@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseHooks, CaseJob, Overrides, choose_judge
+from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseJob, choose_judge
 from pytest_agentv.engine.judging import asked_judges, embedding_targets, evaluators_of
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
@@ -43,6 +43,7 @@ from pytest_agentv.reports.dumps import CaseLog
 from pytest_agentv.reports.figures import shown
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
+from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.user_hooks import FIXTURES, FOREIGN_FOLDERS, HOOKS, HookedKinds, is_interrupt
 from pytest_agentv.session.workers import shared_folder
 
@@ -92,16 +93,14 @@ class Away:
             self.workers = _open(self._config, self._options, self._setup())
             self.is_open = self.workers is not None
 
-    async def ask(
-        self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, bound_by: str | None, is_batched: bool
-    ) -> EvalResult | None:
-        """Run a job in another process; None: it must run in this one. Raises only for a cancellation."""
+    async def ask(self, job: CaseJob, prepared: PreparedCase, *, is_batched: bool) -> EvalResult | None:
+        """Run a job of a case in another process; None: it must run in this one. Raises only for a cancellation."""
         if self.workers is None:
             return None
-        reason = self._reason_to_stay(job, hooks, own, bound_by=bound_by, is_batched=is_batched)
+        reason = IN_BATCH if is_batched else self._reason_to_stay(job, prepared)
         if reason is None:
             try:
-                return await self._ask(self.workers, job, log)
+                return await self._ask(self.workers, job, prepared.log)
             except JobRefused as error:
                 _LOGGER.debug("the case runs here: %s", error)
                 reason = CANNOT_TRAVEL
@@ -147,14 +146,10 @@ class Away:
             process_name(),
         )
 
-    def _reason_to_stay(
-        self, job: CaseJob, hooks: CaseHooks, own: Overrides, *, bound_by: str | None, is_batched: bool
-    ) -> str | None:
-        if is_batched:
-            return IN_BATCH
-        if bound_by is not None or own != NO_OVERRIDES:
-            return bound_by or FIXTURES
-        if hooks.response is not None or hooks.decide is not None:
+    def _reason_to_stay(self, job: CaseJob, prepared: PreparedCase) -> str | None:
+        if prepared.bound_by is not None or prepared.own != NO_OVERRIDES:
+            return prepared.bound_by or FIXTURES
+        if prepared.hooks.response is not None or prepared.hooks.decide is not None:
             return HOOKS
         has_own = any(each.own_code is not None for one in evaluators_of(job.case) for each in one.walk())
         return HAS_OWN_KINDS if has_own or self._asks_own_kind(job) else None

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from pytest_agentv.session.masking import (
     mask_suite_properties,
     mask_warning,
 )
-from pytest_agentv.session.outcomes import EvalFailed
+from pytest_agentv.session.outcomes import EvalFailed, is_evaluation
 from pytest_agentv.session.recording.identity import RECORDS
 from pytest_agentv.session.selecting import select_ids, select_retried, select_sample
 from pytest_agentv.session.session import EvalSession
@@ -72,7 +72,7 @@ class SessionHooks:
     ) -> Generator[None, None, None]:
         """Select by our options before other plugins select. Take the sample of the items that they leave."""
         self._collected = [item.nodeid for item in items]
-        self._session.asking.learn(items, _is_eval)
+        self._session.asking.learn(items, is_evaluation)
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(eval_id.casefold() for item in cases if (eval_id := item.entry.eval_id))
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
@@ -82,25 +82,36 @@ class SessionHooks:
             select_retried(config, items, is_retried, self._session.preparer.eval_file)
         yield
         if self._session.options.sample is not None:
-            select_sample(config, items, self._session.options.sample, lambda item: isinstance(item, EvalItem))
-        self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
+            select_sample(config, items, self._session.options.sample)
+        for item in items:
+            if isinstance(item, EvalItem) and self._is_unasked(item):
+                item.add_marker(pytest.mark.skip(reason=self._session.asking.reason))
         sharding = config.pluginmanager.get_plugin("agentv-shard")
         if sharding is not None:
             self._session.preparer.shard = sharding.divide(items, cases)
 
-    def _skip_unasked(self, cases: Iterable[EvalItem]) -> None:
-        """Skip the cases that were not requested, if the project runs evals only on request."""
-        session = self._session
-        for item in () if session.asking.is_for_all else cases:
-            if not session.asking.names(item.path) and (not session.asking.is_paid_only or _is_paid(item, session)):
-                item.add_marker(pytest.mark.skip(reason=session.asking.reason))
+    def _is_unasked(self, item: EvalItem) -> bool:
+        """Whether the project runs evals only on request, and nobody requested a case. A hook may change its price."""
+        session, asking = self._session, self._session.asking
+        if asking.is_for_all or asking.names(item.path):
+            return False
+        if not asking.is_paid_only:
+            return True
+        case = session.preparer.load(item.suite, item.entry)
+        if case is None:
+            return False
+        target = choose_target(session.options, case.target)
+        return session.spending.is_paid(case, target, item.stand_ins, choose_judge(session.options, case.judge))
+
+    @property
+    def _reporter(self) -> RunReporter:
+        return RunReporter.register(self._config, self._session.identity, self._session.options)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if self._session.away is not None and not session.config.getoption("collectonly"):
             self._session.away.open()
         if not (hasattr(session.config, "workerinput") or session.config.getoption("collectonly")):
-            identity, options = self._session.identity, self._session.options
-            RunReporter.register(session.config, identity, options).check(self._collected)
+            self._reporter.check(self._collected)
         self._lookahead.remember(session.items)
         planned = self._session.preparer.planned
         self._session.progress.total = sum(
@@ -113,14 +124,14 @@ class SessionHooks:
     ) -> Generator[None, object, object]:
         __tracebackhide__ = True
         self._lookahead.begin(nextitem)
-        self._session.failures.begin(item)
+        self._session.stopping.failures.begin(item)
         self._flight.let_others_end(item)
         try:
             return (yield)
         finally:
             if isinstance(item, EvalItem):
                 item.result = None  # the file has it, and the item lives until the end of the run
-            self._session.failures.end(item)
+            self._session.stopping.failures.end(item)
             self._flight.start_waiting()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -151,7 +162,7 @@ class SessionHooks:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if isinstance(item, EvalItem):
-            if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
+            if call.excinfo is not None and item.account_of(call.excinfo.value) is not None:
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
             elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
                 mask_account(report, self._session.masker)
@@ -200,30 +211,14 @@ class SessionHooks:
         self._session.finish()
         mask_suite_properties(self._config, self._session.masker)
         if self._session.away is not None:
-            reporter = RunReporter.register(session.config, self._session.identity, self._session.options)
-            for line in self._session.away.summary():
-                reporter.remark(line)
+            self._reporter.notes += self._session.away.summary()
         error, travelling = self._session.recorder.error, self._session.travelling
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput[RECORDS] = None if travelling is None else travelling.rest()
             session.config.workeroutput["agentv_write_error"] = error
         elif error is not None:
-            RunReporter.register(session.config, self._session.identity, self._session.options).report_loss(error)
+            self._reporter.report_loss(error)
 
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session started to finish
         self._session.stop_routing()
-
-
-def _is_eval(item: pytest.Item) -> bool:
-    """Whether an item is a case, or a test that evaluates."""
-    return isinstance(item, EvalItem) or "agentv" in getattr(item, "fixturenames", ())
-
-
-def _is_paid(item: EvalItem, session: EvalSession) -> bool:
-    """Whether a case costs money as its file has it. A hook may change that when its turn comes."""
-    case = session.preparer.load(item.suite, item.entry)
-    if case is None:
-        return False
-    target = choose_target(session.options, case.target)
-    return session.spending.is_paid(case, target, item.stand_ins, choose_judge(session.options, case.judge))

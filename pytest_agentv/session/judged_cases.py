@@ -74,8 +74,12 @@ def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
         for file in (path,) if path.is_file() else walk(path):
             is_left = not any(file.is_relative_to(each) for each in named)
             is_eval = is_left and is_eval_file(file, root=root, is_named=False, globs=globs)
-            if is_eval and not _is_ignored(file, path, config):
-                left.add(file)
+            if is_eval:
+                # pytest may not enter a folder of the file, or may ignore it.
+                folders = (each for each in reversed(file.parents) if each != path and each.is_relative_to(path))
+                entered = (*folders, file) if file != path else ()
+                if not any(config.hook.pytest_ignore_collect(collection_path=each, config=config) for each in entered):
+                    left.add(file)
     return tuple(sorted(left))
 
 
@@ -93,12 +97,6 @@ def _named(config: pytest.Config) -> list[Path]:
     """Return the folders and files of the command line, or those that stand for an empty one."""
     folder = config.invocation_params.dir
     return [Path(os.path.normpath(folder / str(arg).partition("::")[0])) for arg in config.args]
-
-
-def _is_ignored(file: Path, below: Path, config: pytest.Config) -> bool:
-    """Whether pytest does not enter a folder of a file, or ignores it."""
-    entered = [each for each in (*reversed(file.parents), file) if each != below and each.is_relative_to(below)]
-    return any(config.hook.pytest_ignore_collect(collection_path=each, config=config) for each in entered)
 
 
 def _tags(path: Path, wanted: Collection[str]) -> set[str]:

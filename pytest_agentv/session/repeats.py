@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeAlias
 
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers, confirmed_by, is_set_up_error
 from pytest_agentv.engine.scheduler import Leave, Queuer, Scheduler
 from pytest_agentv.model.results import EvalResult
@@ -24,12 +25,12 @@ class RepeatedCase:
     def __init__(
         self,
         scheduler: Scheduler[EvalResult],
-        plan: RepeatPlan,
+        job: CaseJob,
         ask: Ask,
         *,
         group: str,
         limit: int,
-        first: int = 0,
+        more: int = 0,
         is_batched: bool = False,
         stored: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
@@ -37,19 +38,21 @@ class RepeatedCase:
 
         Args:
             scheduler: Where they queue.
-            plan: How many are wanted.
+            job: The case.
             ask: Asks for one.
             group: Their group of the scheduler.
             limit: How many answers and cases of that group may be in flight.
-            first: The number of the first answer; lower numbers were asked already.
+            more: How many to ask, even if the verdict is certain, after all answers of the case; 0: ask those.
             is_batched: Whether each answer goes into a call with those of other cases.
             stored: Returns the numbers of the answers that earlier runs have. Called on the event loop.
         """
         self._scheduler = scheduler
-        self._plan = plan
+        plan = RepeatPlan.of(job, more or job.repeat)
+        self._plan = plan.replace(stops_early=False) if more else plan
         self._ask = ask
         self._group = group
         self._limit = limit
+        first = job.repeat if more else 0
         self._numbers = range(first, first + plan.answers)
         self._is_batched = is_batched
         self._stored = stored
@@ -83,7 +86,10 @@ class RepeatedCase:
         numbers = sorted(self._numbers, key=lambda number: number not in stored)
         together = False
         try:
-            while wanted := self._wanted():
+            while not any(map(is_set_up_error, self._results.values())):
+                wanted = self._plan.wanted(self._sorted())
+                if not wanted:
+                    break
                 missing = [number for number in numbers if number not in self._results]
                 if not self._results and self._has_room(len(missing)):
                     together, wanted = True, len(missing)
@@ -91,11 +97,6 @@ class RepeatedCase:
         finally:
             await self._end()
         return tuple(self._sorted()), together
-
-    def _wanted(self) -> int:
-        """Return how many answers to ask now; 0 after an answer whose set-up failed."""
-        results = self._sorted()
-        return 0 if any(map(is_set_up_error, results)) else self._plan.wanted(results)
 
     def _has_room(self, count: int) -> bool:
         return not self._is_batched and self._scheduler.free_places(self._group, self._limit) >= count

@@ -64,11 +64,9 @@ def select_retried(
 # `--agentv-sample`: some of the selected cases, the same ones in each process and in each run.
 
 
-def select_sample(
-    config: pytest.Config, items: list[pytest.Item], size: int, is_case: Callable[[pytest.Item], bool]
-) -> None:
-    """Keep a sample of the cases, and all other items."""
-    cases = [item for item in items if is_case(item)]
+def select_sample(config: pytest.Config, items: list[pytest.Item], size: int) -> None:
+    """Keep a sample of the cases of eval files, and all other items."""
+    cases = [item for item in items if hasattr(item, "entry")]
     chosen = sample([item.nodeid for item in cases], size)
     unwanted = {case for index, case in enumerate(cases) if index not in chosen}
     keep(config, items, {item for item in items if item not in unwanted})

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agentv.engine.jobs import CaseJob, choose_judge
-from pytest_agentv.engine.pool import Places, TargetPool, ask_for_call, ask_target, is_first_to_warn
+from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.stored import RejudgedFile
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.loop import LoopThread
-from pytest_agentv.runtime.user_code import USER_LOOP
 from pytest_agentv.session.asking import Asking
-from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Stopping
+from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, Stopping
 from pytest_agentv.session.masking import CaseLogHandler, route_prints
 from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
@@ -31,15 +29,12 @@ from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
 from pytest_agentv.session.selecting import Spending
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
-from pytest_agentv.session.workers import Parent, process_share, shared_folder
+from pytest_agentv.session.workers import process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
 from pytest_agentv.store.writers import ResultSink
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root, find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
-    from pytest_agentv.providers.python_calls import (
-        OwnCall,  # only for runs with an executor, or with objects that ask targets
-    )
     from pytest_agentv.session.away import Away
     from pytest_agentv.session.flight import Flight
 
@@ -92,27 +87,18 @@ class EvalSession:
         self.masker = config.stash[MASKER] = Masker.of_environment()  # fixtures may see secrets before a target is read
         self._open_engine(config)
         self._open_records(config)
-        own = FolderKinds(config, "pytest_agentv_evaluators")
-        self.preparer = CasePreparer(config, options, self.places, self.identity.run_id, own)
+        self.preparer = CasePreparer(config, options, self.places, self.pool, self.identity.run_id)
         self.asking = Asking(config, options)
         self.spending = Spending(self._targets_of)
         self.user_hooks = UserHooks(config)
-        self.failures = FailureLimit(config)
         self.progress = Progress(config)
-        self.stopping = Stopping(
-            pool=self.pool,
-            recorder=self.recorder,
-            failures=self.failures,
-            parent=Parent(config, self.identity.run_id),
-            masker=self.masker,
-        )
+        self.stopping = Stopping(config, self.pool, self.recorder, self.identity.run_id)
         is_alone = self.identity.home is None and config.getoption("dist", "no") == "no"
         has_others = self.identity.resumed is not None or not is_alone
         self.runs = CaseRuns(
             pool=self.pool,
             recorder=self.recorder,
             progress=self.progress,
-            failures=self.failures,
             stopping=self.stopping,
             identity=self.identity,
             away=self.away,
@@ -185,24 +171,6 @@ class EvalSession:
         new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
         show_warnings(new, self.masker)
-
-    @property
-    def is_own_thread(self) -> bool:
-        """Whether the caller runs on an event loop, so that it must not wait for anything."""
-        return self.loop.is_current or USER_LOOP.is_current
-
-    def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
-        """Ask a target something outside of any case. Raises `AgentvError`."""
-        return self.loop.run(ask_target(self.pool, self.options, eval_dir, target, prompt))
-
-    def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
-        """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
-        return self.loop.run(ask_for_call(self.pool, call, prompt))
-
-    def warn(self, problem: Problem) -> None:
-        """Show a warning with the next item that has a result, in only one process of the run."""
-        if is_first_to_warn(self.places.shared_folder, "reruns"):
-            self.user_hooks.warnings.append(problem)
 
     def learn_secrets(self, folder: Path) -> None:
         """Mask the secrets of a folder's `.env`, before fixtures run that read them. Keeps no variable for targets."""

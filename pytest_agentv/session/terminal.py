@@ -212,7 +212,8 @@ class RunReporter:
         self._options = options
         self._started, self._cpu_started = time.perf_counter(), time.process_time()
         self._elapsed_ms = self._cpu_ms = 0.0
-        self._notes: list[str] = []
+        self.notes: list[str] = []
+        """Lines to show below the summary."""
         self._crashes: CrashWatch | None = None
         self._numbers = WorkerNumbers()
         self._outcomes = ItemOutcomes()
@@ -284,10 +285,6 @@ class RunReporter:
         self._finished += 1
         if self._terminal is not None and self._finished % _ITEMS == 0:
             drop_phases(self._terminal, EVALUATED)
-
-    def remark(self, text: str) -> None:
-        """Show a line below the summary."""
-        self._notes.append(text)
 
     def report_loss(self, error: str) -> None:
         """Note that results could not be written."""
@@ -391,7 +388,7 @@ class RunReporter:
                 terminal.write_sep("=", line.text)
             else:
                 terminal.write_line(line.text, **_MARKUP.get(line.style, {}))
-        for note in self._notes:
+        for note in self.notes:
             terminal.write_line(f"agentv: {visible(note)}")
         for hint in self._waiting_hints(terminal):
             terminal.write_line(visible(hint))

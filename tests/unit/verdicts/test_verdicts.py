@@ -58,21 +58,12 @@ def test_an_outage_while_a_suspect_is_asked_again_does_not_clear_it(passes, fres
     assert bool(statistics.comparison.unconfirmed) == is_unconfirmed
 
 
-def test_a_run_that_retries_errors_asks_suspects_whose_fresh_answers_could_not_be_had():
-    old = baseline_of(run_of([5] * 3))
-    for answers, asked in ((0, ["c0"]), (10, [])):
-        new = [confirmed("c0", 0, 0, judged=answers), *run_of([5] * 3)[1:]]
-        assert [each.eval_id for each, _ in suspects_of(new, old, 10, retries=True)] == asked
-        assert list(suspects_of(new, old, 10)) == []
-
-
 @pytest.mark.parametrize(("cases", "fresh", "is_undecided"), [(48, 5, True), (3, 7, False), (48, 10, False)])
 def test_a_suspect_is_undecided_if_an_outage_left_too_few_answers_for_so_many_cases(cases, fresh, is_undecided):
     new, old = [confirmed("c0", 0, 0, judged=fresh), *run_of([5] * cases)[1:]], run_of([5] * cases)
     statistics = judged(new, old)
     assert bool(statistics.comparison.broken) != is_undecided
     assert bool(statistics.comparison.unconfirmed) == is_undecided
-    assert bool(list(suspects_of(new, baseline_of(old), 10, retries=True))) == is_undecided
 
 
 def test_ten_answers_on_both_sides_need_no_confirmation():
