@@ -8,7 +8,7 @@ import sys
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
@@ -49,10 +49,6 @@ from pytest_agentv.session.workers import shared_folder
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
 _HOOK: Final = "pytest_agentv_executor"
-
-IN_BATCH: Final = "batches"
-HAS_OWN_KINDS: Final = "kinds of this project"
-CANNOT_TRAVEL: Final = "objects of this process"
 
 
 class Away:
@@ -97,13 +93,13 @@ class Away:
         """Run a job of a case in another process; None: it must run in this one. Raises only for a cancellation."""
         if self.workers is None:
             return None
-        reason = IN_BATCH if is_batched else self._reason_to_stay(job, prepared)
+        reason = "batches" if is_batched else self._reason_to_stay(job, prepared)
         if reason is None:
             try:
                 return await self._ask(self.workers, job, prepared.log)
             except JobRefused as error:
                 _LOGGER.debug("the case runs here: %s", error)
-                reason = CANNOT_TRAVEL
+                reason = "objects of this process"
         self.home[reason] += 1
         return None
 
@@ -152,7 +148,7 @@ class Away:
         if prepared.hooks.response is not None or prepared.hooks.decide is not None:
             return HOOKS
         has_own = any(each.own_code is not None for one in evaluators_of(job.case) for each in one.walk())
-        return HAS_OWN_KINDS if has_own or self._asks_own_kind(job) else None
+        return "kinds of this project" if has_own or self._asks_own_kind(job) else None
 
     def _asks_own_kind(self, job: CaseJob) -> bool:
         """Whether a job may ask a target of a kind of the project, or its file has one in place of a built-in one."""
@@ -224,14 +220,11 @@ class Away:
         for name, text in reply.printed.items():
             log.printed[name].append(text)
         problems = (Problem.from_plain({"line": None, **each}) for each in reply.warnings)  # plain data has no null
-        self._pool.warn(self._new_warnings(problems))
-        self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
-
-    def _new_warnings(self, problems: Iterable[Problem]) -> list[Problem]:
-        """Leave out warnings that another worker has shown. Each worker warns of the first answer of a target."""
+        # Each worker warns of the first answer of a target.
         new = [each for each in problems if each.key or (each.path, each.line) not in self._warned]
         self._warned |= {(each.path, each.line) for each in new if not each.key}
-        return new
+        self._pool.warn(new)
+        self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
 
 
 def _told(error: BaseException) -> str:

@@ -142,7 +142,7 @@ class Flight:
 
     def _confirmed(self, item: EvalItem, result: EvalResult) -> EvalResult:
         """Return the result with fresh answers, if it looks broken."""
-        again = self.confirm(item.config, result, lambda: self._prepare(item, item))
+        again = self.confirm(result, lambda: self._prepare(item, item))
         if again is None:
             return result
         try:
@@ -271,7 +271,13 @@ class Flight:
 
     def _run_wider_targets(self, item: EvalItem) -> None:
         """Begin cases of a matrix whose targets allow several cases, while a target with one place is busy."""
-        others = self._targets_of(item)
+        if item.matrix_target is None:
+            return
+        if item.path not in self._matrices:
+            combinations = (entry.combination for entry in item.suite.entries)
+            names = {each.target for each in combinations if each is not None and each.target is not None}
+            self._matrices[item.path] = frozenset((item.path.parent, name) for name in names)
+        others = self._matrices[item.path]
         if len(others) < 2 or all(self._limits.get(target, 2) == 1 for target in others):
             return
         reach = self._widest if self._session.stopping.failures.maximum else _REACH
@@ -280,16 +286,6 @@ class Flight:
                 if self._scheduler.unfinished >= AHEAD * self._widest:
                     return
                 self._begin_ahead(following, item)
-
-    def _targets_of(self, item: EvalItem) -> frozenset[_Target]:
-        """Return the targets of the item's matrix."""
-        if item.matrix_target is None:
-            return frozenset()
-        if item.path not in self._matrices:
-            combinations = (entry.combination for entry in item.suite.entries)
-            names = {each.target for each in combinations if each is not None and each.target is not None}
-            self._matrices[item.path] = frozenset((item.path.parent, name) for name in names)
-        return self._matrices[item.path]
 
     def _is_wide(self, item: EvalItem, current: EvalItem) -> bool:
         """Whether the target of a combination allows several cases at a time. Asked once per target."""
@@ -322,13 +318,12 @@ class Flight:
         """Forget that a case is awaited."""
         self.ahead.pop(key, None)
 
-    def confirm(self, config: pytest.Config, result: EvalResult, prepare: Callable[[], PreparedCase]) -> Begun | None:
+    def confirm(self, result: EvalResult, prepare: Callable[[], PreparedCase]) -> Begun | None:
         """Start to ask a case again whose result looks broken; None: it does not, or nobody judges."""
-        from pytest_agentv.session.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
-
-        if result.status == "error":
+        judged = self._session.judged
+        if judged is None or result.status == "error":
             return None
-        answers = fresh_answers(config, self._session.options, result, self._session.stopping.failures.maximum)
+        answers = judged.fresh_answers(result, self._stopping.failures.maximum)
         planned = self._planner.plan(prepare()) if answers else None
         if planned is None or isinstance(planned.job, EvalResult):
             return None

@@ -46,7 +46,8 @@ def participate(config: pytest.Config) -> EvalSession:
         if session.options.judges_run:
             from pytest_agentv.session.judged_cases import JudgedCases  # noqa: PLC0415 - only for runs with a gate
 
-            config.pluginmanager.register(JudgedCases(config, session.options))
+            session.judged = JudgedCases(config, session.options)
+            config.pluginmanager.register(session.judged)
         if not hasattr(config, "workerinput"):
             RunReporter.register(config, session.identity, session.options).known = session.known_lines
     return session

@@ -21,7 +21,6 @@ from pytest_agentv.session.compat import allow_to_pass, fixture_functions, uses_
 from pytest_agentv.session.item_outcomes import NOTHING_ASKED
 from pytest_agentv.session.outcomes import (
     AgentvWarning,
-    CannotRun,
     EvalErrored,
     EvalFailed,
     as_text,
@@ -222,7 +221,7 @@ class EvalItem(pytest.Function):
             return self.location[0], self.entry.line
         return os.path.relpath(row.table.path, self.config.rootpath), row.line
 
-    def account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | CannotRun | None:
+    def account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | None:
         """Return what an error is shown as: our own text, without a traceback; None: pytest shows it."""
         if isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
             return error
@@ -232,7 +231,7 @@ class EvalItem(pytest.Function):
             fault = parameter_fault(error)
         if fault is not None:
             path, line = self._place()
-            return CannotRun(f"{fault}\n\nCase:   {path}:{line}")
+            return EvalErrored(f"{fault}\n\nCase:   {path}:{line}", fault.partition("\n")[0])
         if self.was_ended and self.result is not None:
             return self._errored(self.result)
         return None

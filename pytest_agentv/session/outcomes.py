@@ -114,14 +114,6 @@ class AgentvWarning(UserWarning):
     """A likely mistake in an eval, targets or config file."""
 
 
-class CannotRun(AgentvError):
-    """A case cannot run: a fixture that it requests is unusable, or there is no event loop."""
-
-    @property
-    def headline(self) -> str:
-        return str(self).partition("\n")[0]
-
-
 def show_warnings(problems: Iterable[Problem], masker: Masker) -> None:
     """Pass problems to pytest's warnings summary, each at its place in its file, safe to show.
 

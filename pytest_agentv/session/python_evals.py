@@ -463,7 +463,7 @@ class Agentv:
         finally:
             flight.forget(key)
         if session.options.baseline is not None:  # after the test, nobody can ask for fresh answers
-            again = session.flight.confirm(self._item.config, result, lambda: prepared)
+            again = session.flight.confirm(result, lambda: prepared)
             result = result if again is None else self._wait(again)
         session.show_warnings(begun)
         return result, begun.asked

@@ -1,7 +1,7 @@
 """Runs a case with several answers, through the scheduler of all cases."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeAlias
@@ -36,15 +36,9 @@ class RepeatedCase:
     ) -> None:
         """Prepare the answers of a case.
 
-        Args:
-            scheduler: Where they queue.
-            job: The case.
-            ask: Asks for one.
-            group: Their group of the scheduler.
-            limit: How many answers and cases of that group may be in flight.
-            more: How many to ask, even if the verdict is certain, after all answers of the case; 0: ask those.
-            is_batched: Whether each answer goes into a call with those of other cases.
-            stored: Returns the numbers of the answers that earlier runs have. Called on the event loop.
+        `more` of them are asked, even if the verdict is certain, after all answers of the case; 0: ask those.
+        `is_batched`: each goes into a call with those of other cases. `stored`, called on the event loop, returns the
+        numbers of those that earlier runs have.
         """
         self._scheduler = scheduler
         plan = RepeatPlan.of(job, more or job.repeat)
@@ -93,7 +87,13 @@ class RepeatedCase:
                 missing = [number for number in numbers if number not in self._results]
                 if not self._results and self._has_room(len(missing)):
                     together, wanted = True, len(missing)
-                await self._ask_for(missing[:wanted])
+                expected = set(missing[:wanted])
+                for number in sorted(expected):
+                    start, queuer = partial(self._run, number), self._queuer
+                    queued = self._scheduler.submit(start, group=self._group, limit=self._limit, queuer=queuer)
+                    self._queued.add(queued)
+                while expected:
+                    expected.discard(await self._done.get())
         finally:
             await self._end()
         return tuple(self._sorted()), together
@@ -103,14 +103,6 @@ class RepeatedCase:
 
     def _sorted(self) -> list[EvalResult]:
         return [self._results[number] for number in sorted(self._results)]
-
-    async def _ask_for(self, numbers: Iterable[int]) -> None:
-        expected = set(numbers)
-        for number in sorted(expected):
-            start, queuer = partial(self._run, number), self._queuer
-            self._queued.add(self._scheduler.submit(start, group=self._group, limit=self._limit, queuer=queuer))
-        while expected:
-            expected.discard(await self._done.get())
 
     async def _run(self, number: int, _leave: Leave) -> EvalResult:
         if self._is_over:

@@ -37,13 +37,7 @@ from pytest_agentv.targets.definitions import TargetsFile, find_repo_root, find_
 if TYPE_CHECKING:
     from pytest_agentv.session.away import Away
     from pytest_agentv.session.flight import Flight
-
-
-def _project_root(config: pytest.Config) -> Path:
-    """Return the root of the project, which does not depend on the folder where pytest was started, if possible."""
-    root = find_repo_root(config.rootpath)
-    is_known = config.inipath is not None or (root / ".git").exists()
-    return root if is_known else find_repo_root(config.invocation_params.dir)
+    from pytest_agentv.session.judged_cases import JudgedCases
 
 
 def _store(
@@ -80,6 +74,8 @@ class EvalSession:
 
     flight: "Flight"
     """What is in flight. Set when the run begins to take part."""
+    judged: "JudgedCases | None" = None
+    """Set as well, if the run as a whole is judged."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.options = options = run_options(config)
@@ -116,7 +112,9 @@ class EvalSession:
         options, identity, cwd = self.options, self.identity, config.invocation_params.dir
         share, uses_executor = process_share(config), has_executor(config, options)
         shared = shared_folder(identity.run_id) if share.count > 1 or uses_executor else None
-        self.places = Places(find_repo_root(cwd), cwd, shared, root=_project_root(config))
+        repo_root, root = find_repo_root(cwd), find_repo_root(config.rootpath)
+        is_known = config.inipath is not None or (root / ".git").exists()  # wherever pytest is started
+        self.places = Places(repo_root, cwd, shared, root=root if is_known else repo_root)
         self.loop = LoopThread()
         self._providers = FolderKinds(config, "pytest_agentv_providers")
         self.pool = TargetPool(options, self.places, self.masker, self._providers)

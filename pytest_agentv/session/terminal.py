@@ -424,10 +424,7 @@ class RunReporter:
 
     def _write_html(self, path: Path) -> str | None:
         """Write the report of `--agentv-html` from the results; return why that could not be done."""
-        from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - only if asked for
-        from pytest_agentv.reports.judged_cases import cases_of_run  # noqa: PLC0415 - only if asked for
-        from pytest_agentv.reports.reading import read_view  # noqa: PLC0415 - only if asked for
-        from pytest_agentv.reports.verdict import compared  # noqa: PLC0415 - only if asked for
+        from pytest_agentv.reports.html.page import write_run  # noqa: PLC0415 - only if asked for
 
         options, contract = self._options, self._contract
         if path.resolve() in {each.resolve() for each in (self._identity.results_path, options.baseline) if each}:
@@ -436,10 +433,7 @@ class RunReporter:
             return f"{locate(path, None)}: no report was written: there are no results"
         is_judged = contract is not None and contract.get("verdict") != NO_VERDICT and options.update_baseline is None
         try:
-            view = self._view.replace(cases=tuple(cases_of_run(self._run.results)))
-            base = read_view(options.baseline) if options.baseline is not None and is_judged else None
-            view = compared(view, base, margin=options.margin, is_confirming=options.confirm > 0)
-            write_report(path, view, start=start_of(self._config))
+            write_run(path, self._view, options.baseline if is_judged else None, options, start_of(self._config))
         except (AgentvError, OSError) as error:
             return f"the report was not written: {error}"
         return None

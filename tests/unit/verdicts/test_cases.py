@@ -16,7 +16,7 @@ from pytest_agentv.reports.judged_cases import (
 )
 from pytest_agentv.reports.reading import baseline_of, baseline_text, case_in, read_view, result_fault
 from pytest_agentv.reports.verdict import run_statistics
-from pytest_agentv.session.judged_cases import fresh_answers
+from pytest_agentv.session.judged_cases import JudgedCases
 
 REPEAT = RepeatFigures(
     planned=5,
@@ -105,7 +105,7 @@ def test_a_suspect_is_asked_again_although_others_have_its_id(tmp_path, node_id)
     path.write_text(baseline_text(baseline_of(cases_of_run(before))))
     config = SimpleNamespace(stash=pytest.Stash(), args=[], getoption=lambda _, default: default)
     bad = good.replace(repeat=first.repeat, eval_file=file)
-    answers = [fresh_answers(config, RunOptions(baseline=path), each, 0) for each in (bad, *before)]
+    answers = [JudgedCases(config, RunOptions(baseline=path)).fresh_answers(each, 0) for each in (bad, *before)]
     assert answers == [10, 0, 0]
 
 
