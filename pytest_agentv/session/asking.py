@@ -23,7 +23,7 @@ class Asking:
     """Tells whether the command line asks for a case."""
 
     def __init__(self, config: pytest.Config, options: RunOptions) -> None:
-        self.is_for_all = options.run == "always" or bool(
+        self._is_for_all = options.run == "always" or bool(
             options.dry_run or options.eval_id or options.resume or options.rejudge or options.retry_errors
         )
         """Whether all cases run, because of the rule or because of an option that only evals have."""
@@ -42,9 +42,11 @@ class Asking:
         self._folders += (folder for folder in self._others if not any(folder in path.parents for path in foreign))
         self._others = []
 
-    def names(self, path: Path) -> bool:
-        """Whether the command line names a file, or a folder of evals that it is in."""
-        return path in self._files or any(folder in path.parents for folder in self._folders)
+    def refuses(self, path: Path, is_paid: Callable[[], bool]) -> bool:
+        """Whether nobody asked for a case of a file, neither by its name nor by that of a folder of evals."""
+        if self._is_for_all or path in self._files or any(folder in path.parents for folder in self._folders):
+            return False
+        return not self.is_paid_only or is_paid()
 
 
 def send_named(node: Any) -> None:
@@ -53,7 +55,6 @@ def send_named(node: Any) -> None:
 
 
 def unasked_line(count: int, rule: str) -> str:
-    """Return how to ask for the cases that were skipped."""
     cases = counted(count, "eval case was", "eval cases were")
     how = "--agentv-run, or their files or folders on the command line, asks for them"
     return f"{cases} skipped (agentv_run = {rule}): {how}"

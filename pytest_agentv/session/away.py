@@ -112,7 +112,6 @@ class Away:
             await run_in_thread(lambda: closing.join(END_SECONDS), "agentv-executor-wait")
 
     def summary(self) -> Iterator[str]:
-        """Yield the lines of the summary about the executor."""
         if self.workers is None or not (self.away or self.home or self.lost):
             return
         stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(self.home.items()))

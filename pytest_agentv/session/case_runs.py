@@ -131,7 +131,6 @@ class FailureLimit:
         """Node ids of cases that failed before their turn. Only the event loop adds, only pytest's thread removes."""
 
     def begin(self, item: pytest.Item) -> None:
-        """Note which item's turn it is."""
         self._session, self._current = item.session, stored_name(item.nodeid)
 
     def end(self, item: pytest.Item) -> None:
@@ -140,7 +139,6 @@ class FailureLimit:
         self._ahead.discard(stored_name(item.nodeid))
 
     def note(self, node_id: str | None) -> None:
-        """Note a case that did not pass."""
         if self.maximum and node_id is not None and node_id != self._current:
             self._ahead.add(node_id)
 
@@ -205,7 +203,6 @@ class CaseCosts:
         self._own: dict[tuple[str | None, str, str], Spent | None] = {}
 
     def add(self, answer: EvalResult) -> None:
-        """Add what an answer and its judges took."""
         case = (answer.node_id, answer.eval_id, answer.target)
         before = self._own.get(case)
         self._own[case] = answer.spent if before is None else Spent.added((before, answer.spent))
@@ -323,7 +320,6 @@ class CaseRuns:
         return await self._record(carried.result.replace(run_id=self._identity.run_id, spent=spent), prepared)
 
     async def give_up(self, broken: EvalResult, prepared: PreparedCase) -> EvalResult:
-        """Record a case that cannot be run."""
         current_log.set(prepared.log)
         self._learn_secrets(prepared)
         return await self._record(self._costs.put_into(broken), prepared)

@@ -20,7 +20,6 @@ _OWN_FIXTURES = "pytest_agentv.session.fixtures"
 
 
 def items_of(terminal: TerminalReporter) -> Sequence[pytest.Item]:
-    """Return the items that this process ran."""
     return getattr(getattr(terminal, "_session", None), "items", ())
 
 
@@ -163,7 +162,6 @@ def junit_case(config: pytest.Config, report: Any) -> Any:
 
 
 def terminal_file(writer: Any) -> TextIO | None:
-    """Return the file that a terminal writer writes to."""
     file = getattr(writer, "_file", None)
     return file if hasattr(file, "write") else None
 

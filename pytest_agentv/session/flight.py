@@ -85,7 +85,7 @@ class Flight:
         self._stopping = session.stopping
         self._progress = session.progress
         self._runs = session.runs
-        self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop, may_start=lambda: self._stopping.runs_on)
+        self.scheduler: Scheduler[EvalResult] = Scheduler(self._loop, may_start=lambda: self._stopping.runs_on)
         self._beginning = threading.Lock()  # one test may begin cases in several threads
         self.ahead: dict[Hashable, Begun] = {}
         """Cases that were begun and not awaited yet. Others only look."""
@@ -187,7 +187,7 @@ class Flight:
                 item.result = begun.result
                 return
             self._stopping.is_ending |= is_run_ending  # so that no other case takes its place
-            if not self._scheduler.drop(begun.future):
+            if not self.scheduler.drop(begun.future):
                 begun.ending.ask(self._loop, None)
         if not isinstance(error, _SKIPPED):
             item.result = self._record_broken(item, kind, reason)
@@ -210,7 +210,7 @@ class Flight:
         """Write the result of a case that cannot be run and return it; None: the run has ended."""
         prepared = self._session.preparer.broken(item.suite, item.entry, item.nodeid, kind, reason)
         begun = self._submit(prepared.replace(hooks=self._session.user_hooks.of(item)), (), reruns=1)
-        self._scheduler.start_now(begun.future)
+        self.scheduler.start_now(begun.future)
         return _result_soon(begun)
 
     def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
@@ -254,7 +254,6 @@ class Flight:
 
     @cached_property
     def _batches(self) -> "_Batches":
-        """What only targets that take batches need."""
         return _Batches(self, self._session, self._lookahead, self._prepare)
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
@@ -265,7 +264,7 @@ class Flight:
             self._run_wider_targets(item)
             return
         reach = self._widest if self._session.stopping.failures.maximum else _REACH
-        free = AHEAD * self._widest - self._scheduler.unfinished
+        free = AHEAD * self._widest - self.scheduler.unfinished
         for following in self._lookahead.after(item, self, reach=reach, count=max(0, free)):
             self._begin_ahead(following, item)
 
@@ -283,7 +282,7 @@ class Flight:
         reach = self._widest if self._session.stopping.failures.maximum else _REACH
         for following in self._lookahead.after(item, self, reach=reach):
             if self._is_wide(following, item):
-                if self._scheduler.unfinished >= AHEAD * self._widest:
+                if self.scheduler.unfinished >= AHEAD * self._widest:
                     return
                 self._begin_ahead(following, item)
 
@@ -314,10 +313,6 @@ class Flight:
             self._start_now(begun)  # the other cases of its batch wait for each member
         return begun
 
-    def forget(self, key: Hashable) -> None:
-        """Forget that a case is awaited."""
-        self.ahead.pop(key, None)
-
     def confirm(self, result: EvalResult, prepare: Callable[[], PreparedCase]) -> Begun | None:
         """Start to ask a case again whose result looks broken; None: it does not, or nobody judges."""
         judged = self._session.judged
@@ -338,12 +333,12 @@ class Flight:
         self._start_now(begun)
         while_waiting()
         if not begun.future.done():
-            self._progress.show_again(self._scheduler.in_flight)
+            self._progress.show_again(self.scheduler.in_flight)
 
         def look_around() -> None:
             self._stopping.end_without_parent()
             while_waiting()
-            self._progress.show(self._scheduler.in_flight)
+            self._progress.show(self.scheduler.in_flight)
 
         try:
             result = wait_for(begun.future, look_around)
@@ -365,13 +360,9 @@ class Flight:
         self._progress.clear()
         return _result_soon(begun)
 
-    def start_waiting(self) -> None:
-        """Start waiting cases at the end of an item's turn, when its failure may count no more."""
-        self._scheduler.start_waiting()
-
     def _start_now(self, begun: Begun) -> None:
         if begun.hurry is None:
-            self._scheduler.start_now(begun.future)
+            self.scheduler.start_now(begun.future)
         else:
             begun.hurry()
 
@@ -398,7 +389,7 @@ class Flight:
             running = self._loop.submit(runs.run(job, planned, ending, members=members, answers=answers))
             return Begun.of(running, limit, planned, ending, hurry=repeated.hurry)
         group, places = self._place(planned, members)
-        future = self._scheduler.submit(
+        future = self.scheduler.submit(
             lambda leave: runs.run(job, planned, ending, members=members, leave=leave),
             group=group,
             limit=places,
@@ -407,7 +398,7 @@ class Flight:
 
     def _submit_plain(self, start: Callable[[], Coroutine[Any, Any, EvalResult]], planned: PreparedCase) -> Begun:
         """Begin a case without calls: a broken one, or one that is carried over."""
-        future = self._scheduler.submit(lambda _: start(), group=_NO_CALLS, limit=MAX_WORKERS)
+        future = self.scheduler.submit(lambda _: start(), group=_NO_CALLS, limit=MAX_WORKERS)
         return Begun.of(future, 1, planned)
 
     def _repeated(
@@ -434,7 +425,7 @@ class Flight:
 
         group, limit = self._place(planned, members)
         return RepeatedCase(
-            self._scheduler,
+            self.scheduler,
             job,
             ask,
             group=group,
@@ -455,7 +446,6 @@ class Flight:
 
 
 def _result_soon(begun: Begun) -> EvalResult | None:
-    """Wait for the result of a case that is about to end."""
     try:
         return begun.future.result(timeout=STOP_SECONDS)
     except (TimeoutError, CancelledError):
@@ -548,7 +538,6 @@ class _Batches:
 
 
 def _members(cases: Sequence[PreparedCase], limit: int) -> list[tuple[BatchMember, ...]]:
-    """Return the places of each case in the calls for its answers."""
     counts = [prepared.repeat for prepared in cases]
     batches = [Batch(sum(count > number for count in counts), limit) for number in range(max(counts))]
     return [tuple(BatchMember(batch, place) for batch in batches[:count]) for place, count in enumerate(counts)]

@@ -251,7 +251,6 @@ class RunGate:
         return None
 
     def lines(self) -> Iterator[SummaryLine]:
-        """Yield the section of the terminal."""
         if self._statistics is not None:
             yield from statistics_lines(self._statistics, verbose=self._options.verbose, no_verdict=self._no_verdict)
             yield from gate_lines(self._outcomes, f"{self._name}::{REGRESSION}")
@@ -467,7 +466,6 @@ def write_baseline(path: Path, cases: Sequence[JudgedCase], skipped: int) -> str
 
 
 def write_verdict(contract: JsonObject, results_path: Path) -> str | None:
-    """Write the verdict beside the results; return why it cannot be."""
     if not results_path.is_file():
         return None
     path = verdict_path(results_path)

@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -84,20 +85,17 @@ class SessionHooks:
         yield
         if self._session.options.sample is not None:
             select_sample(config, items, self._session.options.sample)
+        asking = self._session.asking
         for item in items:
-            if isinstance(item, EvalItem) and self._is_unasked(item):
-                item.add_marker(pytest.mark.skip(reason=self._session.asking.reason))
+            if isinstance(item, EvalItem) and asking.refuses(item.path, partial(self._is_paid, item)):
+                item.add_marker(pytest.mark.skip(reason=asking.reason))
         sharding = config.pluginmanager.get_plugin("agentv-shard")
         if sharding is not None:
             self._session.preparer.shard = sharding.divide(items, cases)
 
-    def _is_unasked(self, item: EvalItem) -> bool:
-        """Whether the project runs evals only on request, and nobody requested a case. A hook may change its price."""
-        session, asking = self._session, self._session.asking
-        if asking.is_for_all or asking.names(item.path):
-            return False
-        if not asking.is_paid_only:
-            return True
+    def _is_paid(self, item: EvalItem) -> bool:
+        """Whether a case costs money as its file has it. A hook may change that when its turn comes."""
+        session = self._session
         case = session.preparer.load(item.suite, item.entry)
         if case is None:
             return False
@@ -133,7 +131,7 @@ class SessionHooks:
             if isinstance(item, EvalItem):
                 item.result = None  # the file has it, and the item lives until the end of the run
             self._session.stopping.failures.end(item)
-            self._flight.start_waiting()
+            self._flight.scheduler.start_waiting()  # the item's failure may count no more
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -71,7 +71,6 @@ class ItemOutcomes:
             self.uncollected[report.nodeid] = None
 
     def note(self, report: Any) -> None:
-        """Note the report of a phase of an item."""
         node_id = str(json_safe(report.nodeid))  # as in the record: a folder's name may be no UTF-8
         self.reported.setdefault(node_id, node_id)
         self.held.update(dict.fromkeys(getattr(report, HELD, ())))
@@ -157,18 +156,15 @@ def _not_overridden(options: RunOptions, results: Iterable[EvalResult]) -> str |
 
 
 def ignored_text(tests: int) -> str:
-    """Return that tests passed because they do not look at a verdict."""
     return f"{counted(tests, 'test')} passed although an evaluation failed, because nothing looks at its verdict"
 
 
 def held_text(holder: str) -> str:
-    """Return that a hook or a fixture of a conftest kept cases from running ahead of their turn."""
     how = "use pytest_collection_modifyitems, marks or session-scoped fixtures instead"
     return f"cases ran one after another, because {holder}, which may skip them or change what they see: {how}"
 
 
 def lost_text(lost: Sequence[str]) -> str:
-    """Return how many cases were lost to crashed workers."""
     cases = counted(len(lost), "case was", "cases were")
     return f"{cases} not run, because a worker crashed"
 

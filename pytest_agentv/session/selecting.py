@@ -27,7 +27,6 @@ from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 
 
 def keep(config: pytest.Config, items: list[pytest.Item], selected: Collection[pytest.Item]) -> None:
-    """Deselect all items but the selected ones."""
     config.hook.pytest_deselected(items=[item for item in items if item not in selected])
     items[:] = [item for item in items if item in selected]
 

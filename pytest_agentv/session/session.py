@@ -108,7 +108,6 @@ class EvalSession:
         """Called last, because threads that a run has abandoned may print to its end."""
 
     def _open_engine(self, config: pytest.Config) -> None:
-        """Make the event loop, the targets, the store of answers and the executor."""
         options, identity, cwd = self.options, self.identity, config.invocation_params.dir
         share, uses_executor = process_share(config), has_executor(config, options)
         shared = shared_folder(identity.run_id) if share.count > 1 or uses_executor else None
@@ -182,22 +181,18 @@ class EvalSession:
 
         `path` is its file. With `has_own_target`, an object of the project replaces the target.
         """
-        if self._is_asked(path):
-            return
-        if self.asking.is_paid_only and (has_own_target or not self.spending.is_paid_target(path.parent, target)):
-            return
-        pytest.skip(self.asking.reason)
+        is_paid = lambda: not has_own_target and self.spending.is_paid_target(path.parent, target)  # noqa: E731
+        if self.asking.refuses(path, is_paid):
+            pytest.skip(self.asking.reason)
 
     def is_unasked(self, prepared: PreparedCase) -> bool:
         """Whether a case costs money that nobody asked to spend. A hook may have changed whom it asks."""
         job = prepared.job
-        if not self.asking.is_paid_only or not isinstance(job, CaseJob) or self._is_asked(Path(job.case.path)):
+        if not self.asking.is_paid_only or not isinstance(job, CaseJob):
             return False
-        judge = choose_judge(self.options, job.case.judge)
-        return self.spending.is_paid(job.case, job.identity.target, prepared.own.fixtures, judge)
-
-    def _is_asked(self, path: Path) -> bool:
-        return self.asking.is_for_all or self.asking.names(path)
+        case, target, judge = job.case, job.identity.target, choose_judge(self.options, job.case.judge)
+        own = prepared.own.fixtures
+        return self.asking.refuses(Path(case.path), lambda: self.spending.is_paid(case, target, own, judge))
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""

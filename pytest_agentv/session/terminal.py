@@ -112,7 +112,6 @@ class ResultsHome:
         self._sink.close()
 
     def lost(self, run: RunResults) -> tuple[str, ...]:
-        """Return the node ids of cases that were lost with crashed workers."""
         return tuple(self._crashes.lost(node_ids(run.results))) if self._crashes is not None else ()
 
     def find_loss(self, run: RunResults, outcomes: ItemOutcomes) -> None:
@@ -287,7 +286,6 @@ class RunReporter:
             drop_phases(self._terminal, EVALUATED)
 
     def report_loss(self, error: str) -> None:
-        """Note that results could not be written."""
         self._home.write_errors.append(error)
 
     @pytest.hookimpl(optionalhook=True)
@@ -454,7 +452,6 @@ class RunReporter:
 
     @property
     def _view(self) -> RunView:
-        """The run as all reports read it."""
         run, outcomes, ending = self._run, self._outcomes, ending_of(self._contract)
         unexpected = outcomes.unexpected_passes.intersection(each.node_id or "" for each in run.results)
         ending = ending.replace(

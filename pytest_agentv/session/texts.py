@@ -69,7 +69,6 @@ _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
 
 
 def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Asked = NOTHING_ASKED) -> EvalFailed:
-    """Return the error of a case that failed, by its score or by a hook."""
     account = failure_text(
         result,
         rerun_command=rerun_command(config, result.node_id),
@@ -194,7 +193,6 @@ def running(item: pytest.Item) -> Iterator[None]:
 
 
 def note_result(item: pytest.Item, result: EvalResult, account: str, reads: Sequence[str] = ()) -> None:
-    """Remember a result for the report of its test."""
     item.stash[_TOLD].append(Told(result, account, reads))
 
 
@@ -207,7 +205,6 @@ def forget_results(item: pytest.Item) -> None:
 def complete_report(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, masker: Masker, *, verbose: bool
 ) -> None:
-    """Add the evaluations of a Python test to its report."""
     told = item.stash.get(_TOLD, [])
     if is_masked(item):
         mask_account(report, masker)
