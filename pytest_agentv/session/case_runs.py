@@ -337,7 +337,7 @@ class CaseRuns:
     def _learn_secrets(self, prepared: PreparedCase) -> None:
         with suppress(AgentvError, OSError):  # cases that can be run report these errors
             if prepared.folder is not None:
-                self._pool.learn_secrets(prepared.folder)
+                self._pool.environment(prepared.folder)
 
     async def _ask(self, job: CaseJob, prepared: PreparedCase, member: BatchMember | None) -> EvalResult:
         """Ask for one answer and judge it: in the run's executor if possible, else in this process."""

@@ -20,7 +20,7 @@ from pytest_agentv.engine.jobs import (
     choose_judge,
     choose_target,
 )
-from pytest_agentv.engine.judging import evaluators_of, needs_of_case
+from pytest_agentv.engine.judging import needs_of_case
 from pytest_agentv.engine.pool import Pace, Places, TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, LoopStartError, name_below
@@ -232,7 +232,7 @@ class CasePreparer:
             errors = problems if self._options.strict else [each for each in problems if each.level == "error"]
             if errors:
                 raise CaseError(join_problems(errors))
-            self._pool.warn(problems)
+            self._pool.warnings.extend(problems)
             self._contexts[eval_dir] = LoadContext(
                 repo_root=self._places.repo_root,
                 cwd=self._places.cwd,
@@ -295,8 +295,8 @@ class Planner:
         if isinstance(job, EvalResult) or prepared.pace is not None:
             return prepared
         folder, name, own = job.case.folder, job.identity.target, prepared.own
-        evaluators = evaluators_of(job.case)
         needs = needs_of_case(job.case)
+        evaluators = needs.evaluators
         user = job.case.user
         others = needs.embeddings if user is None else (*needs.embeddings, user.target)
         chosen = choose_judge(self._options, job.case.judge)
