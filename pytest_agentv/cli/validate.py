@@ -30,7 +30,6 @@ from pytest_agentv.cli.eval import (
     say,
 )
 from pytest_agentv.engine.case import lost_guidelines
-from pytest_agentv.engine.jobs import DEFAULT_TARGET
 from pytest_agentv.engine.judging import judging_fault, needs_of_case
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -40,7 +39,7 @@ from pytest_agentv.files.source import Source
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind_table import KindsOf, merge_kinds, no_kinds
-from pytest_agentv.model.options import UNKNOWN_KEYS, UnknownKeys
+from pytest_agentv.model.options import DEFAULT_TARGET, UNKNOWN_KEYS, UnknownKeys
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.user_modules import call_row_maker

@@ -1,13 +1,13 @@
 """One case to run, as plain data that can be sent to another process, its target, and its parts of user code."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pytest_agentv.model.base import Record, counted
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.options import RunOptions
+from pytest_agentv.model.options import DEFAULT_TARGET, RunOptions
 from pytest_agentv.model.results import EvalResult, ShardFigures
 from pytest_agentv.providers.base import ProviderResponse
 
@@ -145,8 +145,6 @@ OWN_JUDGE: Final = "agentv_judge"
 
 # The choice of the target of a case.
 
-DEFAULT_TARGET: Final = "default"
-
 
 def choose_target(options: RunOptions, written: str | None) -> str:
     """Return the name of a case's target: that of the command line (unless `default`), else of the case or its file.
@@ -161,17 +159,3 @@ def choose_target(options: RunOptions, written: str | None) -> str:
 def choose_judge(options: RunOptions, written: str | None) -> str | None:
     """Return the name of a case's judge: that of the command line, else of the case or its file, else None."""
     return (options.judge or "").strip() or written
-
-
-def not_overridden(options: RunOptions, results: Iterable[EvalResult]) -> str | None:
-    """Return a text if a run that names `default` has results of eval files with other targets; None if it has not."""
-    if options.target is None or options.target.strip() != DEFAULT_TARGET:
-        return None
-    # Of tests in Python, only a fixture chooses the target. It overrides every option.
-    others = {each.node_id: each.target for each in results if not (each.eval_file or "").endswith(".py")}
-    others = {node_id: target for node_id, target in others.items() if target != DEFAULT_TARGET}
-    if not others:
-        return None
-    targets = ", ".join(sorted(set(others.values())))
-    ran = counted(len(others), "case")
-    return f"--agentv-target=default leaves the choice to cases and files: {ran} ran with other targets ({targets})"

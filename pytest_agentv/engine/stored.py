@@ -74,7 +74,8 @@ def response_text(response: ProviderResponse, masker: Masker, more: JsonObject |
         text = json.dumps({"response": {**plain, "raw": debugging}, **more})
         kept = ProviderResponse.from_plain(json.loads(text)["response"])
     except (AgentvError, TypeError, ValueError, RecursionError) as error:  # code of users may report anything
-        _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else masker.mask(str(error))
+        _LOGGER.warning("the answer cannot be kept for later runs: %s", reason)
         return None
     # Compares texts too, because 1 and 1.0 are equal but read differently.
     is_same = kept.replace(raw=response.raw) == response

@@ -78,6 +78,7 @@ DEFAULT_EXPLORATION_TOOLS: Final = (
 )
 
 DEFAULT_RESULTS_FOLDER: Final = Path(".agentv/results")
+DEFAULT_TARGET: Final = "default"
 DEFAULT_BASELINE: Final = Path("agentv.baseline.jsonl")
 """In pytest's root directory."""
 LOGS_FOLDER: Final = Path(".agentv/logs")

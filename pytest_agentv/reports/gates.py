@@ -14,9 +14,7 @@ from pytest_agentv.reports.figures import LineStyle, SummaryLine, percent, wrap
 from pytest_agentv.reports.judged_cases import (
     CaseNames,
     JudgedCase,
-    compare_cases,
     pair_cases,
-    unconfirmed,
     values_of,
 )
 from pytest_agentv.reports.reading import Baseline, has_other_judge
@@ -182,7 +180,7 @@ def _word(outcome: GateOutcome) -> tuple[str, LineStyle]:
 
 
 def suspects_of(
-    cases: Sequence[JudgedCase], baseline: Baseline, wanted: int, *, pairs: int | None = None, retries: bool = False
+    cases: Sequence[JudgedCase], baseline: Baseline, wanted: int, *, pairs: int | None = None
 ) -> Iterator[tuple[JudgedCase, int]]:
     """Yield the cases that look broken and were not asked again yet, with the fresh answers that each is to get.
 
@@ -191,15 +189,12 @@ def suspects_of(
         baseline: What they are held against.
         wanted: Fresh answers for each, or more where so few could find nothing among so many cases.
         pairs: How many cases are compared in all; None: these.
-        retries: Whether cases are asked once more whose fresh answers an earlier run could not have.
     """
     if has_other_judge(cases, baseline):
         return  # nothing can be compared
-    pairing = pair_cases(cases, baseline.cases)
-    found = pairing.pairs
-    again = unconfirmed(compare_cases(pairing, is_confirming=True)) if retries else ()
+    found = pair_cases(cases, baseline.cases).pairs
     for pair in found:
-        if pair in again or (pair.is_suspect and pair.new.confirmation is None):
+        if pair.is_suspect and pair.new.confirmation is None:
             answers = answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)
             if answers:
                 yield pair.new, answers

@@ -8,7 +8,7 @@ import sys
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseHooks, CaseJob, Overrides, choose_judge
+from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseJob, choose_judge
 from pytest_agentv.engine.judging import evaluators_of, needs_of_case
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
@@ -43,15 +43,12 @@ from pytest_agentv.reports.dumps import CaseLog
 from pytest_agentv.reports.figures import shown
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
+from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.user_hooks import FIXTURES, FOREIGN_FOLDERS, HOOKS, HookedKinds, is_interrupt
 from pytest_agentv.session.workers import shared_folder
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
 _HOOK: Final = "pytest_agentv_executor"
-
-IN_BATCH: Final = "batches"
-HAS_OWN_KINDS: Final = "kinds of this project"
-CANNOT_TRAVEL: Final = "objects of this process"
 
 
 class Away:
@@ -92,19 +89,17 @@ class Away:
             self.workers = _open(self._config, self._options, self._setup())
             self.is_open = self.workers is not None
 
-    async def ask(
-        self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, bound_by: str | None, is_batched: bool
-    ) -> EvalResult | None:
-        """Run a job in another process; None: it must run in this one. Raises only for a cancellation."""
+    async def ask(self, job: CaseJob, prepared: PreparedCase, *, is_batched: bool) -> EvalResult | None:
+        """Run a job of a case in another process; None: it must run in this one. Raises only for a cancellation."""
         if self.workers is None:
             return None
-        reason = self._reason_to_stay(job, hooks, own, bound_by=bound_by, is_batched=is_batched)
+        reason = "batches" if is_batched else self._reason_to_stay(job, prepared)
         if reason is None:
             try:
-                return await self._ask(self.workers, job, log)
+                return await self._ask(self.workers, job, prepared.log)
             except JobRefused as error:
                 _LOGGER.debug("the case runs here: %s", error)
-                reason = CANNOT_TRAVEL
+                reason = "objects of this process"
         self.home[reason] += 1
         return None
 
@@ -115,6 +110,15 @@ class Away:
             closing = threading.Thread(target=self.workers.close, name="agentv-executor-end", daemon=True)
             closing.start()
             await run_in_thread(lambda: closing.join(END_SECONDS), "agentv-executor-wait")
+
+    def summary(self) -> Iterator[str]:
+        if self.workers is None or not (self.away or self.home or self.lost):
+            return
+        stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(self.home.items()))
+        here = f"; {self.home.total()} ran in this process: {stayed}" if self.home else ""
+        workers = "its worker" if self.lost == 1 else "their workers"
+        lost = f"; {self.lost} lost with {workers}" if self.lost else ""
+        yield f"executor {self.workers.name}: {counted(self.away, 'answer')}{here}{lost}"
 
     def _setup(self) -> Setup:
         places, config = self._places, self._config
@@ -137,17 +141,13 @@ class Away:
             process_name(),
         )
 
-    def _reason_to_stay(
-        self, job: CaseJob, hooks: CaseHooks, own: Overrides, *, bound_by: str | None, is_batched: bool
-    ) -> str | None:
-        if is_batched:
-            return IN_BATCH
-        if bound_by is not None or own != NO_OVERRIDES:
-            return bound_by or FIXTURES
-        if hooks.response is not None or hooks.decide is not None:
+    def _reason_to_stay(self, job: CaseJob, prepared: PreparedCase) -> str | None:
+        if prepared.bound_by is not None or prepared.own != NO_OVERRIDES:
+            return prepared.bound_by or FIXTURES
+        if prepared.hooks.response is not None or prepared.hooks.decide is not None:
             return HOOKS
         has_own = any(each.own_code is not None for one in evaluators_of(job.case) for each in one.walk())
-        return HAS_OWN_KINDS if has_own or self._asks_own_kind(job) else None
+        return "kinds of this project" if has_own or self._asks_own_kind(job) else None
 
     def _asks_own_kind(self, job: CaseJob) -> bool:
         """Whether a job may ask a target of a kind of the project, or its file has one in place of a built-in one."""
@@ -219,25 +219,11 @@ class Away:
         for name, text in reply.printed.items():
             log.printed[name].append(text)
         problems = (Problem.from_plain({"line": None, **each}) for each in reply.warnings)  # plain data has no null
-        self._pool.warnings.extend(self._new_warnings(problems))
-        self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
-
-    def _new_warnings(self, problems: Iterable[Problem]) -> list[Problem]:
-        """Leave out warnings that another worker has shown. Each worker warns of the first answer of a target."""
+        # Each worker warns of the first answer of a target.
         new = [each for each in problems if each.key or (each.path, each.line) not in self._warned]
         self._warned |= {(each.path, each.line) for each in new if not each.key}
-        return new
-
-
-def executor_lines(away: Away) -> Iterator[str]:
-    """Yield the lines of the summary about the executor."""
-    if away.workers is None or not (away.away or away.home or away.lost):
-        return
-    stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))
-    here = f"; {away.home.total()} ran in this process: {stayed}" if away.home else ""
-    workers = "its worker" if away.lost == 1 else "their workers"
-    lost = f"; {away.lost} lost with {workers}" if away.lost else ""
-    yield f"executor {away.workers.name}: {counted(away.away, 'answer')}{here}{lost}"
+        self._pool.warnings.extend(new)
+        self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
 
 
 def _told(error: BaseException) -> str:

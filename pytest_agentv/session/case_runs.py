@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +17,6 @@ from pytest_agentv.engine.scheduler import BatchMember
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.results import EvalResult, Spent
-from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.reports.figures import shown
 from pytest_agentv.runtime.loop import LoopThread
@@ -86,8 +85,8 @@ class Begun:
     """Warnings about the case's file."""
     asked: Asked
     """The question and the expected outcome of the case."""
-    log: CaseLog = field(default_factory=CaseLog)
-    ending: Ending = field(default_factory=Ending)
+    log: CaseLog
+    ending: Ending
     hurry: Callable[[], None] | None = None
     """Starts the answers of a repeated case before all others; None: the case is one job of the scheduler."""
 
@@ -102,13 +101,13 @@ class Begun:
         future: "Future[EvalResult]",
         limit: int,
         prepared: PreparedCase,
-        log: CaseLog,
         ending: Ending | None = None,
         *,
         hurry: Callable[[], None] | None = None,
     ) -> "Begun":
         """Keep only what the item shows, so that the case, with the texts of its files, is freed when it is done."""
-        return Begun(future, limit, prepared.problems, Asked.of(prepared.case), log, ending or Ending(), hurry)
+        asked = Asked.of(prepared.case)
+        return Begun(future, limit, prepared.problems, asked, prepared.log, ending or Ending(), hurry)
 
 
 # Decides whether a run goes on: it may end at failures, or for other reasons.
@@ -122,7 +121,9 @@ class FailureLimit:
     """
 
     def __init__(self, config: pytest.Config) -> None:
-        self.maximum = _max_failures(config)
+        by_steps = 2 if config.getoption("stepwise_skip", default=False) else 1
+        is_stepwise = config.getoption("stepwise", default=False)
+        self.maximum = by_steps if is_stepwise else int(config.getoption("maxfail", default=0) or 0)
         """0: any number may fail."""
         self._session: pytest.Session | None = None
         self._current = ""
@@ -130,7 +131,6 @@ class FailureLimit:
         """Node ids of cases that failed before their turn. Only the event loop adds, only pytest's thread removes."""
 
     def begin(self, item: pytest.Item) -> None:
-        """Note which item's turn it is."""
         self._session, self._current = item.session, stored_name(item.nodeid)
 
     def end(self, item: pytest.Item) -> None:
@@ -139,7 +139,6 @@ class FailureLimit:
         self._ahead.discard(stored_name(item.nodeid))
 
     def note(self, node_id: str | None) -> None:
-        """Note a case that did not pass."""
         if self.maximum and node_id is not None and node_id != self._current:
             self._ahead.add(node_id)
 
@@ -155,16 +154,13 @@ class Stopping:
     Any thread may ask.
     """
 
-    def __init__(
-        self, *, pool: TargetPool, recorder: Recorder, failures: FailureLimit, parent: Parent, masker: Masker
-    ) -> None:
+    def __init__(self, config: pytest.Config, pool: TargetPool, recorder: Recorder, run_id: str) -> None:
         self.is_ending = False
         """Set by pytest's thread when the run ends. Cases that are cancelled later get no result."""
+        self.failures = FailureLimit(config)
         self._pool = pool
         self._recorder = recorder
-        self._failures = failures
-        self._parent = parent
-        self._masker = masker
+        self._parent = Parent(config, run_id)
 
     @property
     def runs_on(self) -> bool:
@@ -173,14 +169,14 @@ class Stopping:
             self.is_ending
             or self._pool.stop_reason is not None
             or self._recorder.error is not None
-            or self._failures.is_reached
+            or self.failures.is_reached
         )
 
     def stop_if_needed(self, session: pytest.Session) -> None:
         """End the run after the current item if a target is unhealthy or results are lost."""
         reason = self._pool.stop_reason
         if reason is not None:
-            headline = shown(reason, self._masker).partition("\n")[0]
+            headline = shown(reason, self._pool.masker).partition("\n")[0]
             session.shouldstop = f"agentv: {headline}"
         elif self._recorder.error is not None:
             session.shouldfail = f"agentv: {lost_text(self._recorder.error)}"
@@ -196,12 +192,6 @@ def lost_text(reason: str) -> str:
     return f"results cannot be recorded: {reason}"
 
 
-def _max_failures(config: pytest.Config) -> int:
-    if config.getoption("stepwise", default=False):
-        return 2 if config.getoption("stepwise_skip", default=False) else 1
-    return int(config.getoption("maxfail", default=0) or 0)
-
-
 class CaseCosts:
     """What is paid for each case of each target: in this process, and before. Used on the event loop."""
 
@@ -213,10 +203,14 @@ class CaseCosts:
         self._own: dict[tuple[str | None, str, str], Spent | None] = {}
 
     def add(self, answer: EvalResult) -> None:
-        """Add what an answer and its judges took."""
         case = (answer.node_id, answer.eval_id, answer.target)
         before = self._own.get(case)
         self._own[case] = answer.spent if before is None else Spent.added((before, answer.spent))
+
+    def put_into(self, result: EvalResult) -> EvalResult:
+        """Return a result with all that was paid for its case."""
+        total = self.total(result)
+        return result if total is result.spent else result.replace(spent=total)
 
     def total(self, result: EvalResult) -> Spent | None:
         """Return what was paid for the case of a result, whatever became of the answers."""
@@ -240,7 +234,6 @@ class CaseRuns:
         pool: TargetPool,
         recorder: Recorder,
         progress: Progress,
-        failures: FailureLimit,
         stopping: Stopping,
         identity: RunIdentity,
         away: "Away | None",
@@ -250,7 +243,6 @@ class CaseRuns:
         self._pool = pool
         self._recorder = recorder
         self._progress = progress
-        self._failures = failures
         self._stopping = stopping
         self._identity = identity
         self._away = away
@@ -259,7 +251,6 @@ class CaseRuns:
         self,
         job: CaseJob,
         prepared: PreparedCase,
-        log: CaseLog,
         ending: Ending,
         *,
         members: Sequence[BatchMember] = (),
@@ -270,19 +261,15 @@ class CaseRuns:
 
         `answers` returns the result of a repeated case. `leave` gives the case's place to the next one.
         """
-        current_log.set(log)
+        current_log.set(prepared.log)
         try:
             with ending:
                 if answers is None:
-                    member = members[0] if members else None
-                    result = await self._ask(job, prepared, log, member)
+                    result = await self._ask(job, prepared, members[0] if members else None)
                 else:
                     result = await answers()
                 ending.note_judged()
-                total = self._costs.total(result)
-                return await self._record(
-                    result if total is result.spent else result.replace(spent=total), prepared, leave
-                )
+                return await self._record(self._costs.put_into(result), prepared, leave)
         except GeneratorExit:
             raise  # the coroutine is being closed, and must not await anything
         except BaseException as error:
@@ -292,17 +279,15 @@ class CaseRuns:
         finally:
             for member in members:
                 member.leave()  # else the other cases of its batch would wait for it
-        return await self._record(broken.replace(spent=self._costs.total(broken)), prepared)
+        return await self._record(self._costs.put_into(broken), prepared)
 
-    async def answer(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
-    ) -> EvalResult:
+    async def answer(self, job: CaseJob, prepared: PreparedCase, member: BatchMember | None) -> EvalResult:
         """Ask for one answer of a repeated case. Raises only for a cancellation."""
         if self._recorder.error is not None:  # its result would be lost
             return error_result(job.identity, "setup", "config", lost_text(self._recorder.error))
-        current_log.set(log)
+        current_log.set(prepared.log)
         try:
-            result = await self._ask(job, prepared, log, member)
+            result = await self._ask(job, prepared, member)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -314,22 +299,16 @@ class CaseRuns:
         return result
 
     async def confirm(
-        self,
-        answers: Callable[[], Awaitable[EvalResult]],
-        log: CaseLog,
-        ending: Ending,
+        self, answers: Callable[[], Awaitable[EvalResult]], prepared: PreparedCase, ending: Ending
     ) -> EvalResult:
         """Get fresh answers of a case that has a result, and write the new result."""
-        current_log.set(log)
+        current_log.set(prepared.log)
         with ending:
-            result = await answers()
-            return await self._recorder.record(result.replace(spent=self._costs.total(result)))
+            return await self._recorder.record(self._costs.put_into(await answers()))
 
-    async def carry_over(
-        self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: Sequence[BatchMember]
-    ) -> EvalResult:
+    async def carry_over(self, carried: Carried, prepared: PreparedCase, members: Sequence[BatchMember]) -> EvalResult:
         """Take over a result. Writes its line again only if it has changed."""
-        current_log.set(log)
+        current_log.set(prepared.log)
         for member in members:
             member.leave()
         resumed = self._identity.resumed
@@ -340,43 +319,35 @@ class CaseRuns:
         spent = self._costs.total(carried.result) or carried.result.spent
         return await self._record(carried.result.replace(run_id=self._identity.run_id, spent=spent), prepared)
 
-    async def give_up(self, broken: EvalResult, prepared: PreparedCase, log: CaseLog) -> EvalResult:
-        """Record a case that cannot be run."""
-        current_log.set(log)
-        if prepared.folder is not None:
-            with suppress(AgentvError, OSError):  # cases that can be run report these errors
-                self._pool.environment(prepared.folder)
-        return await self._record(broken.replace(spent=self._costs.total(broken)), prepared)
+    async def give_up(self, broken: EvalResult, prepared: PreparedCase) -> EvalResult:
+        current_log.set(prepared.log)
+        self._learn_secrets(prepared)
+        return await self._record(self._costs.put_into(broken), prepared)
 
     def give_up_here(self, prepared: PreparedCase, reason: str) -> Begun:
         """Record a case in the thread of its item, because there is no event loop, which hooks need."""
-        with suppress(AgentvError, OSError):
-            if prepared.folder is not None:
-                self._pool.environment(prepared.folder)
+        self._learn_secrets(prepared)
         # Without hashes, the error does not take the place of a finished result of an earlier run.
         result = prepared.given_up(reason).replace(case_hash=None, target_hash=None, grading_hash=None)
         self._count(result, prepared)
         ended: Future[EvalResult] = Future()
         ended.set_result(self._recorder.record_here(result))
-        return Begun.of(ended, 1, prepared, prepared.log)
+        return Begun.of(ended, 1, prepared)
 
-    async def _ask(self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None) -> EvalResult:
+    def _learn_secrets(self, prepared: PreparedCase) -> None:
+        with suppress(AgentvError, OSError):  # cases that can be run report these errors
+            if prepared.folder is not None:
+                self._pool.environment(prepared.folder)
+
+    async def _ask(self, job: CaseJob, prepared: PreparedCase, member: BatchMember | None) -> EvalResult:
         """Ask for one answer and judge it: in the run's executor if possible, else in this process."""
-        result = await self._ask_there_or_here(job, prepared, log, member)
+        result = None
+        if self._away is not None:
+            result = await self._away.ask(job, prepared, is_batched=member is not None)
+        if result is None:
+            result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
         self._costs.add(result)
         return result
-
-    async def _ask_there_or_here(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
-    ) -> EvalResult:
-        hooks, own = prepared.hooks, prepared.own
-        if self._away is not None:
-            found = await self._away.ask(
-                job, log, hooks=hooks, own=own, bound_by=prepared.bound_by, is_batched=member is not None
-            )
-            if found is not None:
-                return found
-        return await run_case(job, self._pool, member, hooks=hooks, own=own)
 
     async def _record(
         self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None
@@ -398,7 +369,7 @@ class CaseRuns:
         self._pool.masker.look_again()
         self._progress.count(result, prepared.repeat)
         if result.status != "pass":
-            self._failures.note(result.node_id)
+            self._stopping.failures.note(result.node_id)
 
 
 def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:

@@ -20,7 +20,6 @@ _OWN_FIXTURES = "pytest_agentv.session.fixtures"
 
 
 def items_of(terminal: TerminalReporter) -> Sequence[pytest.Item]:
-    """Return the items that this process ran."""
     return getattr(getattr(terminal, "_session", None), "items", ())
 
 
@@ -126,21 +125,6 @@ def allow_to_pass(item: pytest.Item) -> None:
             item.stash[skipping.xfailed_key] = dataclasses.replace(mark, strict=False)
 
 
-_AVAILABLE: Final = "available fixtures: "
-
-
-def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
-    """Return the missing fixture with a suggestion, the fixtures that request it, and the available ones."""
-    from pytest_agentv.files.problems import did_you_mean  # noqa: PLC0415 - only for mistakes
-
-    told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))
-    lines = [line.strip() for line in told.split("\n")]
-    asking = [f"the fixture {definition.argname!r} asks for it" for definition in error.fixturestack]
-    known = next((line for line in lines if line.startswith(_AVAILABLE)), "").removeprefix(_AVAILABLE).split(", ")
-    hint = did_you_mean(error.argname or "", known)
-    return "\n".join((f"{lines[0]} ({hint})" if hint else lines[0], *asking, *lines[1:]))
-
-
 def overridden_fixtures(item: pytest.Item, names: Sequence[str]) -> tuple[str, ...]:
     """Return those of our fixtures that a test class, a module, a conftest or a plugin overrides for an item."""
     found = {name: _definitions(item, name) for name in names}
@@ -178,7 +162,6 @@ def junit_case(config: pytest.Config, report: Any) -> Any:
 
 
 def terminal_file(writer: Any) -> TextIO | None:
-    """Return the file that a terminal writer writes to."""
     file = getattr(writer, "_file", None)
     return file if hasattr(file, "write") else None
 

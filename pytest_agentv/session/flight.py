@@ -19,7 +19,7 @@ A cancellation goes from the item to the process:
 3. `CancelledError` rises through `run_case` to the provider, and there to `run_process`, which ends the process group.
 4. `CaseRuns.run` records the case as an error of the kind `cancelled`. Its future is done, and pytest's thread goes on.
 
-A case that was begun ahead and whose item is skipped takes the same way through `Flight._drop`, but gets no result.
+A case that was begun ahead and whose item is skipped takes the same way through `Flight._give_up`, but gets no result.
 """
 
 import sys
@@ -30,12 +30,12 @@ from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
 
 from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.scheduler import Batch, BatchMember, Leave, Scheduler
+from pytest_agentv.engine.scheduler import Batch, BatchMember, Scheduler
 from pytest_agentv.errors import ErrorKind, LoopStartError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import MAX_WORKERS
@@ -85,7 +85,7 @@ class Flight:
         self._stopping = session.stopping
         self._progress = session.progress
         self._runs = session.runs
-        self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop, may_start=lambda: self._stopping.runs_on)
+        self.scheduler: Scheduler[EvalResult] = Scheduler(self._loop, may_start=lambda: self._stopping.runs_on)
         self._beginning = threading.Lock()  # one test may begin cases in several threads
         self.ahead: dict[Hashable, Begun] = {}
         """Cases that were begun and not awaited yet. Others only look."""
@@ -99,7 +99,6 @@ class Flight:
         """The limits of the targets in matrices."""
         self._matrices: dict[Path, frozenset[_Target]] = {}
         """The targets of eval files with a matrix."""
-        self._told_of_reruns = False
 
     def __contains__(self, key: object) -> bool:
         """Whether a case was begun in this run at least once."""
@@ -143,7 +142,7 @@ class Flight:
 
     def _confirmed(self, item: EvalItem, result: EvalResult) -> EvalResult:
         """Return the result with fresh answers, if it looks broken."""
-        again = self.confirm(item.config, result, lambda: self._prepare(item, item))
+        again = self.confirm(result, lambda: self._prepare(item, item))
         if again is None:
             return result
         try:
@@ -187,7 +186,9 @@ class Flight:
             if is_run_ending and begun.result is not None:
                 item.result = begun.result
                 return
-            self._drop(begun, is_run_ending=is_run_ending)
+            self._stopping.is_ending |= is_run_ending  # so that no other case takes its place
+            if not self.scheduler.drop(begun.future):
+                begun.ending.ask(self._loop, None)
         if not isinstance(error, _SKIPPED):
             item.result = self._record_broken(item, kind, reason)
 
@@ -209,7 +210,7 @@ class Flight:
         """Write the result of a case that cannot be run and return it; None: the run has ended."""
         prepared = self._session.preparer.broken(item.suite, item.entry, item.nodeid, kind, reason)
         begun = self._submit(prepared.replace(hooks=self._session.user_hooks.of(item)), (), reruns=1)
-        self._scheduler.start_now(begun.future)
+        self.scheduler.start_now(begun.future)
         return _result_soon(begun)
 
     def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
@@ -253,7 +254,6 @@ class Flight:
 
     @cached_property
     def _batches(self) -> "_Batches":
-        """What only targets that take batches need."""
         return _Batches(self, self._session, self._lookahead, self._prepare)
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
@@ -263,32 +263,28 @@ class Flight:
         if begun.limit == 1:
             self._run_wider_targets(item)
             return
-        reach = self._widest if self._session.failures.maximum else _REACH
-        free = AHEAD * self._widest - self._scheduler.unfinished
+        reach = self._widest if self._session.stopping.failures.maximum else _REACH
+        free = AHEAD * self._widest - self.scheduler.unfinished
         for following in self._lookahead.after(item, self, reach=reach, count=max(0, free)):
             self._begin_ahead(following, item)
 
     def _run_wider_targets(self, item: EvalItem) -> None:
         """Begin cases of a matrix whose targets allow several cases, while a target with one place is busy."""
-        others = self._targets_of(item)
-        if len(others) < 2 or all(self._limits.get(target, 2) == 1 for target in others):
-            return
-        reach = self._widest if self._session.failures.maximum else _REACH
-        for following in self._lookahead.after(item, self, reach=reach):
-            if self._is_wide(following, item):
-                if self._scheduler.unfinished >= AHEAD * self._widest:
-                    return
-                self._begin_ahead(following, item)
-
-    def _targets_of(self, item: EvalItem) -> frozenset[_Target]:
-        """Return the targets of the item's matrix."""
         if item.matrix_target is None:
-            return frozenset()
+            return
         if item.path not in self._matrices:
             combinations = (entry.combination for entry in item.suite.entries)
             names = {each.target for each in combinations if each is not None and each.target is not None}
             self._matrices[item.path] = frozenset((item.path.parent, name) for name in names)
-        return self._matrices[item.path]
+        others = self._matrices[item.path]
+        if len(others) < 2 or all(self._limits.get(target, 2) == 1 for target in others):
+            return
+        reach = self._widest if self._session.stopping.failures.maximum else _REACH
+        for following in self._lookahead.after(item, self, reach=reach):
+            if self._is_wide(following, item):
+                if self.scheduler.unfinished >= AHEAD * self._widest:
+                    return
+                self._begin_ahead(following, item)
 
     def _is_wide(self, item: EvalItem, current: EvalItem) -> bool:
         """Whether the target of a combination allows several cases at a time. Asked once per target."""
@@ -317,24 +313,18 @@ class Flight:
             self._start_now(begun)  # the other cases of its batch wait for each member
         return begun
 
-    def forget(self, key: Hashable) -> None:
-        """Forget that a case is awaited."""
-        self.ahead.pop(key, None)
-
-    def confirm(self, config: pytest.Config, result: EvalResult, prepare: Callable[[], PreparedCase]) -> Begun | None:
+    def confirm(self, result: EvalResult, prepare: Callable[[], PreparedCase]) -> Begun | None:
         """Start to ask a case again whose result looks broken; None: it does not, or nobody judges."""
-        from pytest_agentv.session.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
-
-        if result.status == "error":
+        judged = self._session.judged
+        if judged is None or result.status == "error":
             return None
-        answers = fresh_answers(config, self._session.options, result, self._session.failures.maximum)
+        answers = judged.fresh_answers(result, self._stopping.failures.maximum)
         planned = self._planner.plan(prepare()) if answers else None
         if planned is None or isinstance(planned.job, EvalResult):
             return None
-        runs, log, ending, limit = self._runs, planned.log, Ending(), self._planner.limit(planned)
-        again = self._repeated(planned, planned.job, (), more=answers)
-        running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending))
-        return Begun.of(running, limit, planned, log, ending, hurry=again.hurry)
+        ending, again = Ending(), self._repeated(planned, planned.job, (), more=answers)
+        running = self._loop.submit(self._runs.confirm(lambda: again.confirmed(result), planned, ending))
+        return Begun.of(running, self._planner.limit(planned), planned, ending, hurry=again.hurry)
 
     def wait(self, begun: Begun, while_waiting: Callable[[], None] = lambda: None) -> EvalResult:
         """Start a case now, ignoring the limit, because its turn has come. Wait for its result."""
@@ -343,12 +333,12 @@ class Flight:
         self._start_now(begun)
         while_waiting()
         if not begun.future.done():
-            self._progress.show_again(self._scheduler.in_flight)
+            self._progress.show_again(self.scheduler.in_flight)
 
         def look_around() -> None:
             self._stopping.end_without_parent()
             while_waiting()
-            self._progress.show(self._scheduler.in_flight)
+            self._progress.show(self.scheduler.in_flight)
 
         try:
             result = wait_for(begun.future, look_around)
@@ -370,22 +360,9 @@ class Flight:
         self._progress.clear()
         return _result_soon(begun)
 
-    def _drop(self, begun: Begun, *, is_run_ending: bool = False) -> None:
-        """Cancel a case that was begun ahead and whose item will not run. It gets no result.
-
-        If the whole run ends, no other case takes its place.
-        """
-        self._stopping.is_ending |= is_run_ending
-        if not self._scheduler.drop(begun.future):
-            begun.ending.ask(self._loop, None)
-
-    def start_waiting(self) -> None:
-        """Start waiting cases at the end of an item's turn, when its failure may count no more."""
-        self._scheduler.start_waiting()
-
     def _start_now(self, begun: Begun) -> None:
         if begun.hurry is None:
-            self._scheduler.start_now(begun.future)
+            self.scheduler.start_now(begun.future)
         else:
             begun.hurry()
 
@@ -398,84 +375,77 @@ class Flight:
         planned = self._planner.plan(prepared)
         if self._recorder.error is not None and not members:  # the other cases of a batch wait for each member
             planned = planned.replace(job=planned.given_up(lost_text(self._recorder.error)))
-        runs, job, log, ending = self._runs, planned.job, planned.log, Ending()
+        runs, job, ending = self._runs, planned.job, Ending()
         if isinstance(job, EvalResult):
-            broken = job
-            return self._submit_plain(lambda _: runs.give_up(broken, planned, log), planned)
+            return self._submit_plain(partial(runs.give_up, job, planned), planned)
         job = job.replace(reruns=reruns) if reruns else job
         carried = None if reruns else self._session.finished.take(job, planned.repeat)
         if carried is not None:
-            known = carried
-            return self._submit_plain(lambda _: runs.carry_over(known, planned, log, members), planned)
+            return self._submit_plain(partial(runs.carry_over, carried, planned, members), planned)
         limit = self._planner.limit(planned)
         if planned.repeat > 1:
             repeated = self._repeated(planned, job, members)
             answers = partial(repeated.result, with_answers=job.options.include_answers)
-            running = self._loop.submit(runs.run(job, planned, log, ending, members=members, answers=answers))
-            return Begun.of(running, limit, planned, log, ending, hurry=repeated.hurry)
-        future = self._scheduler.submit(
-            lambda leave: runs.run(job, planned, log, ending, members=members, leave=leave),
-            **self._place(planned, members),
+            running = self._loop.submit(runs.run(job, planned, ending, members=members, answers=answers))
+            return Begun.of(running, limit, planned, ending, hurry=repeated.hurry)
+        group, places = self._place(planned, members)
+        future = self.scheduler.submit(
+            lambda leave: runs.run(job, planned, ending, members=members, leave=leave),
+            group=group,
+            limit=places,
         )
-        return Begun.of(future, limit, planned, log, ending)
+        return Begun.of(future, limit, planned, ending)
 
-    def _submit_plain(self, start: Callable[[Leave], Coroutine[Any, Any, EvalResult]], planned: PreparedCase) -> Begun:
+    def _submit_plain(self, start: Callable[[], Coroutine[Any, Any, EvalResult]], planned: PreparedCase) -> Begun:
         """Begin a case without calls: a broken one, or one that is carried over."""
-        future = self._scheduler.submit(start, group=_NO_CALLS, limit=MAX_WORKERS)
-        return Begun.of(future, 1, planned, planned.log)
+        future = self.scheduler.submit(lambda _: start(), group=_NO_CALLS, limit=MAX_WORKERS)
+        return Begun.of(future, 1, planned)
 
     def _repeated(
         self, planned: PreparedCase, job: CaseJob, members: Sequence[BatchMember], *, more: int = 0
     ) -> "RepeatedCase":
         """Return the answers that judge a case, or `more` answers of it. `members` are their places in batches."""
-        from pytest_agentv.engine.repeats import RepeatPlan  # noqa: PLC0415 - only for repeated cases
         from pytest_agentv.session.repeats import RepeatedCase  # noqa: PLC0415 - only for repeated cases
 
-        if job.reruns and not self._told_of_reruns:
-            self._told_of_reruns = True
+        if job.reruns:
             message = f"all {job.repeat} answers are asked anew, as often as a plugin reruns the case until it passes"
             hint = "`min_pass_rate` says how many may fail"
             problem = Problem(Path(job.case.path), job.case.line, job.case.eval_id, message, hint, level="warning")
-            self._session.warn(problem)
-        runs, log, store, identity = self._runs, planned.log, self._session.store, job.identity
-        plan = RepeatPlan.of(job, more or job.repeat)
-        if more:
-            plan = plan.replace(stops_early=False)  # all are asked, even if the verdict is certain
-        first = job.repeat if more else 0
+            self._session.pool.warn_once(problem, "reruns")
+        store, identity = self._session.store, job.identity
 
         def ask(number: int) -> Coroutine[Any, Any, EvalResult]:
-            place = number - first
-            member = members[place] if place < len(members) else None
-            return runs.answer(job.replace(answer=number), planned, log, member)
+            member = members[number] if number < len(members) else None
+            return self._runs.answer(job.replace(answer=number), planned, member)
 
         def stored() -> frozenset[int]:
             if store is None or job.reruns:
                 return frozenset()
             return store.numbers(identity.node_id, identity.eval_id)
 
-        where = self._place(planned, members)
-        return RepeatedCase(self._scheduler, plan, ask, first=first, is_batched=bool(members), stored=stored, **where)
+        group, limit = self._place(planned, members)
+        return RepeatedCase(
+            self.scheduler,
+            job,
+            ask,
+            group=group,
+            limit=limit,
+            more=more,
+            is_batched=bool(members),
+            stored=stored,
+        )
 
-    def _place(self, planned: PreparedCase, members: Sequence[BatchMember]) -> "_Place":
-        """Return where a case queues: with those of its target, unless its calls wait for the members of batches."""
+    def _place(self, planned: PreparedCase, members: Sequence[BatchMember]) -> tuple[str, int]:
+        """Return where a case queues, with the limit there: with its target's cases, unless it is a part of batches."""
         if members:
-            return {"group": _BATCHES, "limit": sys.maxsize}
+            return _BATCHES, sys.maxsize
         job = planned.job
         assert not isinstance(job, EvalResult)
         group = _ALL_TARGETS if job.options.workers else job.identity.target
-        return {"group": group, "limit": self._planner.limit(planned)}
-
-
-class _Place(TypedDict):
-    """Where a case queues in the scheduler."""
-
-    group: str
-    limit: int
-    """How many cases of the group may be in flight."""
+        return group, self._planner.limit(planned)
 
 
 def _result_soon(begun: Begun) -> EvalResult | None:
-    """Wait for the result of a case that is about to end."""
     try:
         return begun.future.result(timeout=STOP_SECONDS)
     except (TimeoutError, CancelledError):
@@ -568,7 +538,6 @@ class _Batches:
 
 
 def _members(cases: Sequence[PreparedCase], limit: int) -> list[tuple[BatchMember, ...]]:
-    """Return the places of each case in the calls for its answers."""
     counts = [prepared.repeat for prepared in cases]
     batches = [Batch(sum(count > number for count in counts), limit) for number in range(max(counts))]
     return [tuple(BatchMember(batch, place) for batch in batches[:count]) for place, count in enumerate(counts)]

@@ -28,6 +28,7 @@ from pytest_agentv.reports.reading import Baseline, baseline_of, baseline_text, 
 from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
 from pytest_agentv.reports.view import GateOutcome
 from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.session.asking import NOT_ASKED
 from pytest_agentv.session.judged_cases import (
     CASE,
     DESELECTED,
@@ -44,7 +45,6 @@ from pytest_agentv.session.judged_cases import (
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import retold, uncollected_text
 from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.selecting import NOT_ASKED
 from pytest_agentv.store.writers import amend, verdict_path
 
 # Reports gates as items: counted as tests, written to JUnit, and rerun by `--lf` until they pass.
@@ -81,59 +81,8 @@ def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateO
     return report
 
 
-# The pass rates that a run, and the cases with a tag, must reach.
-
 RUN: Final = "gate::run"
-
-
-class TagRates:
-    """The gates of a run's rates."""
-
-    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
-        self._config = config
-        self._options = options
-        self._gates = parse_tag_gates(options.gates)
-        self._set_aside: dict[str, str] = {}
-        """The names of gates without a verdict, with the reasons."""
-
-    def check(self, node_ids: Collection[str]) -> None:
-        """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
-        root, wanted = self._config.rootpath, [gate.tag for gate in self._gates]
-        tags = tags_of(node_ids, root, wanted) if wanted else set()
-        left = left_out_tags(self._config, wanted) if wanted else {}
-        if fault := unmatched_tags(self._gates, tags | left.keys()):
-            raise pytest.UsageError(f"agentv_gates: {fault}")
-        partly = {f"gate::{tag}": file for tag, file in left.items()}
-        if self._options.fail_under is not None and (files := left_out_of_rate(self._config)):
-            partly[RUN] = files[0]
-        reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
-        missing = [f"gate::{tag}" for tag in wanted if tag in left and tag not in tags]
-        self._set_aside = reasons | dict.fromkeys(missing, "none of its cases was collected: no verdict")
-
-    def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
-        """Yield how each rate turned out; those without a verdict come last."""
-        rate, gate = self._options.fail_under, self._options.gate
-        checks = [] if rate is None else [rate_gate(RUN, rate, cases, gate)]
-        checks += check_tags(self._gates, cases, gate)
-        yield from (check for check in checks if check.name not in self._set_aside)
-        for check in checks:
-            if (reason := self._set_aside.get(check.name)) is not None:
-                yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
-
-
-# Which options of gates do not go together.
-
-
-def check_gates(options: RunOptions) -> None:
-    """Raise `pytest.UsageError` for a gate without a case to judge."""
-    if options.gate in ("run", "strict"):
-        if options.baseline is None and options.fail_under is None and not options.gates:
-            needs = "--agentv-baseline, --agentv-fail-under or agentv_gates"
-            raise pytest.UsageError(f"--agentv-gate={options.gate} has nothing to judge the run by: it needs {needs}")
-    elif options.fail_under is not None and options.gate == "cases":
-        raise pytest.UsageError("--agentv-fail-under judges the run as a whole: it needs --agentv-gate=run or strict")
-
-
+"""The name of the gate of the whole run."""
 _NOTHING: Final = "agentv: no case was judged"
 
 
@@ -153,7 +102,9 @@ class RunGate:
         self._results = results
         self._statistics: RunStatistics | None = None
         self._outcomes: tuple[GateOutcome, ...] = ()
-        self._rates = TagRates(config, options)
+        self._gates = parse_tag_gates(options.gates)
+        self._set_aside: dict[str, str] = {}
+        """The names of gates without a verdict, with the reasons."""
         self._path = options.baseline or config.rootpath / DEFAULT_BASELINE
         self._is_checked = self._is_judged = False
         self._no_verdict: str | None = None
@@ -180,19 +131,52 @@ class RunGate:
         """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
         options = self._options
         self._is_checked = True
-        check_gates(options)
+        judges_by = options.baseline is not None or options.fail_under is not None or options.gates
+        if options.gate in ("run", "strict") and not judges_by:
+            needs = "--agentv-baseline, --agentv-fail-under or agentv_gates"
+            raise pytest.UsageError(f"--agentv-gate={options.gate} has nothing to judge the run by: it needs {needs}")
+        if options.fail_under is not None and options.gate == "cases":
+            raise pytest.UsageError(
+                "--agentv-fail-under judges the run as a whole: it needs --agentv-gate=run or strict"
+            )
         if options.update_baseline is not None:
             refuse_before(self._config, options)
         try:
-            if options.baseline is not None or options.update_baseline is not None:
-                self._all.baseline = self._read_baseline()
+            if self._path.exists() and (options.baseline is not None or options.update_baseline is not None):
+                self._all.baseline = read_baseline(self._path)
+            elif options.baseline is not None and options.update_baseline is None:
+                raise pytest.UsageError(f"the baseline {self._name} is not there: write it with {FLAG}")
         except AgentvError as error:
             hint = "" if options.update_baseline is None else "; delete the file to write the baseline anew"
             raise pytest.UsageError(f"{error}{hint}") from None
         if options.update_baseline is not None and node_ids and (part := self._all.fault(node_ids)):
             raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
         if not self._uncollected and narrowed_by(self._config, options) is None:
-            self._rates.check(node_ids)
+            self._set_gates_aside(node_ids)
+
+    def _set_gates_aside(self, node_ids: Collection[str]) -> None:
+        """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
+        root, wanted = self._config.rootpath, [gate.tag for gate in self._gates]
+        tags = tags_of(node_ids, root, wanted) if wanted else set()
+        left = left_out_tags(self._config, wanted) if wanted else {}
+        if fault := unmatched_tags(self._gates, tags | left.keys()):
+            raise pytest.UsageError(f"agentv_gates: {fault}")
+        partly = {f"gate::{tag}": file for tag, file in left.items()}
+        if self._options.fail_under is not None and (files := left_out_of_rate(self._config)):
+            partly[RUN] = files[0]
+        reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
+        missing = [f"gate::{tag}" for tag in wanted if tag in left and tag not in tags]
+        self._set_aside = reasons | dict.fromkeys(missing, "none of its cases was collected: no verdict")
+
+    def _rates(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
+        """Yield how the gates of rates turned out; those without a verdict come last."""
+        rate, gate = self._options.fail_under, self._options.gate
+        checks = [] if rate is None else [rate_gate(RUN, rate, cases, gate)]
+        checks += check_tags(self._gates, cases, gate)
+        yield from (check for check in checks if check.name not in self._set_aside)
+        for check in checks:
+            if (reason := self._set_aside.get(check.name)) is not None:
+                yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # before pytest ends its line of progress
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -213,19 +197,19 @@ class RunGate:
             return
         fault = self._late_fault()
         if fault is not None:
-            self._outcomes = (GateOutcome("gate::run", is_red=True, is_told=True, reason=fault),)
+            self._outcomes = (GateOutcome(RUN, is_red=True, is_told=True, reason=fault),)
             report_gate(session, self._outcomes[0])
             return
         self._no_verdict = trouble or self._all.part(cases)
         self._statistics = self._compared(cases)
         if self._options.update_baseline is not None:
-            rates = self._rates.outcomes(cases) if self._no_verdict is None else ()
+            rates = self._rates(cases) if self._no_verdict is None else ()
             self._outcomes = (self._update(cases), *rates)  # these gates may have to judge the failing cases
         elif self._no_verdict is None:
             comparison = (
                 () if self._statistics.comparison is None else (baseline_gate(self._statistics, self._options.gate),)
             )
-            self._outcomes = (*comparison, *self._rates.outcomes(cases))
+            self._outcomes = (*comparison, *self._rates(cases))
         else:
             self._outcomes = tuple(self._unjudged(results))
         for outcome in self._outcomes:
@@ -267,7 +251,6 @@ class RunGate:
         return None
 
     def lines(self) -> Iterator[SummaryLine]:
-        """Yield the section of the terminal."""
         if self._statistics is not None:
             yield from statistics_lines(self._statistics, verbose=self._options.verbose, no_verdict=self._no_verdict)
             yield from gate_lines(self._outcomes, f"{self._name}::{REGRESSION}")
@@ -291,13 +274,6 @@ class RunGate:
         except pytest.UsageError as error:
             return str(error)
         return None
-
-    def _read_baseline(self) -> Baseline | None:
-        if self._path.exists():
-            return read_baseline(self._path)
-        if self._options.update_baseline is not None:
-            return None
-        raise pytest.UsageError(f"the baseline {self._name} is not there: write it with {FLAG}")
 
     def _compared(self, cases: Sequence[JudgedCase]) -> RunStatistics:
         if self._no_verdict is not None:
@@ -324,7 +300,7 @@ class RunGate:
             text = (
                 f"{counted(len(failed), 'case')} failed, and there is no verdict to judge them by: {self._no_verdict}"
             )
-            yield GateOutcome("gate::run", is_red=True, is_told=True, reason=text)
+            yield GateOutcome(RUN, is_red=True, is_told=True, reason=text)
 
     def _update(self, cases: Sequence[JudgedCase]) -> GateOutcome:
         """Write the baseline, or say why not, and report that like a gate."""
@@ -490,7 +466,6 @@ def write_baseline(path: Path, cases: Sequence[JudgedCase], skipped: int) -> str
 
 
 def write_verdict(contract: JsonObject, results_path: Path) -> str | None:
-    """Write the verdict beside the results; return why it cannot be."""
     if not results_path.is_file():
         return None
     path = verdict_path(results_path)

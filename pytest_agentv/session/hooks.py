@@ -2,7 +2,8 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,11 +24,12 @@ from pytest_agentv.session.masking import (
     mask_suite_properties,
     mask_warning,
 )
-from pytest_agentv.session.outcomes import EvalFailed
+from pytest_agentv.session.outcomes import EvalFailed, is_evaluation
 from pytest_agentv.session.recording.identity import RECORDS
 from pytest_agentv.session.selecting import select_ids, select_retried, select_sample
 from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.terminal import RunReporter
+from pytest_agentv.session.texts import complete_report, failed, running, show_answers, tell_heed, verbose_text
 from pytest_agentv.session.workers import PLACES
 
 _NAME = "agentv-session"
@@ -45,7 +47,8 @@ def participate(config: pytest.Config) -> EvalSession:
         if session.options.judges_run:
             from pytest_agentv.session.judged_cases import JudgedCases  # noqa: PLC0415 - only for runs with a gate
 
-            config.pluginmanager.register(JudgedCases(config, session.options))
+            session.judged = JudgedCases(config, session.options)
+            config.pluginmanager.register(session.judged)
         if not hasattr(config, "workerinput"):
             RunReporter.register(config, session.identity, session.options).known = session.known_lines
     return session
@@ -71,7 +74,7 @@ class SessionHooks:
     ) -> Generator[None, None, None]:
         """Select by our options before other plugins select. Take the sample of the items that they leave."""
         self._collected = [item.nodeid for item in items]
-        self._session.asking.learn(items, _is_eval)
+        self._session.asking.learn(items, is_evaluation)
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(eval_id.casefold() for item in cases if (eval_id := item.entry.eval_id))
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
@@ -81,25 +84,33 @@ class SessionHooks:
             select_retried(config, items, is_retried, self._session.preparer.eval_file)
         yield
         if self._session.options.sample is not None:
-            select_sample(config, items, self._session.options.sample, lambda item: isinstance(item, EvalItem))
-        self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
+            select_sample(config, items, self._session.options.sample)
+        asking = self._session.asking
+        for item in items:
+            if isinstance(item, EvalItem) and asking.refuses(item.path, partial(self._is_paid, item)):
+                item.add_marker(pytest.mark.skip(reason=asking.reason))
         sharding = config.pluginmanager.get_plugin("agentv-shard")
         if sharding is not None:
             self._session.preparer.shard = sharding.divide(items, cases)
 
-    def _skip_unasked(self, cases: Iterable[EvalItem]) -> None:
-        """Skip the cases that were not requested, if the project runs evals only on request."""
+    def _is_paid(self, item: EvalItem) -> bool:
+        """Whether a case costs money as its file has it. A hook may change that when its turn comes."""
         session = self._session
-        for item in () if session.asking.is_for_all else cases:
-            if not session.asking.names(item.path) and (not session.asking.is_paid_only or _is_paid(item, session)):
-                item.add_marker(pytest.mark.skip(reason=session.asking.reason))
+        case = session.preparer.load(item.suite, item.entry)
+        if case is None:
+            return False
+        target = choose_target(session.options, case.target)
+        return session.spending.is_paid(case, target, item.stand_ins, choose_judge(session.options, case.judge))
+
+    @property
+    def _reporter(self) -> RunReporter:
+        return RunReporter.register(self._config, self._session.identity, self._session.options)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if self._session.away is not None and not session.config.getoption("collectonly"):
             self._session.away.open()
         if not (hasattr(session.config, "workerinput") or session.config.getoption("collectonly")):
-            identity, options = self._session.identity, self._session.options
-            RunReporter.register(session.config, identity, options).check(self._collected)
+            self._reporter.check(self._collected)
         self._lookahead.remember(session.items)
         planned = self._session.preparer.planned
         self._session.progress.total = sum(
@@ -112,15 +123,15 @@ class SessionHooks:
     ) -> Generator[None, object, object]:
         __tracebackhide__ = True
         self._lookahead.begin(nextitem)
-        self._session.failures.begin(item)
+        self._session.stopping.failures.begin(item)
         self._flight.let_others_end(item)
         try:
             return (yield)
         finally:
             if isinstance(item, EvalItem):
                 item.result = None  # the file has it, and the item lives until the end of the run
-            self._session.failures.end(item)
-            self._flight.start_waiting()
+            self._session.stopping.failures.end(item)
+            self._flight.scheduler.start_waiting()  # the item's failure may count no more
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -141,8 +152,6 @@ class SessionHooks:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         if isinstance(item, EvalItem):
             return (yield)
-        from pytest_agentv.session.texts import running  # noqa: PLC0415 - only for Python tests
-
         with running(item):
             return (yield)
 
@@ -152,7 +161,7 @@ class SessionHooks:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if isinstance(item, EvalItem):
-            if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
+            if call.excinfo is not None and item.account_of(call.excinfo.value) is not None:
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
             elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
                 mask_account(report, self._session.masker)
@@ -164,23 +173,15 @@ class SessionHooks:
                 self._told.update(new)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
-                from pytest_agentv.session.texts import tell_heed  # noqa: PLC0415 - few cases have such
-
                 tell_heed(item, report)
             if item.result is not None and self._session.options.verbose and report.when == "setup":
-                from pytest_agentv.session.texts import verbose_text  # noqa: PLC0415 - only if asked for
-
                 # As an attribute of the report, it reaches the process that owns the terminal, also from a worker.
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
             if item.result is not None and report.when == "call" and report.passed and shows_answers(item.config):
-                from pytest_agentv.session.texts import failed, show_answers  # noqa: PLC0415 - only if asked for
-
                 account = failed(item.config, item.result, self._session.masker, item.asked)
                 show_answers(item.config, report, [str(account)])
         else:
-            from pytest_agentv.session.texts import complete_report  # noqa: PLC0415 - only for Python tests
-
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if item.has_foreign_properties() if isinstance(item, EvalItem) else is_masked(item):
             mask_properties(report, self._session.masker)
@@ -209,32 +210,14 @@ class SessionHooks:
         self._session.finish()
         mask_suite_properties(self._config, self._session.masker)
         if self._session.away is not None:
-            from pytest_agentv.session.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
-
-            reporter = RunReporter.register(session.config, self._session.identity, self._session.options)
-            for line in executor_lines(self._session.away):
-                reporter.remark(line)
+            self._reporter.notes += self._session.away.summary()
         error, travelling = self._session.recorder.error, self._session.travelling
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput[RECORDS] = None if travelling is None else travelling.rest()
             session.config.workeroutput["agentv_write_error"] = error
         elif error is not None:
-            RunReporter.register(session.config, self._session.identity, self._session.options).report_loss(error)
+            self._reporter.report_loss(error)
 
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session started to finish
         self._session.stop_routing()
-
-
-def _is_eval(item: pytest.Item) -> bool:
-    """Whether an item is a case, or a test that evaluates."""
-    return isinstance(item, EvalItem) or "agentv" in getattr(item, "fixturenames", ())
-
-
-def _is_paid(item: EvalItem, session: EvalSession) -> bool:
-    """Whether a case costs money as its file has it. A hook may change that when its turn comes."""
-    case = session.preparer.load(item.suite, item.entry)
-    if case is None:
-        return False
-    target = choose_target(session.options, case.target)
-    return session.spending.is_paid(case, target, item.stand_ins, choose_judge(session.options, case.judge))

@@ -1,19 +1,18 @@
 """pytest's outcomes of the items with evaluations, and their properties."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.engine.jobs import not_overridden
 from pytest_agentv.model.base import Record, compact_json, counted
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, TextPart
-from pytest_agentv.model.options import RunOptions
+from pytest_agentv.model.options import DEFAULT_TARGET, RunOptions
 from pytest_agentv.model.results import EvalResult
+from pytest_agentv.reports.failure import Start
 from pytest_agentv.reports.figures import is_own_property
-from pytest_agentv.session.compat import TerminalReporter, drop_phases
 from pytest_agentv.session.outcomes import retold
 from pytest_agentv.store.writers import json_safe
 
@@ -72,7 +71,6 @@ class ItemOutcomes:
             self.uncollected[report.nodeid] = None
 
     def note(self, report: Any) -> None:
-        """Note the report of a phase of an item."""
         node_id = str(json_safe(report.nodeid))  # as in the record: a folder's name may be no UTF-8
         self.reported.setdefault(node_id, node_id)
         self.held.update(dict.fromkeys(getattr(report, HELD, ())))
@@ -97,7 +95,7 @@ class ItemOutcomes:
 
     def remarks(self, results: Sequence[EvalResult], run_id: str, options: RunOptions) -> Iterator[str]:
         """Yield texts on what the results do not show: tests, hooks and options that make more or less of them."""
-        if text := not_overridden(options, (result for result in results if result.run_id == run_id)):
+        if text := _not_overridden(options, (result for result in results if result.run_id == run_id)):
             yield text
         if self.ignored:
             how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
@@ -143,19 +141,30 @@ class ItemOutcomes:
         return tuple(node_id for node_id in self.failed if node_id in known and node_id not in not_passed)
 
 
+def _not_overridden(options: RunOptions, results: Iterable[EvalResult]) -> str | None:
+    """Return a text if a run that names `default` has results of eval files with other targets; None if it has not."""
+    if options.target is None or options.target.strip() != DEFAULT_TARGET:
+        return None
+    # Of tests in Python, only a fixture chooses the target. It overrides every option.
+    others = {each.node_id: each.target for each in results if not (each.eval_file or "").endswith(".py")}
+    others = {node_id: target for node_id, target in others.items() if target != DEFAULT_TARGET}
+    if not others:
+        return None
+    targets = ", ".join(sorted(set(others.values())))
+    ran = counted(len(others), "case")
+    return f"--agentv-target=default leaves the choice to cases and files: {ran} ran with other targets ({targets})"
+
+
 def ignored_text(tests: int) -> str:
-    """Return that tests passed because they do not look at a verdict."""
     return f"{counted(tests, 'test')} passed although an evaluation failed, because nothing looks at its verdict"
 
 
 def held_text(holder: str) -> str:
-    """Return that a hook or a fixture of a conftest kept cases from running ahead of their turn."""
     how = "use pytest_collection_modifyitems, marks or session-scoped fixtures instead"
     return f"cases ran one after another, because {holder}, which may skip them or change what they see: {how}"
 
 
 def lost_text(lost: Sequence[str]) -> str:
-    """Return how many cases were lost to crashed workers."""
     cases = counted(len(lost), "case was", "cases were")
     return f"{cases} not run, because a worker crashed"
 
@@ -214,20 +223,14 @@ def _part_text(part: ContentPart) -> str:
     return ""
 
 
-# Frees reports that pytest would keep to the end of a run. It keeps three per case, and shows one.
+# How pytest was started.
 
-_ITEMS: Final = 500
-"""The number of items after which reports are freed."""
+_REPEATED_FLAGS = ("target", "targets-file", "threshold", "repeat", "min-pass-rate")
+"""Flags that affect a case's outcome, and so belong to the command that runs it again."""
 
 
-class KeptReports:
-    """Drops the reports of set-ups and tear-downs of cases that passed and have nothing to show."""
-
-    def __init__(self, terminal: TerminalReporter) -> None:
-        self._terminal = terminal
-        self._finished = 0
-
-    def pytest_runtest_logfinish(self) -> None:
-        self._finished += 1
-        if self._finished % _ITEMS == 0:
-            drop_phases(self._terminal, EVALUATED)
+def start_of(config: pytest.Config) -> Start:
+    """Return how pytest was started, as far as a case that is run again needs it."""
+    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
+    flags = tuple(f"--agentv-{name}={value}" for name, value in given if value is not None)
+    return Start(config.rootpath, config.invocation_params.dir, flags)

@@ -10,15 +10,25 @@ import pytest
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
+from pytest_agentv.engine.pool import ask_for_call, ask_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python_calls import OwnCalls
 from pytest_agentv.reports.figures import place_properties, result_properties, visible
-from pytest_agentv.session.compat import allow_to_pass, fixture_functions, missing_fixture_text, uses_own_fixture
+from pytest_agentv.runtime.user_code import USER_LOOP
+from pytest_agentv.session.compat import allow_to_pass, fixture_functions, uses_own_fixture
 from pytest_agentv.session.item_outcomes import NOTHING_ASKED
-from pytest_agentv.session.outcomes import AgentvWarning, CannotRun, EvalErrored, EvalFailed, as_text, parameter_fault
+from pytest_agentv.session.outcomes import (
+    AgentvWarning,
+    EvalErrored,
+    EvalFailed,
+    as_text,
+    missing_fixture_text,
+    parameter_fault,
+)
 from pytest_agentv.session.session import EvalSession
+from pytest_agentv.session.texts import errored, failed
 from pytest_agentv.store.fingerprints import source_file
 
 # The values of `agentv_provider` and `agentv_judge`: our defaults, and those of users.
@@ -36,12 +46,12 @@ class TargetCaller:
     Called by an object that stands in for a target, it asks this target, for the answer that the object is to give.
     """
 
-    def __init__(self, open_session: Callable[[], EvalSession], file: Path, target: str, calls: "OwnCalls") -> None:
-        """`calls` are those of the object that asks the target through this function, if there is one."""
+    def __init__(self, item: pytest.Item, open_session: Callable[[], EvalSession], target: str) -> None:
         self._open_session = open_session
-        self._file = file
+        self._file = item.path
         self._target = target
-        self._calls = calls
+        self._calls = item.stash[_CALLS] = OwnCalls()
+        """Those of the object that asks the target through this function, if there is one."""
 
     def __call__(self, prompt: str) -> ProviderResponse:
         """Ask the target and wait for its answer. Raises `AgentvError` when there is none."""
@@ -49,12 +59,12 @@ class TargetCaller:
         session, call = self._open_session(), self._calls.current(self._file.parent, self._target)
         if call is None:
             session.skip_unasked(self._file, self._target, has_own_target=False)
-        if session.is_own_thread:
+        if session.loop.is_current or USER_LOOP.is_current:
             raise RuntimeError(f"{OWN_PROVIDER} waits for its answer: call it from a function that is not async")
         try:
             if call is not None:
-                return session.ask_for_call(call, prompt)
-            return session.ask(self._file.parent, self._target, prompt)
+                return session.loop.run(ask_for_call(session.pool, call, prompt))
+            return session.loop.run(ask_target(session.pool, session.options, self._file.parent, self._target, prompt))
         except AgentvError as error:
             raise error.with_traceback(None) from None
 
@@ -62,27 +72,17 @@ class TargetCaller:
         return f"<agentv_provider: target {self._target!r}>"
 
 
-def caller_of(item: pytest.Item, open_session: Callable[[], EvalSession], target: str) -> TargetCaller:
-    """Make the value of our fixture for an item."""
-    calls = item.stash[_CALLS] = OwnCalls()
-    return TargetCaller(open_session, item.path, target, calls)
-
-
 def overrides(item: pytest.Item, provider: object, judge: object) -> Overrides:
     """Return the objects of users that replace targets, made by an item's fixtures. Our own values replace nothing."""
     given = None if isinstance(provider, TargetCaller) else provider
+    asks_target = given is not None and uses_own_fixture(item, OWN_PROVIDER)  # it may request the one it overrides
     return Overrides(
         given,
         judge,
         provider_files=() if given is None else _files_of_fixture(item, OWN_PROVIDER),
         judge_files=() if judge is None else _files_of_fixture(item, OWN_JUDGE),
-        calls=item.stash.get(_CALLS, None) if given is not None and asks_target(item) else None,
+        calls=item.stash.get(_CALLS, None) if asks_target else None,
     )
-
-
-def asks_target(item: pytest.Item) -> bool:
-    """Whether the fixture that overrides `OWN_PROVIDER` requests it, and so can ask the target that it replaces."""
-    return uses_own_fixture(item, OWN_PROVIDER)
 
 
 def _files_of_fixture(item: pytest.Item, name: str) -> tuple[Path, ...]:
@@ -152,8 +152,6 @@ class EvalItem(pytest.Function):
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
-            from pytest_agentv.session.texts import failed  # noqa: PLC0415 - only for cases that failed
-
             raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.asked)
 
     def overrides(self, names: Collection[str]) -> Overrides:
@@ -165,7 +163,7 @@ class EvalItem(pytest.Function):
     @property
     def stand_ins(self) -> tuple[str, ...]:
         """Those of `own_fixtures` whose values do not ask what they replace."""
-        return tuple(name for name in self.own_fixtures if name != OWN_PROVIDER or not asks_target(self))
+        return tuple(name for name in self.own_fixtures if name != OWN_PROVIDER or not uses_own_fixture(self, name))
 
     @cached_property
     def location(self) -> tuple[str, int | None, str]:
@@ -187,7 +185,7 @@ class EvalItem(pytest.Function):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         """Show our own failures as text at the case's line, without a traceback."""
-        error = self._account_of(excinfo.value)
+        error = self.account_of(excinfo.value)
         if error is None:
             return super().repr_failure(excinfo)
         headline = str(error) if isinstance(error, AgentvWarning) else error.headline
@@ -223,11 +221,8 @@ class EvalItem(pytest.Function):
             return self.location[0], self.entry.line
         return os.path.relpath(row.table.path, self.config.rootpath), row.line
 
-    def is_shown_as_text(self, error: BaseException) -> bool:
-        """Whether an error is shown as our own text, without a traceback."""
-        return self._account_of(error) is not None
-
-    def _account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | CannotRun | None:
+    def account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | None:
+        """Return what an error is shown as: our own text, without a traceback; None: pytest shows it."""
         if isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
             return error
         if isinstance(error, pytest.FixtureLookupError):
@@ -236,14 +231,12 @@ class EvalItem(pytest.Function):
             fault = parameter_fault(error)
         if fault is not None:
             path, line = self._place()
-            return CannotRun(f"{fault}\n\nCase:   {path}:{line}")
+            return EvalErrored(f"{fault}\n\nCase:   {path}:{line}", fault.partition("\n")[0])
         if self.was_ended and self.result is not None:
             return self._errored(self.result)
         return None
 
     def _errored(self, result: EvalResult) -> EvalErrored:
-        from pytest_agentv.session.texts import errored  # noqa: PLC0415 - only for cases that broke
-
         # An item that runs again, or that is expected to fail, may never be shown.
         is_hidden = self.config.getoption("reruns", None) or any(map(self.get_closest_marker, ("flaky", "xfail")))
         masker = EvalSession.of(self.config).masker

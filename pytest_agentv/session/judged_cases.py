@@ -74,8 +74,12 @@ def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
         for file in (path,) if path.is_file() else walk(path):
             is_left = not any(file.is_relative_to(each) for each in named)
             is_eval = is_left and is_eval_file(file, root=root, is_named=False, globs=globs)
-            if is_eval and not _is_ignored(file, path, config):
-                left.add(file)
+            if is_eval:
+                # pytest may not enter a folder of the file, or may ignore it.
+                folders = (each for each in reversed(file.parents) if each != path and each.is_relative_to(path))
+                entered = (*folders, file) if file != path else ()
+                if not any(config.hook.pytest_ignore_collect(collection_path=each, config=config) for each in entered):
+                    left.add(file)
     return tuple(sorted(left))
 
 
@@ -93,12 +97,6 @@ def _named(config: pytest.Config) -> list[Path]:
     """Return the folders and files of the command line, or those that stand for an empty one."""
     folder = config.invocation_params.dir
     return [Path(os.path.normpath(folder / str(arg).partition("::")[0])) for arg in config.args]
-
-
-def _is_ignored(file: Path, below: Path, config: pytest.Config) -> bool:
-    """Whether pytest does not enter a folder of a file, or ignores it."""
-    entered = [each for each in (*reversed(file.parents), file) if each != below and each.is_relative_to(below)]
-    return any(config.hook.pytest_ignore_collect(collection_path=each, config=config) for each in entered)
 
 
 def _tags(path: Path, wanted: Collection[str]) -> set[str]:
@@ -157,49 +155,50 @@ class JudgedCases:
     def _covers(self, result: EvalResult | None) -> bool:
         if not self._leaves_cases or result is None or result.required:
             return False
-        if narrowed_by(self._config, self._options) is not None:
+        options = self._options
+        if narrowed_by(self._config, options) is not None:
             return False  # there will be no verdict
-        return self._covers_all or not self._tags.isdisjoint(result.tags or ())
+        has_rate = options.fail_under is not None and not self._left_out_of_rate
+        return options.baseline is not None or has_rate or not self._tags.isdisjoint(result.tags or ())
 
     @cached_property
-    def _covers_all(self) -> bool:
-        options = self._options
-        return options.baseline is not None or (options.fail_under is not None and not left_out_of_rate(self._config))
+    def _left_out_of_rate(self) -> tuple[Path, ...]:
+        return left_out_of_rate(self._config)
 
     @cached_property
     def _tags(self) -> frozenset[str]:
         """The tags whose gates get a verdict."""
         return self._critical - left_out_tags(self._config, self._critical).keys() if self._critical else self._critical
 
+    def fresh_answers(self, result: EvalResult, most_failures: int) -> int:
+        """Return how many fresh answers a case gets; 0: none, as it does not look broken or nobody will judge.
 
-# Decides which cases look broken while their fixtures still exist.
-
-_BASELINE: Final = pytest.StashKey[tuple[Baseline, dict[Any, JudgedCase]]]()
-"""The baseline and its cases by their keys."""
-
-
-def fresh_answers(config: pytest.Config, options: RunOptions, result: EvalResult, most_failures: int) -> int:
-    """Return how many fresh answers a case gets; 0: none, because it does not look broken or nobody will judge.
-
-    `most_failures` end the run; 0: any number may fail.
-    """
-    if options.baseline is None or not options.confirm or options.update_baseline is not None or options.dry_run:
+        Called while its fixtures still exist. `most_failures` end the run; 0: any number may fail.
+        """
+        options = self._options
+        if options.baseline is None or not options.confirm or options.update_baseline is not None or options.dry_run:
+            return 0
+        if narrowed_by(self._config, options) is not None or self._config.getoption("reruns", 0):
+            return 0
+        is_left = options.gate in ("run", "strict") and not result.required
+        if most_failures and result.status != "pass" and not is_left:
+            return 0  # the run may end with this failure
+        [case] = cases_of_run([result])
+        for each in (case.replace(name=item_name(case)), case):  # among others of its id, it has the name of its item
+            if each.key in self._known:
+                alone = self._baseline.replace(cases=(self._known[each.key],))
+                asked = suspects_of([each], alone, options.confirm, pairs=len(self._known))
+                return next((count for _, count in asked), 0)
         return 0
-    if narrowed_by(config, options) is not None or config.getoption("reruns", 0):
-        return 0
-    is_left = options.gate in ("run", "strict") and not result.required
-    if most_failures and result.status != "pass" and not is_left:
-        return 0  # the run may end with this failure
-    if _BASELINE not in config.stash:
-        baseline = Baseline(())
+
+    @cached_property
+    def _baseline(self) -> Baseline:
+        assert self._options.baseline is not None
         with suppress(AgentvError):  # a worker on another machine may not have the file
-            baseline = read_baseline(options.baseline)
-        config.stash[_BASELINE] = baseline, {case.key: case for case in baseline.cases}
-    baseline, known = config.stash[_BASELINE]
-    [case] = cases_of_run([result])
-    for each in (case.replace(name=item_name(case)), case):  # among others of its id, it has the name of its item
-        if each.key in known:
-            alone = baseline.replace(cases=(known[each.key],))
-            asked = suspects_of([each], alone, options.confirm, pairs=len(known))
-            return next((count for _, count in asked), 0)
-    return 0
+            return read_baseline(self._options.baseline)
+        return Baseline(())
+
+    @cached_property
+    def _known(self) -> dict[Any, JudgedCase]:
+        """The cases of the baseline by their keys."""
+        return {case.key: case for case in self._baseline.cases}

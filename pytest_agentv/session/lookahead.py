@@ -40,11 +40,6 @@ class Lookahead:
         self._has_debugger = bool(config.getoption("usepdb", default=False))
         self._process = os.getpid()
 
-    @property
-    def _is_off(self) -> bool:
-        """Whether no case may begin before its turn: nor may it in a process that ends with the current item."""
-        return self._has_debugger or os.getpid() != self._process
-
     def remember(self, items: list[pytest.Item]) -> None:
         """Learn the items of the run, in their final order."""
         self.items = items
@@ -67,11 +62,10 @@ class Lookahead:
         Checks the first `count` unknown items among the next `reach` items; None: all. Stops at a test in Python, and
         at an item with a hook or a fixture of its own: a case behind it must not see what it patches.
         """
-        if self._is_off:
-            return
-        following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
-        new = (case for case in _cases_until_a_test(following) if case not in known)
+        new = (each for each in self._following(item, known, reach) if each not in known)
         for number, each in enumerate(islice(new, count)):
+            if not isinstance(each, EvalItem):
+                return
             if (hook := hook_around(each)) is not None:
                 self.held[hook] = None
                 return
@@ -82,14 +76,16 @@ class Lookahead:
 
     def of_batch(self, item: pytest.Item, known: Container[object]) -> Iterator[EvalItem]:
         """Yield all following eval items that may run ahead, also behind tests in Python: one call answers all."""
-        if self._is_off:
-            return
-        following = self._queue(None) if self._is_worker else self._behind(item, known, None)
-        for each in following:
+        for each in self._following(item, known, None):
             if not isinstance(each, EvalItem) or each in known:
                 continue
             if leaves_others_alone(each) and _may_run_ahead(each, item):
                 yield each
+
+    def _following(self, item: pytest.Item, known: Container[object], reach: int | None) -> Iterable[pytest.Item]:
+        if self._has_debugger or os.getpid() != self._process:  # a process of its own ends with its item
+            return ()
+        return self._queue(reach) if self._is_worker else self._behind(item, known, reach)
 
     def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
         queued = None if self._only_next else queued_items(self._config, self.items)
@@ -119,13 +115,6 @@ class Lookahead:
             start += 1
         self._first_new = start
         return map(items.__getitem__, range(start, end))
-
-
-def _cases_until_a_test(items: Iterable[pytest.Item]) -> Iterator[EvalItem]:
-    for item in items:
-        if not isinstance(item, EvalItem):
-            return
-        yield item
 
 
 def leaves_others_alone(item: pytest.Item) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agentv.cases.discovery import SUFFIXES
 from pytest_agentv.errors import AgentvError, ErrorKind
-from pytest_agentv.files.problems import Problem
+from pytest_agentv.files.problems import Problem, did_you_mean
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import shown
@@ -97,16 +97,21 @@ def retold(text: str, headline: str, place: tuple[str, int]) -> Any:
         return as_text(error, pytest.ExceptionInfo.from_current().tb, headline, place)
 
 
+_AVAILABLE: Final = "available fixtures: "
+
+
+def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
+    """Return the missing fixture with a suggestion, the fixtures that request it, and the available ones."""
+    told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))
+    lines = [line.strip() for line in told.split("\n")]
+    asking = [f"the fixture {definition.argname!r} asks for it" for definition in error.fixturestack]
+    known = next((line for line in lines if line.startswith(_AVAILABLE)), "").removeprefix(_AVAILABLE).split(", ")
+    hint = did_you_mean(error.argname or "", known)
+    return "\n".join((f"{lines[0]} ({hint})" if hint else lines[0], *asking, *lines[1:]))
+
+
 class AgentvWarning(UserWarning):
     """A likely mistake in an eval, targets or config file."""
-
-
-class CannotRun(AgentvError):
-    """A case cannot run: a fixture that it requests is unusable, or there is no event loop."""
-
-    @property
-    def headline(self) -> str:
-        return str(self).partition("\n")[0]
 
 
 def show_warnings(problems: Iterable[Problem], masker: Masker) -> None:

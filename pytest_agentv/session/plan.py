@@ -1,6 +1,6 @@
 """From an eval file's entry to a planned job for the engine: its names, its hashes and the limits of its target."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,7 +21,7 @@ from pytest_agentv.engine.jobs import (
     choose_target,
 )
 from pytest_agentv.engine.judging import needs_of_case
-from pytest_agentv.engine.pool import Pace, Places, TargetPool, is_first_to_warn
+from pytest_agentv.engine.pool import Pace, Places, TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, LoopStartError, name_below
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -29,14 +29,13 @@ from pytest_agentv.files.problems import ASKS_NOTHING, BlankInput, Problem, join
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
-from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.options import MAX_REPEAT, MAX_WORKERS, RunOptions
 from pytest_agentv.model.results import EvalResult, ShardFigures
 from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.compat import expected_failure
 from pytest_agentv.session.outcomes import EvalFailed
-from pytest_agentv.session.user_hooks import FIXTURES
+from pytest_agentv.session.user_hooks import FIXTURES, FolderKinds
 from pytest_agentv.session.workers import ProcessShare
 from pytest_agentv.store.fingerprints import CaseHashes, digest
 from pytest_agentv.store.writers import stored_name
@@ -97,12 +96,7 @@ class CasePreparer:
     """Loads cases and names them for the results file."""
 
     def __init__(
-        self,
-        config: pytest.Config,
-        options: RunOptions,
-        places: Places,
-        run_id: str,
-        own_evaluators: KindsOf,
+        self, config: pytest.Config, options: RunOptions, places: Places, pool: TargetPool, run_id: str
     ) -> None:
         self.ambiguous_ids: set[str] = set()
         """Ids, in lower case, that several cases share: file systems of macOS treat `a` and `A` alike."""
@@ -111,13 +105,12 @@ class CasePreparer:
         self._root = config.rootpath
         self._options = options
         self._places = places
+        self._pool = pool
         self._run_id = run_id
-        self._own_evaluators = own_evaluators
+        self._own_evaluators = FolderKinds(config, "pytest_agentv_evaluators")
         self._eval_files: dict[Path, str] = {}
         self._hashes = CaseHashes()
         self._contexts: dict[Path, LoadContext] = {}
-        self._context_problems: list[Problem] = []
-        self._told_of_repeat = False
 
     def prepare(
         self,
@@ -127,18 +120,15 @@ class CasePreparer:
         adjust: Callable[[EvalCase], EvalCase] = lambda case: case,
     ) -> PreparedCase:
         """Load a case, let `adjust` change it, and make it a job."""
-        found: list[Problem] = []
         log = CaseLog()
         of_current_item = current_log.set(log)  # what `adjust` prints is not about the current item
         try:
-            context = self._context(folder_of(suite.path))
-            found, self._context_problems = self._context_problems, []
-            loaded = _load(suite, entry, context)
+            loaded = self._load(suite, entry)
             case = adjust(loaded.case)
             warnings = self._warnings(suite, loaded, case)
         except (CaseError, HookError) as error:
             kind = error.kind if isinstance(error, HookError) else "config"
-            return PreparedCase(self._error(suite, entry, node_id, kind, str(error)), tuple(found), log=log)
+            return PreparedCase(self._error(suite, entry, node_id, kind, str(error)), log=log)
         finally:
             current_log.reset(of_current_item)
         identity = self._identify(
@@ -155,13 +145,17 @@ class CasePreparer:
             case_hash=self._hashes.of(suite, loaded, case),
         )
         qualifier = node_id if case.eval_id.casefold() in self.ambiguous_ids else None
-        problems = (*found, *warnings, *self._overruled(case))
-        return PreparedCase(CaseJob(identity, case, self._options, qualifier), problems, log=log)
+        wanted = self._options.repeat
+        if wanted is not None and (case.repeat or 1) > wanted:
+            message = f"--agentv-repeat={wanted} beats the {case.repeat} answers that its {case.repeat_source} asks for"
+            warning = Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
+            self._pool.warn_once(warning, "repeat")
+        return PreparedCase(CaseJob(identity, case, self._options, qualifier), warnings, log=log)
 
     def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
         """Return a case as its file has it; None if it cannot be loaded."""
         try:
-            return _load(suite, entry, self._context(folder_of(suite.path))).case
+            return self._load(suite, entry).case
         except AgentvError:
             return None
 
@@ -226,15 +220,10 @@ class CasePreparer:
             raise with_problems(CaseError(str(blank)), [*rest, blank])
         return *rest, blank
 
-    def _overruled(self, case: EvalCase) -> Iterator[Problem]:
-        """Warn once if the command line asks for fewer answers than a case."""
-        wanted = self._options.repeat
-        if wanted is None or (case.repeat or 1) <= wanted or self._told_of_repeat:
-            return
-        self._told_of_repeat = True
-        if is_first_to_warn(self._places.shared_folder, "repeat"):
-            message = f"--agentv-repeat={wanted} beats the {case.repeat} answers that its {case.repeat_source} asks for"
-            yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
+    def _load(self, suite: SuiteSource, entry: CaseEntry) -> LoadedCase:
+        from pytest_agentv.cases.cases import load_case  # noqa: PLC0415 - imports pydantic
+
+        return load_case(suite, entry, self._context(folder_of(suite.path)))
 
     def _context(self, eval_dir: Path) -> LoadContext:
         """Return the context of a folder. Raises `CaseError` for a broken config file; if strict, for an odd one."""
@@ -243,7 +232,7 @@ class CasePreparer:
             errors = problems if self._options.strict else [each for each in problems if each.level == "error"]
             if errors:
                 raise CaseError(join_problems(errors))
-            self._context_problems.extend(problems)
+            self._pool.warnings.extend(problems)
             self._contexts[eval_dir] = LoadContext(
                 repo_root=self._places.repo_root,
                 cwd=self._places.cwd,
@@ -253,12 +242,6 @@ class CasePreparer:
                 evaluators=EVALUATORS.with_own(self._own_evaluators(eval_dir)),
             )
         return self._contexts[eval_dir]
-
-
-def _load(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
-    from pytest_agentv.cases.cases import load_case  # noqa: PLC0415 - imports pydantic
-
-    return load_case(suite, entry, context)
 
 
 # Plans a case: its hashes, by which a later run decides whether its result is still valid, and its limits.

@@ -56,7 +56,6 @@ class Progress:
         self._errors += result.status == "error"
 
     def count_answer(self, result: EvalResult) -> None:
-        """Count an answer of a repeated case."""
         if self._file is None:
             return
         case, cost = (result.node_id, result.eval_id), total_cost_of(result)

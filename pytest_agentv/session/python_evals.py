@@ -37,7 +37,7 @@ from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
 from pytest_agentv.session.flight import LOG_SECTION
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.item_outcomes import Asked
-from pytest_agentv.session.items import EvalItem, TargetCaller, caller_of, overrides
+from pytest_agentv.session.items import EvalItem, TargetCaller, overrides
 from pytest_agentv.session.masking import mask_from_now_on
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
@@ -461,9 +461,9 @@ class Agentv:
         try:
             result = self._wait(begun)
         finally:
-            flight.forget(key)
+            flight.ahead.pop(key, None)
         if session.options.baseline is not None:  # after the test, nobody can ask for fresh answers
-            again = session.flight.confirm(self._item.config, result, lambda: prepared)
+            again = session.flight.confirm(result, lambda: prepared)
             result = result if again is None else self._wait(again)
         session.show_warnings(begun)
         return result, begun.asked
@@ -512,7 +512,7 @@ def target_of(options: RunOptions) -> str:
 
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
-    return caller_of(item, lambda: _join(item), target)
+    return TargetCaller(item, lambda: _join(item), target)
 
 
 def take_part(item: pytest.Item) -> None:

@@ -1,11 +1,12 @@
 """Runs a case with several answers, through the scheduler of all cases."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeAlias
 
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.repeats import RepeatPlan, combine_answers, confirmed_by, is_set_up_error
 from pytest_agentv.engine.scheduler import Leave, Queuer, Scheduler
 from pytest_agentv.model.results import EvalResult
@@ -24,32 +25,28 @@ class RepeatedCase:
     def __init__(
         self,
         scheduler: Scheduler[EvalResult],
-        plan: RepeatPlan,
+        job: CaseJob,
         ask: Ask,
         *,
         group: str,
         limit: int,
-        first: int = 0,
+        more: int = 0,
         is_batched: bool = False,
         stored: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
         """Prepare the answers of a case.
 
-        Args:
-            scheduler: Where they queue.
-            plan: How many are wanted.
-            ask: Asks for one.
-            group: Their group of the scheduler.
-            limit: How many answers and cases of that group may be in flight.
-            first: The number of the first answer; lower numbers were asked already.
-            is_batched: Whether each answer goes into a call with those of other cases.
-            stored: Returns the numbers of the answers that earlier runs have. Called on the event loop.
+        `more` of them are asked, even if the verdict is certain, after all answers of the case; 0: ask those.
+        `is_batched`: each goes into a call with those of other cases. `stored`, called on the event loop, returns the
+        numbers of those that earlier runs have.
         """
         self._scheduler = scheduler
-        self._plan = plan
+        plan = RepeatPlan.of(job, more or job.repeat)
+        self._plan = plan.replace(stops_early=False) if more else plan
         self._ask = ask
         self._group = group
         self._limit = limit
+        first = job.repeat if more else 0
         self._numbers = range(first, first + plan.answers)
         self._is_batched = is_batched
         self._stored = stored
@@ -83,33 +80,29 @@ class RepeatedCase:
         numbers = sorted(self._numbers, key=lambda number: number not in stored)
         together = False
         try:
-            while wanted := self._wanted():
+            while not any(map(is_set_up_error, self._results.values())):
+                wanted = self._plan.wanted(self._sorted())
+                if not wanted:
+                    break
                 missing = [number for number in numbers if number not in self._results]
                 if not self._results and self._has_room(len(missing)):
                     together, wanted = True, len(missing)
-                await self._ask_for(missing[:wanted])
+                expected = set(missing[:wanted])
+                for number in sorted(expected):
+                    start, queuer = partial(self._run, number), self._queuer
+                    queued = self._scheduler.submit(start, group=self._group, limit=self._limit, queuer=queuer)
+                    self._queued.add(queued)
+                while expected:
+                    expected.discard(await self._done.get())
         finally:
             await self._end()
         return tuple(self._sorted()), together
-
-    def _wanted(self) -> int:
-        """Return how many answers to ask now; 0 after an answer whose set-up failed."""
-        results = self._sorted()
-        return 0 if any(map(is_set_up_error, results)) else self._plan.wanted(results)
 
     def _has_room(self, count: int) -> bool:
         return not self._is_batched and self._scheduler.free_places(self._group, self._limit) >= count
 
     def _sorted(self) -> list[EvalResult]:
         return [self._results[number] for number in sorted(self._results)]
-
-    async def _ask_for(self, numbers: Iterable[int]) -> None:
-        expected = set(numbers)
-        for number in sorted(expected):
-            start, queuer = partial(self._run, number), self._queuer
-            self._queued.add(self._scheduler.submit(start, group=self._group, limit=self._limit, queuer=queuer))
-        while expected:
-            expected.discard(await self._done.get())
 
     async def _run(self, number: int, _leave: Leave) -> EvalResult:
         if self._is_over:

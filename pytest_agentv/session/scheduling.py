@@ -47,7 +47,6 @@ class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc
     """The scheduling of `--dist load`."""
 
     def schedule(self) -> None:
-        """Send each worker its share of the first items."""
         super().schedule()
         share = self._share
         for node in self.nodes:
@@ -58,7 +57,6 @@ class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc
                     node.shutdown()  # A worker runs its last item only when it gets another one or the shutdown.
 
     def check_schedule(self, node: Any, duration: float = 0) -> None:
-        """Send items to a worker that has few."""
         super().check_schedule(node, duration)
         self._fill(node, self._share)
 

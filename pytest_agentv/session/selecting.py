@@ -1,8 +1,6 @@
 """Leaves out the items that the options do not let run, and decides which cases cost money."""
 
 import hashlib
-import json
-import os
 import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -12,7 +10,6 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.cases.discovery import is_evals_folder
 from pytest_agentv.cases.entries import SuiteSource, sample
 from pytest_agentv.engine.jobs import OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.judging import needs_of_case
@@ -20,9 +17,9 @@ from pytest_agentv.errors import AgentvError, name_below
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.options import RunOptions, Shard
+from pytest_agentv.model.options import Shard
 from pytest_agentv.model.results import ShardFigures
-from pytest_agentv.session.compat import TerminalReporter, named_arguments
+from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 
@@ -30,7 +27,6 @@ from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 
 
 def keep(config: pytest.Config, items: list[pytest.Item], selected: Collection[pytest.Item]) -> None:
-    """Deselect all items but the selected ones."""
     config.hook.pytest_deselected(items=[item for item in items if item not in selected])
     items[:] = [item for item in items if item in selected]
 
@@ -67,11 +63,9 @@ def select_retried(
 # `--agentv-sample`: some of the selected cases, the same ones in each process and in each run.
 
 
-def select_sample(
-    config: pytest.Config, items: list[pytest.Item], size: int, is_case: Callable[[pytest.Item], bool]
-) -> None:
-    """Keep a sample of the cases, and all other items."""
-    cases = [item for item in items if is_case(item)]
+def select_sample(config: pytest.Config, items: list[pytest.Item], size: int) -> None:
+    """Keep a sample of the cases of eval files, and all other items."""
+    cases = [item for item in items if hasattr(item, "entry")]
     chosen = sample([item.nodeid for item in cases], size)
     unwanted = {case for index, case in enumerate(cases) if index not in chosen}
     keep(config, items, {item for item in items if item not in unwanted})
@@ -126,62 +120,6 @@ class Spending:
             with suppress(AgentvError):
                 self._files[folder] = self._read_targets(folder)
         return self._files[folder]
-
-
-# `agentv_run`: runs cases only on request, so that a bare `pytest` spends no money.
-
-NOT_ASKED: Final = "not asked for: --agentv-run asks for it"
-"""Why a case is skipped."""
-
-_WORKER_INPUT: Final = "agentv_named"
-
-
-class Asking:
-    """Tells whether the command line asks for a case."""
-
-    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
-        self.is_for_all = options.run == "always" or bool(
-            options.dry_run or options.eval_id or options.resume or options.rejudge or options.retry_errors
-        )
-        """Whether all cases run, because of the rule or because of an option that only evals have."""
-        self.is_paid_only = options.run == "asked-if-paid"
-        """Whether only cases that cost money need a request."""
-        self.reason = f"{NOT_ASKED} (agentv_run = {options.run})"
-        named = _named_paths(config)
-        self._files = {path for path in named if not path.is_dir()}
-        self._folders = [path for path in named if path.is_dir() and is_evals_folder(path, config.rootpath)]
-        self._others = [path for path in named if path.is_dir() and not is_evals_folder(path, config.rootpath)]
-        """Named folders that request their evals only if they hold nothing else."""
-
-    def learn(self, items: Sequence[pytest.Item], is_case: Callable[[pytest.Item], bool]) -> None:
-        """Learn from the collected items which folders hold only evals."""
-        foreign = {item.path for item in items if not is_case(item)}
-        self._folders += (folder for folder in self._others if not any(folder in path.parents for path in foreign))
-        self._others = []
-
-    def names(self, path: Path) -> bool:
-        """Whether the command line names a file, or a folder of evals that it is in."""
-        return path in self._files or any(folder in path.parents for folder in self._folders)
-
-
-def send_named(node: Any) -> None:
-    """Pass the names of the command line to an xdist worker. All that a worker collects was named."""
-    node.workerinput[_WORKER_INPUT] = json.dumps(list(map(str, _named_paths(node.config))))
-
-
-def unasked_line(count: int, rule: str) -> str:
-    """Return how to ask for the cases that were skipped."""
-    cases = counted(count, "eval case was", "eval cases were")
-    how = "--agentv-run, or their files or folders on the command line, asks for them"
-    return f"{cases} skipped (agentv_run = {rule}): {how}"
-
-
-def _named_paths(config: pytest.Config) -> tuple[Path, ...]:
-    sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
-    if sent is not None:
-        return tuple(map(Path, json.loads(sent)))
-    folder = config.invocation_params.dir
-    return tuple(Path(os.path.normpath(folder / word.partition("::")[0])) for word in named_arguments(config))
 
 
 # `--agentv-shard`: each of several machines runs a part of the evaluations, chosen by the hashes of their names.

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agentv.engine.jobs import CaseJob, choose_judge
-from pytest_agentv.engine.pool import Places, TargetPool, ask_for_call, ask_target, is_first_to_warn
+from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.stored import RejudgedFile
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.loop import LoopThread
-from pytest_agentv.runtime.user_code import USER_LOOP
-from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, FailureLimit, Stopping
+from pytest_agentv.session.asking import Asking
+from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, Stopping
 from pytest_agentv.session.masking import CaseLogHandler, route_prints
 from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
@@ -28,26 +27,17 @@ from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink
 from pytest_agentv.session.recording.records import Recorder
 from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
-from pytest_agentv.session.selecting import Asking, Spending
+from pytest_agentv.session.selecting import Spending
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
-from pytest_agentv.session.workers import Parent, process_share, shared_folder
+from pytest_agentv.session.workers import process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
 from pytest_agentv.store.writers import ResultSink
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root, find_targets_file, load_targets_file
 
 if TYPE_CHECKING:
-    from pytest_agentv.providers.python_calls import (
-        OwnCall,  # only for runs with an executor, or with objects that ask targets
-    )
     from pytest_agentv.session.away import Away
     from pytest_agentv.session.flight import Flight
-
-
-def _project_root(config: pytest.Config) -> Path:
-    """Return the root of the project, which does not depend on the folder where pytest was started, if possible."""
-    root = find_repo_root(config.rootpath)
-    is_known = config.inipath is not None or (root / ".git").exists()
-    return root if is_known else find_repo_root(config.invocation_params.dir)
+    from pytest_agentv.session.judged_cases import JudgedCases
 
 
 def _store(
@@ -84,6 +74,8 @@ class EvalSession:
 
     flight: "Flight"
     """What is in flight. Set when the run begins to take part."""
+    judged: "JudgedCases | None" = None
+    """Set as well, if the run as a whole is judged."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.options = options = run_options(config)
@@ -91,27 +83,18 @@ class EvalSession:
         self.masker = config.stash[MASKER] = Masker.of_environment()  # fixtures may see secrets before a target is read
         self._open_engine(config)
         self._open_records(config)
-        own = FolderKinds(config, "pytest_agentv_evaluators")
-        self.preparer = CasePreparer(config, options, self.places, self.identity.run_id, own)
+        self.preparer = CasePreparer(config, options, self.places, self.pool, self.identity.run_id)
         self.asking = Asking(config, options)
         self.spending = Spending(self._targets_of)
         self.user_hooks = UserHooks(config)
-        self.failures = FailureLimit(config)
         self.progress = Progress(config)
-        self.stopping = Stopping(
-            pool=self.pool,
-            recorder=self.recorder,
-            failures=self.failures,
-            parent=Parent(config, self.identity.run_id),
-            masker=self.masker,
-        )
+        self.stopping = Stopping(config, self.pool, self.recorder, self.identity.run_id)
         is_alone = self.identity.home is None and config.getoption("dist", "no") == "no"
         has_others = self.identity.resumed is not None or not is_alone
         self.runs = CaseRuns(
             pool=self.pool,
             recorder=self.recorder,
             progress=self.progress,
-            failures=self.failures,
             stopping=self.stopping,
             identity=self.identity,
             away=self.away,
@@ -125,11 +108,12 @@ class EvalSession:
         """Called last, because threads that a run has abandoned may print to its end."""
 
     def _open_engine(self, config: pytest.Config) -> None:
-        """Make the event loop, the targets, the store of answers and the executor."""
         options, identity, cwd = self.options, self.identity, config.invocation_params.dir
         share, uses_executor = process_share(config), has_executor(config, options)
         shared = shared_folder(identity.run_id) if share.count > 1 or uses_executor else None
-        self.places = Places(find_repo_root(cwd), cwd, shared, root=_project_root(config))
+        repo_root, root = find_repo_root(cwd), find_repo_root(config.rootpath)
+        is_known = config.inipath is not None or (root / ".git").exists()  # wherever pytest is started
+        self.places = Places(repo_root, cwd, shared, root=root if is_known else repo_root)
         self.loop = LoopThread()
         self._providers = FolderKinds(config, "pytest_agentv_providers")
         self.pool = TargetPool(options, self.places, self.masker, self._providers)
@@ -185,24 +169,6 @@ class EvalSession:
         self._shown.update(new)
         show_warnings(new, self.masker)
 
-    @property
-    def is_own_thread(self) -> bool:
-        """Whether the caller runs on an event loop, so that it must not wait for anything."""
-        return self.loop.is_current or USER_LOOP.is_current
-
-    def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
-        """Ask a target something outside of any case. Raises `AgentvError`."""
-        return self.loop.run(ask_target(self.pool, self.options, eval_dir, target, prompt))
-
-    def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
-        """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
-        return self.loop.run(ask_for_call(self.pool, call, prompt))
-
-    def warn(self, problem: Problem) -> None:
-        """Show a warning with the next item that has a result, in only one process of the run."""
-        if is_first_to_warn(self.places.shared_folder, "reruns"):
-            self.user_hooks.warnings.append(problem)
-
     def learn_secrets(self, folder: Path) -> None:
         """Mask the secrets of a folder's `.env`, before fixtures run that read them. Keeps no variable for targets."""
         if folder not in self._known_folders:
@@ -215,22 +181,18 @@ class EvalSession:
 
         `path` is its file. With `has_own_target`, an object of the project replaces the target.
         """
-        if self._is_asked(path):
-            return
-        if self.asking.is_paid_only and (has_own_target or not self.spending.is_paid_target(path.parent, target)):
-            return
-        pytest.skip(self.asking.reason)
+        is_paid = lambda: not has_own_target and self.spending.is_paid_target(path.parent, target)  # noqa: E731
+        if self.asking.refuses(path, is_paid):
+            pytest.skip(self.asking.reason)
 
     def is_unasked(self, prepared: PreparedCase) -> bool:
         """Whether a case costs money that nobody asked to spend. A hook may have changed whom it asks."""
         job = prepared.job
-        if not self.asking.is_paid_only or not isinstance(job, CaseJob) or self._is_asked(Path(job.case.path)):
+        if not self.asking.is_paid_only or not isinstance(job, CaseJob):
             return False
-        judge = choose_judge(self.options, job.case.judge)
-        return self.spending.is_paid(job.case, job.identity.target, prepared.own.fixtures, judge)
-
-    def _is_asked(self, path: Path) -> bool:
-        return self.asking.is_for_all or self.asking.names(path)
+        case, target, judge = job.case, job.identity.target, choose_judge(self.options, job.case.judge)
+        own = prepared.own.fixtures
+        return self.asking.refuses(Path(case.path), lambda: self.spending.is_paid(case, target, own, judge))
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""

@@ -55,7 +55,6 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _folders(file: str) -> Iterator[str]:
-    """Yield the folders of the workspaces of an eval file."""
     try:
         content = Path(file).read_bytes()
     except OSError:

@@ -1,18 +1,16 @@
 """Prints the end of a run, owns its results file and sets its exit code, in the one process that owns the terminal."""
 
-import itertools
 import os
 import shlex
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_agentv.errors import AgentvError, locate
-from pytest_agentv.model.base import JsonObject, Record, counted
+from pytest_agentv.model.base import JsonObject, counted
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
@@ -20,8 +18,16 @@ from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.runtime.files import InUse, remove_leftovers
-from pytest_agentv.session.compat import TerminalReporter, items_of, junit_case, title_errors
-from pytest_agentv.session.item_outcomes import ItemOutcomes, KeptReports, held_text, ignored_text, lost_text
+from pytest_agentv.session.asking import NOT_ASKED, send_named, unasked_line
+from pytest_agentv.session.compat import TerminalReporter, drop_phases, items_of, junit_case, title_errors
+from pytest_agentv.session.item_outcomes import (
+    EVALUATED,
+    ItemOutcomes,
+    held_text,
+    ignored_text,
+    lost_text,
+    start_of,
+)
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import may_be_eval, uncollected_text
 from pytest_agentv.session.recording.identity import (
@@ -33,9 +39,6 @@ from pytest_agentv.session.recording.identity import (
     unpack,
 )
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run, recorded_now
-from pytest_agentv.session.selecting import NOT_ASKED, send_named, unasked_line
-from pytest_agentv.session.texts import start_of
-from pytest_agentv.session.user_hooks import held_by, tell_summary
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, verdict_path
@@ -109,7 +112,6 @@ class ResultsHome:
         self._sink.close()
 
     def lost(self, run: RunResults) -> tuple[str, ...]:
-        """Return the node ids of cases that were lost with crashed workers."""
         return tuple(self._crashes.lost(node_ids(run.results))) if self._crashes is not None else ()
 
     def find_loss(self, run: RunResults, outcomes: ItemOutcomes) -> None:
@@ -137,168 +139,18 @@ def node_ids(results: Iterable[EvalResult]) -> set[str]:
     return {result.node_id for result in results if result.node_id is not None}
 
 
-# Gives the cases of a JUnit file the file and line where they are written.
-
-_ATTRIBUTES: Final = {"agentv_file": "file", "agentv_line": "line"}
-
-
-class JunitPlaces:
-    """Adds `file` and `line`, counted from 1. pytest leaves them out of its default family `xunit2`."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
-        places = {name: value for name, value in report.user_properties if name in _ATTRIBUTES}
-        case = junit_case(self._config, report) if places and report.when == "teardown" else None
-        yield
-        if case is not None:
-            element = case.to_xml()  # finished already, and the same object each time
-            for name, value in places.items():
-                element.set(_ATTRIBUTES[name], str(value))
-
-
-# A run that has ended, in the form that summaries and CI services need.
-
-
-@dataclass(frozen=True, slots=True)
-class EndedRun(Record):
-    """The facts about a run at its end, in the process that owns the terminal."""
-
-    identity: RunIdentity
-    options: RunOptions
-    run: RunResults
-    outcomes: ItemOutcomes
-    is_broken_off: bool
-    contract: JsonObject | None
-    """The JSON of the verdict on the run; None: there is none."""
-    statistics: tuple[SummaryLine, ...]
-    """The section EVALUATION STATISTICS."""
-    write_errors: tuple[str, ...]
-    lost: tuple[str, ...]
-    """The node ids of cases that were lost with crashed workers."""
-    elapsed_ms: float
-
-    @property
-    def view(self) -> RunView:
-        """The run as all reports read it."""
-        results, outcomes = self.run.results, self.outcomes
-        ending = ending_of(self.contract)
-        unexpected = outcomes.unexpected_passes.intersection(each.node_id or "" for each in results)
-        ending = ending.replace(
-            troubles=tuple(self._troubles(unexpected)),
-            expected=frozenset(outcomes.expected_failures) - ending.judged_with_run,
-            unexpected=frozenset(unexpected),
-        )
-        name = self.identity.results_path.name
-        problems = tuple(map(str, self.run.problems))
-        return RunView(results, ending, name, (), self.run.replaced, problems, self.elapsed_ms)
-
-    def _troubles(self, unexpected: Collection[str]) -> Iterator[Trouble]:
-        """Yield problems beside the evaluations and their gates."""
-        if self.is_broken_off:
-            yield Trouble("The run broke off before its end")
-        if files := tuple(self.outcomes.uncollected):
-            yield Trouble(uncollected_text(len(files)), files)
-        if ignored := tuple(self.outcomes.ignored):
-            yield Trouble(ignored_text(len(ignored)), ignored)
-        others = [each for each in self.outcomes.failed_with_good_scores(self.run.results) if each not in unexpected]
-        if self.write_errors:
-            yield Trouble("Results were lost", self.write_errors)
-        elif others:
-            yield Trouble(f"{counted(len(others), 'case')} failed outside of the evaluation", tuple(others))
-        if self.lost:
-            yield Trouble(lost_text(self.lost), self.lost)
-
-
-_MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
-    "error": {"red": True, "bold": True},
-    "fail": {"red": True},
-    "pass": {"green": True},
-    "warning": {"yellow": True},
-    "heading": {"bold": True},
-}
-
-
-def write_end(
-    terminal: TerminalReporter,
-    ended: EndedRun,
-    *,
-    notes: Iterable[str],
-    remarks: Iterable[str],
-    report: Path | None,
-    annotations: Iterable[str],
-    waited_ms: float | None,
-) -> None:
-    """Print the end of a run: its summary, notes, remarks in yellow, and commands to GitHub as the log must have them.
-
-    `waited_ms` says how long this process waited; None: the cases ran in others.
-    """
-    config = terminal.config
-    lines = summary_lines(
-        ended.view,
-        results_path=ended.identity.results_path,
-        shown_errors=ended.outcomes.failed if config.getoption("tbstyle", "auto") != "no" else (),
-        with_statistics=config.get_verbosity() > 0 or bool(os.environ.get(FULL_SUMMARY)),
-    )
-    resumed, results_path = ended.identity.resumed, ended.identity.results_path
-    sources, reports = [], []
-    if resumed is not None and resumed.path != results_path:  # the user may not have named it
-        sources.append(SummaryLine(f"Resumed from:       {locate(resumed.path, None)}"))
-    if report is not None:
-        reports.append(SummaryLine(f"Report written to: {visible(locate(report, None))}"))
-    elif ended.run.results:
-        command = f"agentv report {shlex.quote(locate(results_path, None))} -o report.html"
-        reports.append(SummaryLine(f"Report:             {command}"))
-    for line in itertools.chain(lines, sources, reports, ended.statistics):
-        if line.style == "title":
-            terminal.write_sep("=", line.text)
-        else:
-            terminal.write_line(line.text, **_MARKUP.get(line.style, {}))
-    for note in notes:
-        terminal.write_line(f"agentv: {visible(note)}")
-    for hint in _waiting_hints(ended, terminal, waited_ms):
-        terminal.write_line(visible(hint))
-    for remark in remarks:
-        terminal.write_line(visible(remark), yellow=True)
-    if ended.lost:
-        terminal.write_line(f"{lost_text(ended.lost)}:", red=True)
-        for node_id in ended.lost:
-            terminal.write_line(f"  {visible(node_id)}", red=True)
-        if ended.run.results:
-            terminal.write_line("Run them with --agentv-resume.", red=True)
-    for text in ended.write_errors:
-        terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
-    for annotation in annotations:
-        terminal.write_line(annotation)
-
-
-def _waiting_hints(ended: EndedRun, terminal: TerminalReporter, waited_ms: float | None) -> Sequence[str]:
-    """Return hints for a run whose cases waited one after another; none if it has a limit of its own, or workers."""
-    if ended.options.workers is not None or waited_ms is None or ended.options.dry_run:
-        return ()
-    cpu_ms = ended.elapsed_ms - waited_ms
-    # `--agentv-workers` does not reach tests in Python.
-    cases = {result.node_id: result for result in ended.run.results if may_be_eval(result.node_id or "")}
-    if waiting_hint(list(cases.values()), ended.elapsed_ms, cpu_ms) is None:
-        return ()
-    items = [item for item in items_of(terminal) if item.nodeid in cases and isinstance(item, pytest.Function)]
-    held = {item.nodeid: holder for item in items if (holder := held_by(item)) is not None}
-    free = [result for node_id, result in cases.items() if node_id not in held]
-    if hint := waiting_hint(free, ended.elapsed_ms, cpu_ms):
-        return (hint,)
-    return [held_text(holder) for holder in dict.fromkeys(held.values()) if holder not in ended.outcomes.held]
-
-
 # The summary page of a GitHub step, and annotations at the lines of cases.
 
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+_GITHUB: Final = (_SUMMARY, "GITHUB_ACTIONS")
+"""Variables that make a run show the findings of all cases, also of passing ones with low scores."""
 _FILE_LIMIT: Final = 1_048_576
 """In bytes. GitHub shows nothing of a longer file."""
 
 
-def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
+def tell_github(
+    view: RunView, statistics: Iterable[SummaryLine], results_path: Path
+) -> tuple[list[str], Sequence[str]]:
     """Write the summary page. Return its faults, and the lines of the log that become annotations."""
     from pytest_agentv.reports.ci import (  # noqa: PLC0415 - only in CI
         MARKDOWN_LIMIT,
@@ -312,9 +164,8 @@ def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
         try:
             size = path.stat().st_size if path.exists() else 0
             limit = min(MARKDOWN_LIMIT, _FILE_LIMIT - size - len("\n\n"))
-            statistics = [line.text for line in ended.statistics]
-            results_path = ended.identity.results_path
-            lines = markdown_lines(ended.view, masker, limit, results_path=results_path, statistics=statistics)
+            texts = [line.text for line in statistics]
+            lines = markdown_lines(view, masker, limit, results_path=results_path, statistics=texts)
             if text := "".join(f"{line}\n" for line in lines):
                 with path.open("a", encoding="utf-8", newline="\n") as file:
                     file.write(f"\n\n{text}" if size else text)
@@ -322,41 +173,22 @@ def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
                 faults.append(f"{_SUMMARY}: {visible(name)} is full, so this run's verdict was not added to it")
         except OSError as error:
             faults.append(f"{_SUMMARY}: {visible(name)} cannot be written: {error.strerror or error}")
-    return faults, tuple(annotation_lines(ended.view, masker)) if os.environ.get("GITHUB_ACTIONS") else ()
-
-
-# The HTML report (`--agentv-html`), from the lines of the results file.
-
-
-def write_html(path: Path, ended: EndedRun, config: pytest.Config) -> str | None:
-    """Write the report; return why that could not be done."""
-    from pytest_agentv.reports.html.page import write_report  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.judged_cases import cases_of_run  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.reading import read_view  # noqa: PLC0415 - only if asked for
-    from pytest_agentv.reports.verdict import compared  # noqa: PLC0415 - only if asked for
-
-    options, results_path, contract = ended.options, ended.identity.results_path, ended.contract
-    if path.resolve() in {each.resolve() for each in (results_path, options.baseline) if each is not None}:
-        return f"{locate(path, None)}: no report was written: this is the file of results that it would be made of"
-    if not ended.run.results:
-        return f"{locate(path, None)}: no report was written: there are no results"
-    is_judged = contract is not None and contract.get("verdict") != NO_VERDICT and options.update_baseline is None
-    try:
-        view = ended.view.replace(cases=tuple(cases_of_run(ended.run.results)))
-        base = read_view(options.baseline) if options.baseline is not None and is_judged else None
-        view = compared(view, base, margin=options.margin, is_confirming=options.confirm > 0)
-        write_report(path, view, start=start_of(config))
-    except (AgentvError, OSError) as error:
-        return f"the report was not written: {error}"
-    return None
+    return faults, tuple(annotation_lines(view, masker)) if os.environ.get("GITHUB_ACTIONS") else ()
 
 
 # Prints the end of a run and sets its exit code, in the one process that owns the terminal.
 
-_GITHUB: Final = ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
-"""Variables that make a run show the findings of all cases, also of passing ones with low scores."""
-
-
+_ITEMS: Final = 500
+"""The number of items after which reports are freed."""
+_ATTRIBUTES: Final = {"agentv_file": "file", "agentv_line": "line"}
+"""What pytest leaves out of its default family of JUnit files, `xunit2`, by the properties that have it."""
+_MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
+    "error": {"red": True, "bold": True},
+    "fail": {"red": True},
+    "pass": {"green": True},
+    "warning": {"yellow": True},
+    "heading": {"bold": True},
+}
 _TITLES: Final = {
     "setup": "the case could not be set up",
     "provider": "target gave no answer",
@@ -379,7 +211,8 @@ class RunReporter:
         self._options = options
         self._started, self._cpu_started = time.perf_counter(), time.process_time()
         self._elapsed_ms = self._cpu_ms = 0.0
-        self._notes: list[str] = []
+        self.notes: list[str] = []
+        """Lines to show below the summary."""
         self._crashes: CrashWatch | None = None
         self._numbers = WorkerNumbers()
         self._outcomes = ItemOutcomes()
@@ -391,7 +224,7 @@ class RunReporter:
         self._section = self._open_section(config) if options.judges_run else None
         self._report: Path | None = None  # the HTML report, once it is written
         self._annotations: Sequence[str] = ()
-        self._unasked = 0  # cases that were skipped because nobody asked for them
+        self._finished = self._unasked = 0  # items, and cases that were skipped because nobody asked for them
 
     @classmethod
     def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":
@@ -401,10 +234,7 @@ class RunReporter:
             reporter = cls(config, identity, options)
             config.pluginmanager.register(reporter, cls.NAME)
             reporter._outcomes.join(config, reporter._terminal)
-            if config.getoption("xmlpath", None):
-                config.pluginmanager.register(JunitPlaces(config))
             if reporter._terminal is not None:
-                config.pluginmanager.register(KeptReports(reporter._terminal))
                 config.pluginmanager.register(EndingInterrupt(reporter._terminal, identity.results_path))
         return reporter
 
@@ -427,8 +257,9 @@ class RunReporter:
         if (error := output.get("agentv_write_error")) is not None:
             self.report_loss(error)
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Take the data out of a report, and show a case's details under `--agentv-verbose`."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
+        """Take the data out of a report, show a case's details, and give a JUnit case the place of its eval."""
         self._outcomes.note(report)
         self._unasked += report.skipped and NOT_ASKED in str(report.longrepr)
         packed = getattr(report, RECORDS, None)
@@ -440,13 +271,21 @@ class RunReporter:
             if self._terminal.config.get_terminal_writer().width_of_current_line:
                 self._terminal.write_line("")
             self._terminal.write_line(text)
+        places = {name: value for name, value in report.user_properties if name in _ATTRIBUTES}
+        case = junit_case(self._config, report) if places and report.when == "teardown" else None
+        yield
+        if case is not None:
+            element = case.to_xml()  # finished already, and the same object each time
+            for name, value in places.items():
+                element.set(_ATTRIBUTES[name], str(value))
 
-    def remark(self, text: str) -> None:
-        """Show a line below the summary."""
-        self._notes.append(text)
+    def pytest_runtest_logfinish(self) -> None:
+        """Free the reports of cases that have nothing to show: pytest would keep three per case, and shows one."""
+        self._finished += 1
+        if self._terminal is not None and self._finished % _ITEMS == 0:
+            drop_phases(self._terminal, EVALUATED)
 
     def report_loss(self, error: str) -> None:
-        """Note that results could not be written."""
         self._home.write_errors.append(error)
 
     @pytest.hookimpl(optionalhook=True)
@@ -503,7 +342,7 @@ class RunReporter:
         elif self._run.results and (fault := self._home.drop_verdict()):
             self._remarks.append(fault)
         if (path := self._options.html) is not None:
-            fault = write_html(path, self._ended(), self._config)
+            fault = self._write_html(path)
             self._report = path if fault is None else None
             self._remarks += [fault] if fault else []
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
@@ -511,26 +350,134 @@ class RunReporter:
         if not self._run.results and not self._home.write_errors:
             return
         if any(map(os.environ.get, _GITHUB)):
-            remarks, self._annotations = tell_github(self._ended())
+            remarks, self._annotations = tell_github(self._view, self._statistics, self._identity.results_path)
             self._remarks += remarks
         if wants_results:
-            verdict = self._section.contract() if self._section is not None else None
-            self._remarks += tell_summary(session.config, self._run.results, verdict)
+            from pytest_agentv.session.user_hooks import tell_summary  # noqa: PLC0415 - imports the engine
+
+            self._remarks += tell_summary(session.config, self._run.results, self._contract)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Print the end of the run: its summary, notes, remarks in yellow, and commands to GitHub."""
+        terminal, run, results_path = terminalreporter, self._run, self._identity.results_path
+        lost, write_errors = self._home.lost(run), self._write_errors
         if self._unasked:
-            terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
-        if not (self._run.results or self._home.write_errors or self._remarks or self._home.lost(self._run)):
+            terminal.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
+        if not (run.results or write_errors or self._remarks or lost):
             return
-        write_end(
-            terminalreporter,
-            self._ended(),
-            notes=self._notes,
-            remarks=self._remarks,
-            report=self._report,
-            annotations=self._annotations,
-            waited_ms=None if self._crashes is not None else self._elapsed_ms - self._cpu_ms,
+        lines = [
+            *summary_lines(
+                self._view,
+                results_path=results_path,
+                shown_errors=self._outcomes.failed if self._config.getoption("tbstyle", "auto") != "no" else (),
+                with_statistics=self._config.get_verbosity() > 0 or bool(os.environ.get(FULL_SUMMARY)),
+            )
+        ]
+        resumed = self._identity.resumed
+        if resumed is not None and resumed.path != results_path:  # the user may not have named it
+            lines.append(SummaryLine(f"Resumed from:       {locate(resumed.path, None)}"))
+        if self._report is not None:
+            lines.append(SummaryLine(f"Report written to: {visible(locate(self._report, None))}"))
+        elif run.results:
+            command = f"agentv report {shlex.quote(locate(results_path, None))} -o report.html"
+            lines.append(SummaryLine(f"Report:             {command}"))
+        for line in (*lines, *self._statistics):
+            if line.style == "title":
+                terminal.write_sep("=", line.text)
+            else:
+                terminal.write_line(line.text, **_MARKUP.get(line.style, {}))
+        for note in self.notes:
+            terminal.write_line(f"agentv: {visible(note)}")
+        for hint in self._waiting_hints(terminal):
+            terminal.write_line(visible(hint))
+        for remark in self._remarks:
+            terminal.write_line(visible(remark), yellow=True)
+        if lost:
+            terminal.write_line(f"{lost_text(lost)}:", red=True)
+            for node_id in lost:
+                terminal.write_line(f"  {visible(node_id)}", red=True)
+            if run.results:
+                terminal.write_line("Run them with --agentv-resume.", red=True)
+        for text in write_errors:
+            terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
+        for annotation in self._annotations:  # as the log must have them
+            terminal.write_line(annotation)
+
+    def _waiting_hints(self, terminal: TerminalReporter) -> Sequence[str]:
+        """Return hints for a run whose cases waited one after another; none if it has a limit, or workers."""
+        if self._options.workers is not None or self._crashes is not None or self._options.dry_run:
+            return ()
+        # `--agentv-workers` does not reach tests in Python.
+        cases = {result.node_id: result for result in self._run.results if may_be_eval(result.node_id or "")}
+        if waiting_hint(list(cases.values()), self._elapsed_ms, self._cpu_ms) is None:
+            return ()
+        from pytest_agentv.session.user_hooks import held_by  # noqa: PLC0415 - imports the engine
+
+        items = [item for item in items_of(terminal) if item.nodeid in cases and isinstance(item, pytest.Function)]
+        held = {item.nodeid: holder for item in items if (holder := held_by(item)) is not None}
+        free = [result for node_id, result in cases.items() if node_id not in held]
+        if hint := waiting_hint(free, self._elapsed_ms, self._cpu_ms):
+            return (hint,)
+        return [held_text(holder) for holder in dict.fromkeys(held.values()) if holder not in self._outcomes.held]
+
+    def _write_html(self, path: Path) -> str | None:
+        """Write the report of `--agentv-html` from the results; return why that could not be done."""
+        from pytest_agentv.reports.html.page import write_run  # noqa: PLC0415 - only if asked for
+
+        options, contract = self._options, self._contract
+        if path.resolve() in {each.resolve() for each in (self._identity.results_path, options.baseline) if each}:
+            return f"{locate(path, None)}: no report was written: this is the file of results that it would be made of"
+        if not self._run.results:
+            return f"{locate(path, None)}: no report was written: there are no results"
+        is_judged = contract is not None and contract.get("verdict") != NO_VERDICT and options.update_baseline is None
+        try:
+            write_run(path, self._view, options.baseline if is_judged else None, options, start_of(self._config))
+        except (AgentvError, OSError) as error:
+            return f"the report was not written: {error}"
+        return None
+
+    @property
+    def _contract(self) -> JsonObject | None:
+        """The JSON of the verdict on the run; None: there is none."""
+        return None if self._section is None else self._section.contract()
+
+    @property
+    def _statistics(self) -> Sequence[SummaryLine]:
+        """The section EVALUATION STATISTICS."""
+        return () if self._section is None else tuple(self._section.lines())
+
+    @property
+    def _write_errors(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._home.write_errors))
+
+    @property
+    def _view(self) -> RunView:
+        run, outcomes, ending = self._run, self._outcomes, ending_of(self._contract)
+        unexpected = outcomes.unexpected_passes.intersection(each.node_id or "" for each in run.results)
+        ending = ending.replace(
+            troubles=tuple(self._troubles(unexpected)),
+            expected=frozenset(outcomes.expected_failures) - ending.judged_with_run,
+            unexpected=frozenset(unexpected),
         )
+        name, problems = self._identity.results_path.name, tuple(map(str, run.problems))
+        return RunView(run.results, ending, name, (), run.replaced, problems, self._elapsed_ms)
+
+    def _troubles(self, unexpected: Collection[str]) -> Iterator[Trouble]:
+        """Yield problems beside the evaluations and their gates."""
+        outcomes = self._outcomes
+        if self._is_broken_off:
+            yield Trouble("The run broke off before its end")
+        if files := tuple(outcomes.uncollected):
+            yield Trouble(uncollected_text(len(files)), files)
+        if ignored := tuple(outcomes.ignored):
+            yield Trouble(ignored_text(len(ignored)), ignored)
+        others = [each for each in outcomes.failed_with_good_scores(self._run.results) if each not in unexpected]
+        if write_errors := self._write_errors:
+            yield Trouble("Results were lost", write_errors)
+        elif others:
+            yield Trouble(f"{counted(len(others), 'case')} failed outside of the evaluation", tuple(others))
+        if lost := self._home.lost(self._run):
+            yield Trouble(lost_text(lost), lost)
 
     def _open_section(self, config: pytest.Config) -> "RunGate":
         from pytest_agentv.session.gates import RunGate  # noqa: PLC0415 - only for runs with repeats or a gate
@@ -540,20 +487,6 @@ class RunReporter:
     def _read(self, *, with_texts: bool = False) -> RunResults:
         of, known = self._outcomes, self.known
         return read_run(self._identity, of.reported, of.evaluated, with_texts=with_texts, known=known)
-
-    def _ended(self) -> EndedRun:
-        return EndedRun(
-            identity=self._identity,
-            options=self._options,
-            run=self._run,
-            outcomes=self._outcomes,
-            is_broken_off=self._is_broken_off,
-            contract=self._section.contract() if self._section is not None else None,
-            statistics=tuple(self._section.lines()) if self._section is not None else (),
-            write_errors=tuple(dict.fromkeys(self._home.write_errors)),
-            lost=self._home.lost(self._run),
-            elapsed_ms=self._elapsed_ms,
-        )
 
 
 # The controller's part of an xdist run: it collects nothing, names the run, and owns the terminal.

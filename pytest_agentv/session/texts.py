@@ -12,7 +12,7 @@ from pytest_agentv.files.places import CASE_LIST_KEYS
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.failure import TEXT_LIMIT, Start, error_text, failure_headline, failure_text
+from pytest_agentv.reports.failure import TEXT_LIMIT, error_text, failure_headline, failure_text
 from pytest_agentv.reports.figures import (
     duration_of,
     escaped_size,
@@ -30,6 +30,7 @@ from pytest_agentv.session.item_outcomes import (
     forget_properties,
     shows_answers,
     shows_answers_at_once,
+    start_of,
 )
 from pytest_agentv.session.masking import is_masked, mask_account
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
@@ -61,8 +62,6 @@ A target's error may be long, and the pattern's time is cubic in the length.
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
-_REPEATED_FLAGS = ("target", "targets-file", "threshold", "repeat", "min-pass-rate")
-"""Flags that affect a case's outcome, and so belong to the command that runs it again."""
 
 
 _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
@@ -70,7 +69,6 @@ _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
 
 
 def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Asked = NOTHING_ASKED) -> EvalFailed:
-    """Return the error of a case that failed, by its score or by a hook."""
     account = failure_text(
         result,
         rerun_command=rerun_command(config, result.node_id),
@@ -162,13 +160,6 @@ def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
     return None if node_id is None else start_of(config).command(node_id)
 
 
-def start_of(config: pytest.Config) -> Start:
-    """Return how pytest was started, as far as a case that is run again needs it."""
-    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
-    flags = tuple(f"--agentv-{name}={value}" for name, value in given if value is not None)
-    return Start(config.rootpath, config.invocation_params.dir, flags)
-
-
 # Adds evaluations in Python to the reports of their tests.
 
 _SECTION: Final = "Captured agentv call"
@@ -202,7 +193,6 @@ def running(item: pytest.Item) -> Iterator[None]:
 
 
 def note_result(item: pytest.Item, result: EvalResult, account: str, reads: Sequence[str] = ()) -> None:
-    """Remember a result for the report of its test."""
     item.stash[_TOLD].append(Told(result, account, reads))
 
 
@@ -215,7 +205,6 @@ def forget_results(item: pytest.Item) -> None:
 def complete_report(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, masker: Masker, *, verbose: bool
 ) -> None:
-    """Add the evaluations of a Python test to its report."""
     told = item.stash.get(_TOLD, [])
     if is_masked(item):
         mask_account(report, masker)

@@ -66,7 +66,6 @@ class WorkerNumbers:
         return number
 
     def free(self, worker_id: str) -> None:
-        """Note that a worker is gone."""
         self._taken.pop(worker_id, None)
 
 
@@ -213,7 +212,6 @@ class CrashWatch:
 
     @property
     def has_crashed(self) -> bool:
-        """Whether a worker died while it ran any item."""
         return bool(self._crashed)
 
     def crash_results(self, recorded: Container[str], older: Sequence[EvalResult]) -> Iterator[EvalResult]:

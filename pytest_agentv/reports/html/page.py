@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from pytest_agentv.model.base import Json, JsonObject, counted, is_amount
 from pytest_agentv.model.messages import Costs, Message
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.failure import Start
 from pytest_agentv.reports.figures import (
@@ -47,8 +48,10 @@ from pytest_agentv.reports.html.cases import (
     spelled,
     when_of,
 )
-from pytest_agentv.reports.judged_cases import CaseStatus, measure_of
+from pytest_agentv.reports.judged_cases import CaseStatus, cases_of_run, measure_of
+from pytest_agentv.reports.reading import read_view
 from pytest_agentv.reports.summary import BIN_LABELS, extremes, score_figures, score_statistics
+from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import RunView
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.writers import Image, named_in, without_images
@@ -123,6 +126,14 @@ def write_report(path: Path, run: RunView, earlier: Sequence[RunView] = (), star
     text = report_text(run, earlier, start)
     write_atomically(path, text)
     return len(text.encode())
+
+
+def write_run(path: Path, run: RunView, base: Path | None, options: RunOptions, start: Start) -> None:
+    """Write the report of a run that ends, compared with the file `base`. Raises `AgentvError` or `OSError`."""
+    run = run.replace(cases=tuple(cases_of_run(run.results)))
+    earlier = None if base is None else read_view(base)
+    run = compared(run, earlier, margin=options.margin, is_confirming=options.confirm > 0)
+    write_report(path, run, start=start)
 
 
 def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | None = None) -> str:
