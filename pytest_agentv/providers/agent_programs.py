@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar, Final
 
+from pydantic import Field
+
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping, text_or_none
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
@@ -284,9 +286,7 @@ class Pi(CodingAgent):
     llm_provider: OptionalText = spelled(
         *("pi_provider", "piProvider", "llm_provider"), default=None, description="the provider of the model"
     )
-    api_key: SecretText = spelled(
-        *("api_key", "apiKey"), default=None, description="passed in the variable that pi reads for the provider"
-    )
+    api_key: SecretText = Field(default=None, description="passed in the variable that pi reads for the provider")
     tools: OptionalText = spelled("tools", "pi_tools", "piTools", default=None, description="passed on to pi")
     thinking: OptionalText = spelled(
         "thinking", "pi_thinking", "piThinking", default=None, description="passed on to pi"

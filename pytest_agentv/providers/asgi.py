@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.kind import expected, filled
 from pytest_agentv.providers.api.base import HttpReply, HttpRequest
-from pytest_agentv.providers.api.client import TOO_LARGE
+from pytest_agentv.providers.api.client import TOO_LARGE, RequestError, RequestFailure
 from pytest_agentv.providers.base import TargetEnvironment
 from pytest_agentv.providers.http import TEMPLATE, Service, ServiceProvider
 from pytest_agentv.providers.kind import Sources
@@ -19,7 +19,6 @@ from pytest_agentv.providers.python import CallableName
 from pytest_agentv.providers.python_calls import call_async
 from pytest_agentv.providers.user_modules import import_callable
 from pytest_agentv.runtime.files import READ_LIMIT
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import run_in_thread
 
 _LOGGER: Final = logging.getLogger(__name__)

@@ -30,13 +30,20 @@ from pytest_agentv.providers.api.base import (
     parsed,
     read_usage,
 )
-from pytest_agentv.providers.api.client import HttpClient, describe_no_json, read_error_text, refused, repeated, shorten
+from pytest_agentv.providers.api.client import (
+    HttpClient,
+    RequestError,
+    describe_no_json,
+    read_error_text,
+    refused,
+    repeated,
+    shorten,
+)
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import KNOWN_PLACEHOLDER, Healthcheck, run_healthcheck
 from pytest_agentv.providers.kind import RetryKeys, get, read_call
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks, conversation, prompt_text, require_no_media
-from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.targets.fields import SHIELDED, Flag, Headers, Seconds, Url, reveal
 
 # Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.

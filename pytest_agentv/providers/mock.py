@@ -10,7 +10,7 @@ from pydantic import Field
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Json, format_number
-from pytest_agentv.model.kind import Items, spelled
+from pytest_agentv.model.kind import Items
 from pytest_agentv.model.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment
 from pytest_agentv.providers.kind import Provider, WireError, parse_response
@@ -28,20 +28,12 @@ class Mock(Provider):
     judges_itself = True
 
     response: str | None = Field(default=None, description="the answer")
-    delay_ms: Milliseconds = spelled("delay_ms", "delayMs", default=0, description="the wait before the answer")
-    delay_min_ms: Milliseconds = spelled(
-        *("delay_min_ms", "delayMinMs"), default=0, description="the shortest of random waits"
-    )
-    delay_max_ms: Milliseconds = spelled(
-        *("delay_max_ms", "delayMaxMs"), default=0, description="the longest of random waits"
-    )
+    delay_ms: Milliseconds = Field(default=0, description="the wait before the answer")
+    delay_min_ms: Milliseconds = Field(default=0, description="the shortest of random waits")
+    delay_max_ms: Milliseconds = Field(default=0, description="the longest of random waits")
     trace: Items[dict[str, Any]] | None = Field(default=None, description="events of the way to the answer")
-    output_messages: Items[dict[str, Any]] | None = spelled(
-        *("output_messages", "outputMessages"), default=None, description="messages, in place of the answer"
-    )
-    finish_reason: OptionalText = spelled(
-        *("finish_reason", "finishReason"), default=None, description="why the answer ends, as APIs of models say it"
-    )
+    output_messages: Items[dict[str, Any]] | None = Field(default=None, description="messages, in place of the answer")
+    finish_reason: OptionalText = Field(default=None, description="why the answer ends, as APIs of models say it")
 
     def open(self, environment: TargetEnvironment) -> "MockProvider":
         return MockProvider(environment.name, self)

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import JsonObject, json_fault
-from pytest_agentv.model.kind import expected, filled, spelled
+from pytest_agentv.model.kind import expected, filled
 from pytest_agentv.model.messages import is_null
 from pytest_agentv.providers.base import (
     Adapter,
@@ -83,9 +83,7 @@ class Python(Provider):
         default=None, description="whether it gets the conversation as a list of messages, not as one text"
     )
     arguments: dict[str, Any] = Field(default={}, description="further keyword arguments of every call")
-    timeout_seconds: Seconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of one call"
-    )
+    timeout_seconds: Seconds | None = Field(default=None, description="limit of one call")
     session: Flag = Field(
         default=False,
         description="whether it remembers a conversation by `request.session`, and gets only the new message",

@@ -67,19 +67,15 @@ class Vscode(Provider):
         default="code",
         description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
     )
-    workspace_template: Annotated[OptionalText, path_in("targets_dir")] = spelled(
-        *("workspace_template", "workspaceTemplate"),
+    workspace_template: Annotated[OptionalText, path_in("targets_dir")] = Field(
         default=None,
         description="a workspace file whose folders and settings are added, relative to the targets file",
     )
     wait: Flag = Field(
         default=True, description="false hands the request over and does not wait: each case is an error"
     )
-    dry_run: Flag = spelled(
-        *("dry_run", "dryRun"), default=False, description="true opens nothing: each case is an error"
-    )
-    subagent_root: Annotated[OptionalText, path_in("targets_dir")] = spelled(
-        *("subagent_root", "subagentRoot"),
+    dry_run: Flag = Field(default=False, description="true opens nothing: each case is an error")
+    subagent_root: Annotated[OptionalText, path_in("targets_dir")] = Field(
         default=None,
         description="where the folders are (default: `~/.subagent/vscode-agents`)",
     )

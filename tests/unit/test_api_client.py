@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.providers.api.base import ApiRequest
-from pytest_agentv.providers.api.client import HttpClient, find_proxy
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
+from pytest_agentv.providers.api.client import HttpClient, RequestError, RequestFailure, find_proxy
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -18,6 +18,8 @@ from pytest_agentv.model.messages import Message, TokenUsage, incomplete_reason,
 from pytest_agentv.providers.api.base import ApiRequest, Billing, Embeddings, ModelReply, merged, without
 from pytest_agentv.providers.api.client import (
     HttpClient,
+    RequestError,
+    RequestFailure,
     begin,
     import_aiohttp,
     loaded,
@@ -28,7 +30,6 @@ from pytest_agentv.providers.api.client import (
 )
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment
 from pytest_agentv.providers.kind import RetryKeys
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.targets.fields import (
     SHIELDED,
     FreeMapping,
