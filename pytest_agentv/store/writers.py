@@ -285,7 +285,7 @@ def result_text(value: JsonObject, output_format: OutputFormat) -> str:
     """Return the text of a result in a file of that format. Its values may be of any class."""
     if output_format == "jsonl":
         return f"{safe_json(value)}\n"
-    from pytest_agentv.store.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
+    from pytest_agentv.files.source import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
 
     return yaml_document(json_safe(value))
 
