@@ -34,7 +34,7 @@ from pytest_agentv.providers.base import (
 )
 from pytest_agentv.providers.kind import Provider, Sources, answer_message
 from pytest_agentv.runtime.files import hold_folder, read_regular_file, write_atomically
-from pytest_agentv.runtime.processes import Launched, ProcessStartError, launch
+from pytest_agentv.runtime.processes import ProcessStartError, launch
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, path_in
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -444,9 +444,9 @@ class Window:
 
     async def open(self) -> None:
         """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
-        status = await self._launch(["--status"], _STATUS_SECONDS)
+        _, status = await self._launch(["--status"], _STATUS_SECONDS)
         # An open window shows by its title; `subagent-1` is not `subagent-10`.
-        is_open = re.search(rf"(?<![\w-]){re.escape(self._folder.name)}(?![\w-])", status.stdout)
+        is_open = re.search(rf"(?<![\w-]){re.escape(self._folder.name)}(?![\w-])", status)
         alive = self._folder / ".alive"
         alive.unlink(missing_ok=True)
         await self._call(str(self._workspace_file))
@@ -468,17 +468,17 @@ class Window:
         await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
 
     async def _call(self, *arguments: str) -> None:
-        done = await self._launch(arguments, _LAUNCH_SECONDS)
-        if done.exit_code == 0:
+        exit_code, output = await self._launch(arguments, _LAUNCH_SECONDS)
+        if exit_code == 0:
             return
-        said = masked(done.stderr.strip() or done.stdout.strip())[-2000:]
-        fault = f"failed with exit code {done.exit_code}"
-        if done.exit_code is None:
+        said = masked(output.strip())[-2000:]
+        fault = f"failed with exit code {exit_code}"
+        if exit_code is None:
             fault = f"did not return within {_LAUNCH_SECONDS:g}s"
         reason = f"VS Code's command {fault}: {shlex.join((*self._program, *arguments[:4]))}"
         raise ProviderError(f"{reason}: {said}" if said else reason, "process")
 
-    async def _launch(self, arguments: Sequence[str], seconds: float) -> Launched:
+    async def _launch(self, arguments: Sequence[str], seconds: float) -> tuple[int | None, str]:
         try:
             return await launch(
                 [*self._program, *arguments], cwd=str(self._folder), env=self._environment, timeout_seconds=seconds

@@ -183,14 +183,17 @@ def read_usage(usage: JsonObject) -> TokenUsage | None:
     if not has_usage(usage):
         return None
     read, written = count(_first(usage, *_INPUT)), count(_first(usage, *_OUTPUT))
-    details = mapping(_first(usage, "prompt_tokens_details", "input_tokens_details"))
-    cached = count(details.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek's key
+    details = mapping(_first(usage, "prompt_tokens_details", "input_tokens_details", "input_token_details"))
+    cached = count(_first(details, "cached_tokens", "cache_read"))
+    cached = cached or count(_first(usage, "prompt_cache_hit_tokens", "cache_read_tokens"))  # DeepSeek, pydantic-ai
     read = max(0, read - cached)
     if "prompt_tokens" not in usage:
         read += count(usage.get("cache_creation_input_tokens"))
         cached = cached or count(_first(usage, "cached", "cache_read_input_tokens"))
-    details = mapping(_first(usage, "completion_tokens_details", "output_tokens_details"))
-    reasoning = count(_first(details, "reasoning_tokens", "thinking_tokens"))
+    details = mapping(
+        _first(usage, "completion_tokens_details", "output_tokens_details", "output_token_details", "details")
+    )
+    reasoning = count(_first(details, "reasoning_tokens", "thinking_tokens", "thoughts_tokens", "reasoning"))
     if reasoning and count(usage.get("total_tokens")) == read + cached + written + reasoning:
         written += reasoning
     reasoning = reasoning or count(_first(usage, "reasoning", "reasoning_tokens"))
@@ -242,6 +245,8 @@ class Billing(Record):
     """The input tokens that were written to a cache, for some minutes."""
     is_unknown: bool = False
     """Whether there is more to pay for: another tier, searches, sounds."""
+    provider: str | None = None
+    """The provider in the price tables, of a reply that a function returns; None: the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
