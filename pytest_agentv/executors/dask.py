@@ -132,7 +132,6 @@ def _check_workers(client: Any, address: str) -> int:
 
 
 def _faults(worker: str, python: object, package: object) -> Iterator[str]:
-    """Yield the differences between a worker and this process."""
     ours = importlib.metadata.version(_PACKAGE)
     if isinstance(package, importlib.metadata.PackageNotFoundError):
         yield f"  worker {worker} has no {_PACKAGE}: install {_PACKAGE}=={ours} in its environment"

@@ -448,7 +448,6 @@ class AgentProvider(TargetAdapter):
         return response.replace(error=error, error_kind=kind)
 
     def _usage(self, usage: TokenUsage | None, session: str | None) -> TokenUsage | None:
-        """Return the tokens of this turn."""
         if usage is None or session is None or not self._settings.adds_up_usage:
             return usage
         before, self._used[session] = self._used.get(session, TokenUsage(0, 0, 0)), usage

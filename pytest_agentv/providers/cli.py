@@ -547,7 +547,6 @@ class CliProvider(TargetAdapter):
                 return [ProviderResponse(error=str(error), error_kind=error.kind) for _ in requests]
 
     def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
-        """Create the folder of a call."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", eval_id)[:40]
         keep = self._settings.keep_temp_files and (self._has_output_file or self._has_prompt_file)
         return temporary_folder(f"agentv-{name}-", keep=keep)
@@ -555,7 +554,6 @@ class CliProvider(TargetAdapter):
     async def _run(
         self, request: ProviderRequest, output_file: Path, parse: Callable[[str], list[ProviderResponse]]
     ) -> list[ProviderResponse]:
-        """Run the command once, and read its output. Raises `ProviderError`."""
         settings, limit = self._settings, shortest(self._settings.timeout_seconds, request.timeout_seconds)
         request = request.replace(session=request.session or uuid4().hex)
         command = render_command(settings.command_template, call_values(request, settings.files_format, output_file))
@@ -630,7 +628,6 @@ async def run_healthcheck(
 
 
 async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> None:
-    """GET a URL and expect 2xx. Uses the proxies of models."""
     asked = f"GET {shown_url(url)}"
     client = HttpClient(asked, "the health check", environment)
     await client.ready()  # no part of the time that the health check may take

@@ -119,7 +119,6 @@ def _answered(messages: list[Message], output: Json, call_id: str | None, tool: 
 
 
 def _single(reply: ModelReply, provider: str, context: Sequence[str] = ()) -> NativeAnswer:
-    """Return the answer of one reply of a model's API."""
     message = Message("assistant", reply.text or ABSENT, reply.tools)
     return NativeAnswer(
         (message,) if reply.text or reply.tools else (),
@@ -132,7 +131,6 @@ def _single(reply: ModelReply, provider: str, context: Sequence[str] = ()) -> Na
 
 
 def _texts(values: object, name: str) -> list[str]:
-    """Return the texts that some objects have under a name."""
     return [found for value in items(values) if (found := text(get(value, name)))]
 
 
@@ -310,7 +308,6 @@ def read_claude(value: object) -> NativeAnswer | None:
 
 
 def _quoted(parts: Sequence[Any]) -> list[str]:
-    """Return the citations of an answer."""
     return list(dict.fromkeys(quote for part in parts for quote in _texts(get(part, "citations"), "cited_text")))
 
 
@@ -344,7 +341,6 @@ def read_contents(contents: Sequence[Any]) -> NativeAnswer:
 
 
 def _as_chat(content: JsonObject) -> Iterator[JsonObject]:
-    """Yield a content as messages of chat completions."""
     parts = entries(content.get("parts"))
     results = [found for part in parts if isinstance(found := part.get("functionResponse"), dict)]
     for result in results:
@@ -395,7 +391,6 @@ def _model_of(agent: object) -> str | None:
 
 
 def _require_texts(question: Question) -> None:
-    """Raise `ProviderError` for pictures and PDFs."""
     if question.has_files:
         what = "an agent of this framework gets texts, which cannot hold pictures and PDFs"
         raise ProviderError(f"{what}: name a function, with `messages: true`", "config")
@@ -434,7 +429,6 @@ def read_langchain(messages: Sequence[Any]) -> NativeAnswer:
 
 
 def _as_message(message: object) -> JsonObject:
-    """Return a message in the form of chat completions."""
     kind, content, name = _kind(message), get(message, "content"), get(message, "name")
     return {
         "role": "system" if kind == "human" and name else kind,
@@ -550,7 +544,6 @@ def read_pydantic(history: Sequence[Any], output_tool: str | None = None) -> Nat
 
 
 def _parts(message: object, kind: str) -> list[Any]:
-    """Return the contents of the parts of a kind."""
     return [get(part, "content") for part in items(get(message, "parts")) if get(part, "part_kind") == kind]
 
 

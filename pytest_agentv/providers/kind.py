@@ -336,7 +336,6 @@ def answer_message(text: str) -> Message:
 
 
 def _unknown_keys(wire: _Response) -> Iterator[str]:
-    """Yield a warning for each key that is not read."""
     parts: list[tuple[str, _Named | None]] = [("", wire), ("token_usage.", wire.token_usage)]
     parts += [("tool_calls[].", call) for said in wire.output_messages or () for call in said.tool_calls or ()]
     for where, part in parts:

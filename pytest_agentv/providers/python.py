@@ -135,7 +135,6 @@ class FunctionProvider(TargetAdapter):
         return response.replace(duration_ms=duration) if response.duration_ms is None else response
 
     def _call(self, request: ProviderRequest) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
-        """Return the callable with its arguments."""
         if self._runner is not None:
             question = build_question(request, as_messages=self._as_messages)
             return self._runner, (self._function, question), dict(self._extra)
@@ -273,7 +272,6 @@ class ForeignAdapter:
         return responses
 
     async def _call(self, name: str, *arguments: object, limit: float | None = None) -> object:
-        """Call a method, if there is one, within a limit, unless the object keeps the limits itself."""
         method = getattr(self._value, name, None)
         if method is None:
             return None

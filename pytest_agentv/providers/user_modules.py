@@ -138,8 +138,6 @@ _FOLDERS: Final[dict[str, FolderModules]] = {}
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of folders. Leaves all other names to ordinary finders."""
-
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         prefix = _PREFIX.match(fullname)
         return _FOLDERS[prefix[0]].find(fullname) if prefix and prefix[0] in _FOLDERS else None

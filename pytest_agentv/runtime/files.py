@@ -237,7 +237,6 @@ class LockedAppender:
             raise _write_error(self._path, error) from error
 
     def _open(self) -> tuple[OpenFile, int]:
-        """Return the open file and its size."""
         if self._file is None:
             self._file = OpenFile.make(self._path, "a+")
         end = self._file.size_at(self._path)
@@ -266,7 +265,6 @@ def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
 
 
 def _append_whole(file: FileIO, end: int, data: bytes) -> int:
-    """Append at the known end of a file and return the new end."""
     rest = memoryview(data)
     try:
         while rest:

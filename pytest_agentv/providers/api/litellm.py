@@ -92,7 +92,6 @@ class LitellmProvider(LlmProvider):
 
 
 def _turns(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the messages in the shape of OpenAI."""
     return [{"role": message.role, "content": chat_content(message)} for message in messages]
 
 

@@ -336,13 +336,11 @@ class LlmProvider(TargetAdapter):
         return await self._ask(messages, None)
 
     async def _ready(self) -> None:
-        """Wait for the import of the client. Raises `ProviderError` if it fails."""
         raise NotImplementedError
 
     async def _ask(
         self, messages: Sequence[ChatMessage], schema: JsonObject | None
     ) -> tuple[ProviderResponse, Billing]:
-        """Make one request, whose reply is bound to a schema if there is one. Raises `RequestError`."""
         raise NotImplementedError
 
     async def _price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> float | None:

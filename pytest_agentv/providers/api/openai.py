@@ -50,8 +50,6 @@ _PORTAL_PATH: Final = re.compile(
 
 
 class _SpeaksOpenAi(DirectModel):
-    """A model whose server speaks OpenAI's language."""
-
     seed: Whole | None = SEED
     reasoning: Flag | None = REASONING
     api_format: Literal["chat", "responses"] | None = Field(
