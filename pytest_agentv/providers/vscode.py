@@ -444,7 +444,7 @@ class Window:
 
     async def open(self) -> None:
         """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
-        _, status = await self._launch(["--status"], _STATUS_SECONDS)
+        status = await self._call("--status", seconds=_STATUS_SECONDS)
         # An open window shows by its title; `subagent-1` is not `subagent-10`.
         is_open = re.search(rf"(?<![\w-]){re.escape(self._folder.name)}(?![\w-])", status)
         alive = self._folder / ".alive"
@@ -467,24 +467,25 @@ class Window:
         attached = [word for path in attachments for word in ("-a", path)]
         await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
 
-    async def _call(self, *arguments: str) -> None:
-        exit_code, output = await self._launch(arguments, _LAUNCH_SECONDS)
-        if exit_code == 0:
-            return
-        said = masked(output.strip())[-2000:]
-        fault = f"failed with exit code {exit_code}"
-        if exit_code is None:
-            fault = f"did not return within {_LAUNCH_SECONDS:g}s"
-        reason = f"VS Code's command {fault}: {shlex.join((*self._program, *arguments[:4]))}"
-        raise ProviderError(f"{reason}: {said}" if said else reason, "process")
-
-    async def _launch(self, arguments: Sequence[str], seconds: float) -> tuple[int | None, str]:
+    async def _call(self, *arguments: str, seconds: float | None = None) -> str:
+        """Run the program and return what it says. Without its own limit, a failure raises `ProviderError`."""
         try:
-            return await launch(
-                [*self._program, *arguments], cwd=str(self._folder), env=self._environment, timeout_seconds=seconds
+            exit_code, output = await launch(
+                [*self._program, *arguments],
+                cwd=str(self._folder),
+                env=self._environment,
+                timeout_seconds=seconds or _LAUNCH_SECONDS,
             )
         except ProcessStartError as error:
             raise ProviderError(f"VS Code could not be started: {error}", "process") from error
+        if exit_code == 0 or seconds is not None:
+            return output
+        fault = f"failed with exit code {exit_code}"
+        if exit_code is None:
+            fault = f"did not return within {_LAUNCH_SECONDS:g}s"
+        said = masked(output.strip())[-2000:]
+        reason = f"VS Code's command {fault}: {shlex.join((*self._program, *arguments[:4]))}"
+        raise ProviderError(f"{reason}: {said}" if said else reason, "process")
 
 
 # The workspace file that VS Code opens for a subagent, by itself or from a template of the user.

@@ -8,13 +8,12 @@ from typing import Any, ClassVar, Final
 from pydantic import Field, field_validator
 
 from pytest_agentv.cases.prompts import ChatMessage
-from pytest_agentv.model.base import ABSENT, JsonObject, mapping
+from pytest_agentv.model.base import JsonObject, mapping
 from pytest_agentv.model.messages import FilePart
 from pytest_agentv.providers.api.base import (
     ApiRequest,
     Billing,
     ModelReply,
-    call_of,
     count,
     encoded,
     entries,
@@ -29,6 +28,7 @@ from pytest_agentv.providers.api.base import (
     text_of,
 )
 from pytest_agentv.providers.api.model import DirectModel
+from pytest_agentv.providers.kind import read_call
 from pytest_agentv.targets.fields import PositiveCount
 
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -114,7 +114,7 @@ def read_answer(reply: JsonObject) -> ModelReply | None:
         name_of(reply.get("model")),
         "error" if reply.get("error") else name_of(reply.get("stop_reason")),
         refusal if details.get("type", "refusal") == "refusal" else None,
-        tools=tuple(call_of(block.get("name"), block.get("input", ABSENT), block.get("id")) for block in calls),
+        tools=tuple(map(read_call, calls)),
         ran=sum(block.get("type") != "tool_use" for block in calls),
         usage=read_usage(usage),
         billing=_billing(usage),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, is_number, mapping
-from pytest_agentv.model.messages import UNNAMED, FilePart, TokenUsage, ToolCall
+from pytest_agentv.model.messages import FilePart, TokenUsage, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +108,6 @@ def parsed(value: Json) -> Json:
         return json.loads(value)
     except (ValueError, RecursionError):
         return value
-
-
-def call_of(name: Json, given: Json, call_id: Json) -> ToolCall:
-    """Return a tool call of a reply."""
-    return ToolCall(text_of(name) or UNNAMED, given, id=name_of(call_id))
 
 
 def function_of(tool: JsonObject) -> JsonObject | None:
