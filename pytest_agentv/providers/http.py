@@ -211,10 +211,7 @@ def _content(found: list[Json], *, has_all: bool) -> Json:
 
 
 def _found(parts: Sequence[Json], path: str) -> list[Json]:
-    """Return the values at a path in each part that has it. In a stream, not every event must have it.
-
-    Raises `MissingPathError` if no part has it.
-    """
+    """Return the values at a path in each part that has it. Raises `MissingPathError` if none has it."""
     found, missing = list[Json](), None
     for part in parts:
         try:
@@ -270,10 +267,7 @@ _FAILURE: Final = re.compile(r"(?i)error|fail|^message$")
 
 
 def _read_stream(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
-    """Return the events of a stream.
-
-    Raises `ProviderError` for a stream that is empty, cut, or holds an error, and `ValueError` for cut JSON.
-    """
+    """Return the events of a stream, which may be empty, cut, or hold an error."""
     from pytest_agentv.providers.frameworks import is_cut  # noqa: PLC0415 - imports the readers of all APIs
 
     events = read_events(reply.text, label, needs_json=needs_json)

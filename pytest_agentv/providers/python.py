@@ -358,10 +358,7 @@ def _figures(value: Mapping[str, Any]) -> ProviderResponse:
 
 
 def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "crash") -> ProviderResponse:
-    """Return the figures of a response that holds no answer, because it was paid for, with the error.
-
-    Raises `ProviderError` if it reports neither tokens nor cost.
-    """
+    """Return what a response cost that holds no answer, with the error; raise it if nothing is reported."""
     if response.token_usage is None and response.cost_usd is None:
         raise ProviderError(error, kind)
     return ProviderResponse(

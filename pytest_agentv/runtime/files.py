@@ -247,10 +247,7 @@ class LockedAppender:
 
 
 def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
-    """Open the file that is at a path now, and return it with its size.
-
-    If the old file was deleted, its open handle still has the records; this writes them again.
-    """
+    """Open the file that is at a path now, with its size; into a new one, write the records of a deleted one again."""
     file = FileIO(path, "a+")
     try:
         end = file.seek(0, os.SEEK_END)

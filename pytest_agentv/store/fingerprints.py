@@ -416,10 +416,7 @@ def _without_rules(value: Json) -> Json:
 
 
 def _content(part: FilePart) -> str:
-    """Return the content of a file. Returns a hash of its bytes if they are not all text.
-
-    Decoding replaces all invalid bytes by one character, so that different bytes could become the same text.
-    """
+    """Return the content of a file, or a hash of its bytes: decoding makes different invalid bytes one character."""
     if part.media is not None:
         return part.media.sha256
     if "\N{REPLACEMENT CHARACTER}" not in part.text:

@@ -170,10 +170,7 @@ def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens. Thoughts are paid for as output, results of Google's tools as input.
-
-    None without the tokens of the question.
-    """
+    """Return the tokens. Thoughts are paid for as output, results of Google's tools as input."""
     if not is_count(usage.get("promptTokenCount")):
         return None
     reasoning, cached = count(usage.get("thoughtsTokenCount")), count(usage.get("cachedContentTokenCount"))

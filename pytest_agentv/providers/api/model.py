@@ -390,10 +390,7 @@ class DirectProvider(LlmProvider):
         return response, reply.billing
 
     async def _post(self, plain: ApiRequest, *, is_large: bool, is_bound: bool) -> tuple[JsonObject, int]:
-        """Send a request and return the reply and its duration. What the model does not take is left out.
-
-        Not the form of a reply that is bound to a schema: without one, the target's own form may be right.
-        """
+        """Send a request without what the model does not take, and return the reply and its duration."""
         request = self._adapted(plain)
         while True:
             started = time.perf_counter()
