@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.engine.pool import FolderTargets, Places
+from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.errors import AgentvError, FileError, TargetsError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind_table import no_kinds
@@ -27,7 +27,6 @@ from pytest_agentv.providers.cli import Cli, CommandHealthcheck
 from pytest_agentv.providers.mock import Mock
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.vscode import Vscode, VscodeInsiders
-from pytest_agentv.store.fingerprints import Fingerprints
 from pytest_agentv.targets.definitions import (
     Environment,
     TargetsFile,
@@ -244,8 +243,7 @@ def test_a_broken_targets_file_is_read_once(tmp_path: Path, text: str, strict: b
     """Each case read it again: 150 cases with 150 targets took three times as long."""
     path = tmp_path / "targets.yaml"
     path.write_text(text)
-    prints = Fingerprints([], lambda *_: None)
-    folders = FolderTargets(RunOptions(strict=strict), Places(tmp_path, tmp_path), Masker(), no_kinds, prints)
+    folders = TargetPool(RunOptions(strict=strict), Places(tmp_path, tmp_path), Masker(), no_kinds)
     frames = set()
     for _ in range(3):
         with pytest.raises(AgentvError, match=told) as caught:

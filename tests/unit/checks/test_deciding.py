@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.engine.results import Judgement, Threshold
+from pytest_agentv.engine.results import Judgement
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.composite import Composite, WeightedAverage
@@ -150,8 +150,8 @@ def test_an_error_without_a_text_is_an_error_everywhere(text, negate):
 
     context = Context(CASE, Prompt("q"), "x")
     alone = asyncio.run(run_evaluator(Breaks(negate=negate), context))
-    judgement = Judgement((alone,), Threshold(0.0, "case"))
-    assert (judgement.broken, judgement.status(judgement.combined)) == (alone, "error")
+    judgement = Judgement.of((alone,), 0.0)
+    assert (judgement.broken, judgement.status) == (alone, "error")
     assert alone.error is not None
     assert "with an empty `error`" in alone.error
     assert alone.error_kind == "timeout"
