@@ -5,6 +5,7 @@ import inspect
 import json
 import time
 from collections.abc import Mapping, Sequence, ValuesView
+from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field
@@ -163,6 +164,10 @@ class FunctionProvider(TargetAdapter):
         return arguments
 
 
+def _is_agent(value: object) -> bool:
+    return callable(value) or runner_of(value) is not None
+
+
 class PythonProvider(FunctionProvider):
     """Imports the function of a target before it calls it."""
 
@@ -180,18 +185,10 @@ class PythonProvider(FunctionProvider):
         """Import the function, so that a fault shows before the first case."""
         async with self._lock:
             if self._function is None:  # in a thread, because importing an agent's libraries may take seconds
-                self._function = await run_in_thread(self._import, "agentv-import")
+                what = "a function, or an agent of a framework that is known"
+                load = partial(import_callable, self._name, self._folder, self._import_label, what, accepts=_is_agent)
+                self._function = await run_in_thread(load, "agentv-import")
                 self._runner = runner_of(self._function)
-
-    def _import(self) -> Any:
-        expected = "a function, or an agent of a framework that is known"
-        return import_callable(
-            self._name,
-            self._folder,
-            self._import_label,
-            expected,
-            accepts=lambda value: callable(value) or runner_of(value) is not None,
-        )
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         await self.check()
