@@ -8,7 +8,7 @@ import secrets
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -94,14 +94,31 @@ class StreamLog:
             self.close()
 
 
+_TOLD: Final = frozenset({"type", "subtype", "role", "tool", "toolName", "text", "command", "query", "message"}) | {
+    *("errorMessage", "error", "result", "content", "exit_code", "total_cost_usd", "duration_ms", "isError"),
+}
+"""Keys of events that a line of the log shows."""
+_IN_BRACKETS: Final = ("name", "tool_name", "toolCallId", "tool_use_id")
 _LONGEST_LINE: Final = 300
+_DEEPEST: Final = 6
+"""Levels of an event that a line of the log shows."""
 
 
 def summarize(event: JsonObject) -> str:
-    """Return an event's line in the log: its type, and the beginning of the rest."""
-    rest = {key: value for key, value in event.items() if key != "type"}
-    kind = shorten(str(event.get("type")), _LONGEST_SUMMARY)
-    return f"{kind}: {shorten(as_json(rest), _LONGEST_LINE)}" if rest else kind
+    """Return an event's line in the log: its type, and what it tells."""
+    told = " ".join(_told({**event, "type": None}, "", 0))[:_LONGEST_LINE]
+    kind = shorten(str(event.get("type")))
+    return f"{kind}: {told}" if told else kind
+
+
+def _told(value: Json, key: str, depth: int) -> Iterator[str]:
+    if isinstance(value, dict | list) and depth < _DEEPEST:
+        for name, item in value.items() if isinstance(value, dict) else ((key, item) for item in value):
+            yield from _told(item, name, depth + 1)
+    elif isinstance(value, str) and value and key in (*_TOLD, *_IN_BRACKETS):
+        yield f"({shorten(value)})" if key in _IN_BRACKETS else shorten(value)
+    elif key in _TOLD and (number := as_number(value)):
+        yield f"{key}={number:g}"
 
 
 def as_json(event: JsonObject, indent: int | None = None) -> str:
@@ -257,10 +274,10 @@ def guess_kind(text: str) -> ErrorKind:
     return next((kind for kind, words in _SAID.items() if re.search(words, text, re.IGNORECASE)), "process")
 
 
-def shorten(text: str, length: int) -> str:
+def shorten(text: str) -> str:
     """Return the beginning of a text for a log line. Masks secrets first, because half a secret is not recognized."""
     line = " ".join(masked(text).split())
-    return line if len(line) <= length else f"{line[:length]}..."
+    return line if len(line) <= _LONGEST_SUMMARY else f"{line[:_LONGEST_SUMMARY]}..."
 
 
 @dataclass(frozen=True, slots=True)
