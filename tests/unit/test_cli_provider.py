@@ -1,3 +1,5 @@
+"""The commands of `cli` targets. The folder `cli-answer-shapes` of the corpus shows what is read of their output."""
+
 import os
 import subprocess
 from collections.abc import Sequence
@@ -8,27 +10,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.model.messages import candidate_answer
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.cli import (
-    KNOWN_PLACEHOLDER,
     LONGEST_ARGUMENT,
     call_values,
     clean,
-    find_unsafe,
+    parse_one_of_batch,
     render_command,
+    report_output,
     shell_argv,
     with_prompt,
 )
+from pytest_agentv.runtime.processes import ProcessResult
 
 OUTPUT = Path("/tmp/x/output.json")
-
-
-def request(question: str = "q", **fields: object) -> ProviderRequest:
-    return ProviderRequest(Prompt(question, "the rules"), "case 1").replace(**fields)
-
-
-def values(case: ProviderRequest, files_format: str = "{path}") -> dict[str, str]:
-    return call_values(case, files_format, OUTPUT)
 
 
 def files(paths: Sequence[str], files_format: str = "{path}") -> str:
@@ -37,12 +33,6 @@ def files(paths: Sequence[str], files_format: str = "{path}") -> str:
 
 def print_with_a_shell(command: str) -> str:
     return subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=True).stdout.decode()
-
-
-def test_the_files_format_knows_path_and_basename_and_fills_them_once() -> None:
-    assert files(["/d/{basename} $& x.md"], "{basename}={path} {other}") == (
-        "'{basename} $& x.md'='/d/{basename} $& x.md' {other}"
-    )
 
 
 @pytest.mark.parametrize(
@@ -61,16 +51,11 @@ def test_the_prompt_is_in_the_environment(prompt: str, expected: str | None) -> 
     subprocess.run(["/bin/true"], env=variables, check=True)
 
 
-@pytest.mark.parametrize("prompt", ["x" * (LONGEST_ARGUMENT - 13), "ä" * 65_530])
-def test_a_prompt_that_no_variable_can_hold_is_not_in_the_environment(prompt: str) -> None:
-    assert with_prompt({"AGENTV_PROMPT": "old"}, prompt) == {}
-
-
 @example("'\"$(rm -rf /)`id`\\ \n{PROMPT} $HOME !! * ~ # %s")
 @example("ünï ✓ \u2028 \U0001f600")
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_any_text_survives_the_shell(text: str) -> None:
-    command = render_command("printf %s {PROMPT}", values(request(text)))
+    command = render_command("printf %s {PROMPT}", call_values(ProviderRequest(Prompt(text), "x"), "{path}", OUTPUT))
 
     assert print_with_a_shell(command) == text
 
@@ -100,44 +85,60 @@ def test_a_command_of_any_length_can_be_run(tmp_path: Path, size: int) -> None:
     assert result.stdout.decode() == command.removeprefix("printf %s ")
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "agent {PROMPT}",
-        "a=$(agent {PROMPT})",
-        'echo "$(agent $X {PROMPT})/x"',
-        'agent "$(git rev-parse HEAD)" "${HOME:-x}" {PROMPT}',
-        "# it's a comment\nagent 'a' \"b\" {PROMPT}",
-        "n=$((1+1)); agent --prompt={PROMPT}",
-        "agent <<< {PROMPT}",
-        "printf '{\"q\": '{PROMPT}'}'",
-        "agent \\'x a#{PROMPT}",
-    ],
-)
-def test_a_word_of_its_own_is_safe(template: str) -> None:
-    assert find_unsafe(template, KNOWN_PLACEHOLDER) is None
+def result(stdout: str, stderr: str) -> ProcessResult:
+    return ProcessResult(1, stdout, stderr, timed_out=False, overflowed=False, duration_ms=1)
+
+
+LONG = "x" * 500 + "y" * 2000
 
 
 @pytest.mark.parametrize(
-    "template",
+    ("out", "err", "told"),
     [
-        "'{PROMPT}'",
-        '"{PROMPT}"',
-        "agent 'x {PROMPT}",
-        '"$(agent "{PROMPT}")"',
-        '"$(agent) {PROMPT}"',
-        '"$(agent # x)" {PROMPT}',
-        '"${X:-"{PROMPT}"}"',
-        '"\\"{PROMPT}"',
-        "`agent {PROMPT}`",
-        "agent # {PROMPT}",
-        "agent;#{PROMPT}",
-        "cat <<E\n{PROMPT}\nE",
-        "$(({PROMPT}))",
-        "${X:-{PROMPT}}",
-        "\\{PROMPT}",
-        "$'{PROMPT}'",
+        *(("out\n", " err\n", "err"), ("out\n", " \n", "out"), ("", LONG, f"[… 500 characters left out] {LONG[500:]}")),
+        *(
+            ("", "a\nb", "b\na\nb"),
+            ("", "a\n b \n  ^", "b\na\n b \n  ^"),
+            ("", "\na\n", "a"),
+            ("", "--\na\n==", "--\na\n=="),
+        ),
+        *(("", "--\n==", "--\n=="), ("", "", "")),
     ],
 )
-def test_what_is_within_quotes_or_the_like_is_not(template: str) -> None:
-    assert find_unsafe("agent {EVAL_ID} " + template, KNOWN_PLACEHOLDER) == "{PROMPT}"
+def test_a_report_prefers_standard_error_and_begins_with_its_last_line_where_several_have_words(
+    out: str, err: str, told: str
+) -> None:
+    assert report_output(ProcessResult(1, out, err, timed_out=False, overflowed=False, duration_ms=1)) == told
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        ('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n', "one"),
+        ('{"id": "a", "text": "one"}', "one"),
+        ('{"id": "chat-1", "text": "hello"}', "hello"),
+        ('{"text": "hello"}', "hello"),
+        ("hello\nyou", "hello\nyou"),
+        ('[{"id": "chat-1"}]', '[{"id": "chat-1"}]'),
+        ('["a"]\n5', '["a"]\n5'),
+        ('{"id": "b", "text": "two"}\n{"id": "c", "text": "three"}', "Error: Batch output missing id 'a'"),
+        ('{"id": "b", "text": "two"}', "Error: Batch output missing id 'a'"),
+    ],
+)
+def test_a_command_for_batches_that_is_run_for_one_case_may_answer_all(content: str, answer: str) -> None:
+    assert candidate_answer(parse_one_of_batch(content, "a", {"a", "b", "c"}).output_messages) == answer
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('loading\n{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}', "line 1: not JSON: Expecting value"),
+        ('{"id": "a", "text": "one"}\n{"id": "a", "text": "two"}', "line 2: the id 'a' was there before"),
+        ('[{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]', "line 1: expected a JSON object"),
+        ('{"id": "b", "text": "two"}\n{"id": "a", "trace": "x"}', "line 2: trace"),
+    ],
+)
+def test_answers_of_all_cases_that_cannot_be_read_are_not_the_answer_of_one(content: str, message: str) -> None:
+    response = parse_one_of_batch(content, "a", {"b", "c"})
+
+    assert (response.error or "").startswith(f"CLI batch output, {message}")
