@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.entries import COLLECTED_KEYS
 from pytest_agentv.cases.references import LoadContext, LoadedCase
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.files.places import MARK_KEYS
 from pytest_agentv.model.cases import EvalCase
 
 PATTERNS = ("**/*.instructions.md",)
@@ -167,7 +167,7 @@ def test_the_keys_of_a_file_that_collection_reads_are_filled_for_each_case() -> 
     keys = "include: common.yaml\nmatrix: {y: [3]}\nskip: '{{ why }}'\nxfail: '{{ y }}!'\nevalcases: {from: q.csv}\n"
     suite = read_suite(write("q.yaml", f"{keys}case: {{id: '{{{{ n }}}}', tags: mine, input: hi}}\n"))
     found = [
-        ({key: suite.header_of(entry).get(key) for key in MARK_KEYS}, suite.tags(entry)) for entry in suite.entries
+        ({key: suite.header_of(entry).get(key) for key in COLLECTED_KEYS}, suite.tags(entry)) for entry in suite.entries
     ]
     assert [keys["skip"] for keys, _ in found] == ["", "broken"]
     assert [(keys["xfail"], keys["fixtures"], tags) for keys, tags in found] == [

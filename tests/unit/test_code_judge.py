@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context, Services, build_payload, snake_case_keys
-from pytest_agentv.evaluators.run import build_result
-from pytest_agentv.evaluators.script import CodeJudge, ScriptFailedError, cut, is_of_mock, parse_judgement, show_script
+from pytest_agentv.evaluators.run import ScriptFailedError, build_result, is_of_mock
+from pytest_agentv.evaluators.script import CodeJudge, cut, parse_judgement, show_script
 from pytest_agentv.model.base import pretty_json
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message, ToolCall

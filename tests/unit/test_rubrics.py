@@ -1,3 +1,4 @@
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -10,8 +11,7 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.evaluators.answer_data import JudgeQuestion, read_reply
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.judge import Rubric
-from pytest_agentv.evaluators.judge import build_rubrics_question as build_question
+from pytest_agentv.evaluators.judge import Rubric, judge_rubrics
 from pytest_agentv.evaluators.judge import read_checks as read_checks_of
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import TraceSummary
@@ -24,11 +24,30 @@ RUBRICS = (
 )
 
 
+CHECKED = '{"checks": [{"id": "a", "satisfied": true}]}'
+
+
+class Judge:
+    name = "judge"
+
+    def __init__(self):
+        self.asked = []
+
+    async def ask(self, system_prompt, user_prompt, context, schema=None):
+        self.asked.append((system_prompt, user_prompt))
+        return CHECKED
+
+
+def build_question(context: Context, *, include_trace: bool = False) -> tuple[str, str]:
+    """Return the system prompt and the prompt of the user."""
+    judge = Judge()
+    asyncio.run(judge_rubrics(judge, RUBRICS, context, include_trace=include_trace))
+    return judge.asked[0]
+
+
 def build_user_prompt(context: Context, *, include_trace: bool = False) -> str:
     """Return the prompt without the markers around quoted texts."""
-    return re.sub(
-        "</?quoted-[0-9a-f]{16}>", "", build_question(RUBRICS, context, include_trace=include_trace).user_prompt
-    )
+    return re.sub("</?quoted-[0-9a-f]{16}>", "", build_question(context, include_trace=include_trace)[1])
 
 
 def read_checks(reply: str, rubrics: Sequence[Rubric]) -> Score:
@@ -154,10 +173,11 @@ def test_checks_need_no_reasons(reason: str) -> None:
 
 
 def test_the_prompt_shows_what_the_target_looked_up() -> None:
-    question = build_question(RUBRICS, make_context(retrieved_context=("Page 1", "Page 2")))
-    (shown,) = re.findall(r"\[\[ ## retrieved_context ## ]]\n<(quoted-\w+)>Page 1\n\nPage 2</\1>", question.user_prompt)
-    assert f"<{shown}>" in question.system_prompt
-    assert "Page 1\n\nPage 2" in question.material
+    system_prompt, user_prompt = build_question(make_context(retrieved_context=("Page 1", "Page 2")))
+    (shown,) = re.findall(r"\[\[ ## retrieved_context ## ]]\n<(quoted-\w+)>Page 1\n\nPage 2</\1>", user_prompt)
+    assert f"<{shown}>" in system_prompt
+    copied = asyncio.run(judge_rubrics(Judge(), RUBRICS, make_context(retrieved_context=(CHECKED,))))
+    assert "stands in the answer or the case" in copied.error
 
 
 IDS = st.sampled_from(["a", "b", "c", "zz"])

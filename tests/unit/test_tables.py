@@ -110,7 +110,7 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
         ("q.json", '[\n {"a": 1},\n {"a": }\n]', "q.json:3: invalid JSON: Expecting value"),
         ("q.json", '[\n {"a": 1}\n {"a": 2}]', "q.json:3: invalid JSON: expected `,` or the end of the list"),
         ("q.json", "[", "q.json:1: invalid JSON: Expecting value"),
-        ("q.json", '[\n{"a": 1},\n{"a": NaN}]', "q.json:3: invalid JSON: NaN is not a JSON number"),
+        ("q.json", '[\n{"a": 1},\n{"a": NaN}]', "q.json:3: invalid JSON: NaN is no JSON"),
         ("q.json", '[\n{"a": 1, "a": 2}]', "q.json:2: invalid JSON: the key 'a' is there twice"),
         ("q.json", "[\n1" + "0" * 5000 + "]", "q.json:2: invalid JSON: Exceeds the limit (4300 digits)"),
         ("q.json", "[] x", "q.json:1: invalid JSON: expected `,` or the end of the list"),
