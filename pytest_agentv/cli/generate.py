@@ -18,6 +18,7 @@ from pytest_agentv.engine.jobs import choose_target
 from pytest_agentv.errors import AgentvError, FileError, TargetError, locate
 from pytest_agentv.evaluators.answer_data import reply_objects, section
 from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
+from pytest_agentv.files.source import yaml_document
 from pytest_agentv.model.base import Json, JsonObject, counted, is_number, trim
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS, RunOptions
@@ -25,7 +26,6 @@ from pytest_agentv.model.secrets import Masker, beginning, masked, masking
 from pytest_agentv.providers.base import Adapter, ProviderRequest
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.reports.figures import visible
-from pytest_agentv.store.yaml_documents import yaml_document
 from pytest_agentv.targets.definitions import (
     TargetDefinition,
     TargetsFile,

@@ -54,10 +54,7 @@ def open_cluster(address: str, setup: Setup) -> Workers:
 
 
 async def _result(client: Any, task: Any) -> bytes:
-    """Return what a task replied. Cancelled with the task, and if the scheduler is lost.
-
-    Dask's own executor waits for ever if a worker ends between the end of a task and the transport of its result.
-    """
+    """Return what a task replied. Dask's own executor would wait for ever for some results of lost workers."""
     try:
         reply: bytes = await client.gather(task, asynchronous=True)
     except asyncio.CancelledError:
@@ -132,7 +129,6 @@ def _check_workers(client: Any, address: str) -> int:
 
 
 def _faults(worker: str, python: object, package: object) -> Iterator[str]:
-    """Yield the differences between a worker and this process."""
     ours = importlib.metadata.version(_PACKAGE)
     if isinstance(package, importlib.metadata.PackageNotFoundError):
         yield f"  worker {worker} has no {_PACKAGE}: install {_PACKAGE}=={ours} in its environment"

@@ -349,7 +349,6 @@ class _Engine:
         return record
 
     def _translated(self, reply: bytes) -> bytes:
-        """Return the bytes of JSON with the paths of the process of the run."""
         if sys.executable != self.setup.python:
             reply = reply.replace(json.dumps(sys.executable).encode(), json.dumps(self.setup.python).encode())
         if self._root in (self._home, "/"):
@@ -368,8 +367,6 @@ def _forget_modules(root: str) -> None:
 
 
 class _LineHandler(logging.Handler):
-    """Collects what cases log, secrets masked."""
-
     def __init__(self, masker: Masker) -> None:
         super().__init__()
         self.setFormatter(logging.Formatter(_FORMAT))

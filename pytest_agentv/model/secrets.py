@@ -189,10 +189,7 @@ def _spellings(secret: str) -> Collection[str]:
 
 
 def _base64(content: bytes) -> Iterator[str]:
-    """Yield the base64 texts of a content that stands alone, or within a longer one.
-
-    Without the characters at both ends that also encode bits of its neighbours there.
-    """
+    """Yield the base64 texts of a content that stands alone, or within a longer one whose bits they leave out."""
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(content).decode()
         for before in range(3):

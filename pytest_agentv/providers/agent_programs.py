@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar, Final
 
+from pydantic import Field
+
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping, text_or_none
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
@@ -73,16 +75,14 @@ class ClaudeCode(CodingAgent):
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         transcript = _Transcript()
-        results: list[JsonObject] = []
         for event in events:
+            message = mapping(event.get("message"))
             match event.get("type"):
-                case "assistant":
-                    transcript.add_reply(event)
+                case "assistant" if message.get("model") != "<synthetic>":  # which is of the program itself: an error
+                    transcript.add_reply(message, text_or_none(event.get("parent_tool_use_id")))
                 case "user":
-                    transcript.add_results(mapping(event.get("message")))
-                case "result":
-                    results.append(event)
-        return _read_results(results, transcript)
+                    transcript.add_results(message)
+        return _read_results([event for event in events if event.get("type") == "result"], transcript)
 
 
 @dataclass(slots=True)
@@ -95,10 +95,8 @@ class _Transcript:
     reply_id: Json = None
     """The id of the reply whose blocks are still coming."""
 
-    def add_reply(self, event: JsonObject) -> None:
-        message = mapping(event.get("message"))
-        if message.get("model") == "<synthetic>":  # the program itself wrote it, such as the text of an error
-            return
+    def add_reply(self, message: JsonObject, parent: str | None) -> None:
+        """Add a reply; `parent` is the call that started the sub-agent that it is from."""
         text = joined_text(message.get("content"))
         calls = tuple(
             ToolCall(str(block.get("name")), block.get("input", ABSENT), id=text_or_none(block.get("id")))
@@ -111,7 +109,6 @@ class _Transcript:
             content = last.content if text is None else whole
             self.messages[-1] = last.replace(content=content, tool_calls=last.tool_calls + calls)
         elif text is not None or calls:
-            parent = text_or_none(event.get("parent_tool_use_id"))  # the call that started a sub-agent
             origin = None if parent is None else {"parent_tool_use_id": parent}
             self.messages.append(Message("assistant", ABSENT if text is None else text, calls, metadata=origin))
             self.reply_id = message.get("id")
@@ -284,9 +281,7 @@ class Pi(CodingAgent):
     llm_provider: OptionalText = spelled(
         *("pi_provider", "piProvider", "llm_provider"), default=None, description="the provider of the model"
     )
-    api_key: SecretText = spelled(
-        *("api_key", "apiKey"), default=None, description="passed in the variable that pi reads for the provider"
-    )
+    api_key: SecretText = Field(default=None, description="passed in the variable that pi reads for the provider")
     tools: OptionalText = spelled("tools", "pi_tools", "piTools", default=None, description="passed on to pi")
     thinking: OptionalText = spelled(
         "thinking", "pi_thinking", "piThinking", default=None, description="passed on to pi"

@@ -361,13 +361,11 @@ class CodingAgent(Provider):
         default=None, description="the folder it works in (default: a new, empty one for each call)"
     )
     model: OptionalText = Field(default=None, description="passed on to the program")
-    system_prompt: OptionalText = spelled(
-        *("system_prompt", "systemPrompt"),
+    system_prompt: OptionalText = Field(
         default=None,
         description="instructions; by default the agent changes files only in a workspace; else its reply has diffs",
     )
-    timeout_seconds: Seconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"),
+    timeout_seconds: Seconds | None = Field(
         default=None,
         description="limit of one call; `--agentv-timeout` applies as well",
     )
@@ -467,7 +465,6 @@ class AgentProvider(TargetAdapter):
         return response.replace(error=error, error_kind=kind)
 
     def _usage(self, usage: TokenUsage | None, session: str | None) -> TokenUsage | None:
-        """Return the tokens of this turn."""
         if usage is None or session is None or not self._settings.adds_up_usage:
             return usage
         before, self._used[session] = self._used.get(session, TokenUsage(0, 0, 0)), usage

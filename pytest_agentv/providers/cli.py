@@ -24,7 +24,7 @@ from pytest_agentv.model.base import NoJsonConstantError, format_number, strict_
 from pytest_agentv.model.kind import expected, filled, spelled
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import HttpRequest, is_success, shown_url
-from pytest_agentv.providers.api.client import HttpClient, read_error_text
+from pytest_agentv.providers.api.client import HttpClient, RequestError, read_error_text
 from pytest_agentv.providers.base import (
     ProviderRequest,
     ProviderResponse,
@@ -38,7 +38,6 @@ from pytest_agentv.providers.kind import Provider, Settings, Sources, WireError,
 from pytest_agentv.runtime.files import read_regular_file, utf8_fault
 from pytest_agentv.runtime.processes import OUTPUT_LIMIT, ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import temporary_folder
-from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.runtime.workspaces import EVAL_DIR, in_eval_dir
 from pytest_agentv.targets.definitions import REFERENCE
@@ -387,24 +386,18 @@ class HttpHealthcheck(Settings):
 
     type: Literal["http"] = Field(default="http", description="`http`")
     url: Url = Field(description="the URL to GET")
-    timeout_seconds: Seconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
-    )
+    timeout_seconds: Seconds | None = Field(default=None, description="limit of the probe")
 
 
 class CommandHealthcheck(Settings):
     """Run a command; exit code 0 is healthy."""
 
     type: Literal["command"] = Field(default="command", description="`command`")
-    command_template: CommandTemplate = spelled(
-        *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
-    )
+    command_template: CommandTemplate = Field(description="the command to run, with placeholders such as {PROMPT}")
     cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
         default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
     )
-    timeout_seconds: Seconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
-    )
+    timeout_seconds: Seconds | None = Field(default=None, description="limit of the probe")
 
 
 def _healthcheck(value: object) -> object:
@@ -439,9 +432,7 @@ class Cli(Provider):
     takes_workspace = True
     answers_by_id = True
 
-    command_template: CommandTemplate = spelled(
-        *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
-    )
+    command_template: CommandTemplate = Field(description="the command to run, with placeholders such as {PROMPT}")
     stdin: InputTemplate | None = Field(
         default=None, description="the standard input of the command, with the same placeholders, filled in unquoted"
     )
@@ -455,8 +446,7 @@ class Cli(Provider):
         validate_default=True,
         description="where it runs, relative to the eval file's folder (default: that folder)",
     )
-    timeout_seconds: Seconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"),
+    timeout_seconds: Seconds | None = Field(
         default=None,
         description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
     )
@@ -557,7 +547,6 @@ class CliProvider(TargetAdapter):
                 return [ProviderResponse(error=str(error), error_kind=error.kind) for _ in requests]
 
     def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
-        """Create the folder of a call."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", eval_id)[:40]
         keep = self._settings.keep_temp_files and (self._has_output_file or self._has_prompt_file)
         return temporary_folder(f"agentv-{name}-", keep=keep)
@@ -565,7 +554,6 @@ class CliProvider(TargetAdapter):
     async def _run(
         self, request: ProviderRequest, output_file: Path, parse: Callable[[str], list[ProviderResponse]]
     ) -> list[ProviderResponse]:
-        """Run the command once, and read its output. Raises `ProviderError`."""
         settings, limit = self._settings, shortest(self._settings.timeout_seconds, request.timeout_seconds)
         request = request.replace(session=request.session or uuid4().hex)
         command = render_command(settings.command_template, call_values(request, settings.files_format, output_file))
@@ -640,7 +628,6 @@ async def run_healthcheck(
 
 
 async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> None:
-    """GET a URL and expect 2xx. Uses the proxies of models."""
     asked = f"GET {shown_url(url)}"
     client = HttpClient(asked, "the health check", environment)
     await client.ready()  # no part of the time that the health check may take

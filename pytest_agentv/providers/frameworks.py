@@ -4,7 +4,7 @@ import operator
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from inspect import ismethod
 from typing import Any, Final
@@ -18,6 +18,7 @@ from pytest_agentv.model.messages import (
     Message,
     TokenUsage,
     ToolCall,
+    added_usage,
     candidate_answer,
     incomplete_reason,
     kind_of,
@@ -40,26 +41,13 @@ _PROVIDERS: Final[Mapping[str | None, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spent(Record):
-    """The tokens of one reply of a model."""
-
-    usage: TokenUsage
-    model: str | None = None
-    """The model, as its API names it."""
-    provider: str | None = None
-    """The provider in the price tables; None: the price is unknown."""
-    billing: Billing = field(default_factory=Billing)
-    """Other facts that affect the price."""
-
-
-@dataclass(frozen=True, slots=True)
 class NativeAnswer(Record):
     """The facts in another package's result."""
 
     messages: tuple[Message, ...]
     """The messages of this answer, in order."""
-    spent: tuple[Spent, ...] = ()
-    """The tokens of the replies."""
+    replies: tuple[ModelReply, ...] = ()
+    """The replies of models that report tokens, for what they cost: their texts are in the messages."""
     usage: TokenUsage | None = None
     """The tokens of the whole run; None: those of the replies."""
     finish_reason: str | None = None
@@ -74,19 +62,12 @@ class NativeAnswer(Record):
 
 def build_response(answer: NativeAnswer) -> ProviderResponse:
     """Return the response. Looking up prices may import a table: call it in a thread."""
-    used = [spent.usage for spent in answer.spent]
-    summed = TokenUsage(
-        sum(usage.input for usage in used),
-        sum(usage.output for usage in used),
-        sum(usage.cached or 0 for usage in used) or None,
-        sum(usage.reasoning or 0 for usage in used) or None,
-    )
-    total = summed if used else None
+    total = added_usage(reply.usage for reply in answer.replies)
     # Where replies are missing, or the price of one is unknown, the cost is unknown.
-    costs = [_cost(spent) for spent in answer.spent] if answer.usage in (None, total) else []
+    costs = list(map(_cost, answer.replies)) if answer.usage in (None, total) else []
     known = [cost for cost in costs if cost is not None]
     is_priced = bool(known) and len(known) == len(costs)
-    is_told = all(spent.billing.cost_usd is not None for spent in answer.spent)
+    is_told = all(reply.billing.cost_usd is not None for reply in answer.replies)
     has_calls = any(message.tool_calls for message in answer.messages)
     error = answer.error
     if error is None and answer.refusal and not candidate_answer(answer.messages).strip():
@@ -110,18 +91,11 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     )
 
 
-def _cost(spent: Spent) -> float | None:
-    if spent.billing.cost_usd is not None or not (spent.model and spent.provider):
-        return spent.billing.cost_usd
-    return price(spent.model, spent.provider, spent.usage, spent.billing)
-
-
-def tokens(total_in: object, total_out: object, cached: object, reasoning: object) -> TokenUsage | None:
-    """Return tokens; None if none are reported. `total_in` includes the cached ones, the record does not."""
-    read, written = count(total_in), count(total_out)
-    if not read and not written:
-        return None
-    return TokenUsage(max(0, read - count(cached)), written, count(cached) or None, count(reasoning) or None)
+def _cost(reply: ModelReply) -> float | None:
+    billing = reply.billing
+    if billing.cost_usd is not None or not (reply.model and billing.provider):
+        return billing.cost_usd
+    return price(reply.model, billing.provider, reply.usage, billing)
 
 
 def ended(answer: NativeAnswer, output: object) -> NativeAnswer:
@@ -145,11 +119,10 @@ def _answered(messages: list[Message], output: Json, call_id: str | None, tool: 
 
 
 def _single(reply: ModelReply, provider: str, context: Sequence[str] = ()) -> NativeAnswer:
-    """Return the answer of one reply of a model's API."""
     message = Message("assistant", reply.text or ABSENT, reply.tools)
     return NativeAnswer(
         (message,) if reply.text or reply.tools else (),
-        spent=(Spent(reply.usage, reply.model, provider, reply.billing),) if reply.usage else (),
+        replies=(reply.replace(billing=reply.billing.replace(provider=provider)),) if reply.usage else (),
         finish_reason=reply.finish_reason,
         retrieved_context=tuple(context) or None,
         refusal=reply.refusal,
@@ -158,7 +131,6 @@ def _single(reply: ModelReply, provider: str, context: Sequence[str] = ()) -> Na
 
 
 def _texts(values: object, name: str) -> list[str]:
-    """Return the texts that some objects have under a name."""
     return [found for value in items(values) if (found := text(get(value, name)))]
 
 
@@ -270,9 +242,8 @@ _UNPRICED: Final = ("code_interpreter_call", "image_generation_call", "web_searc
 def read_response(reply: object) -> NativeAnswer:
     """Read a response."""
     failure = text(get(get(reply, "error"), "message"))
-    spent = response_spent(reply, text(get(reply, "model")))
     return read_items(get(reply, "output")).replace(
-        spent=(spent,) if spent else (),
+        replies=response_spent(reply, text(get(reply, "model"))),
         finish_reason=text(get(get(reply, "incomplete_details"), "reason")) or text(get(reply, "status")),
         error=f"the response has failed: {failure}" if failure else None,
         is_single_reply=True,
@@ -309,20 +280,21 @@ def retrieved(found: Sequence[object]) -> tuple[str, ...] | None:
     return tuple(page for search in searches for page in _texts(get(search, "results"), "text")) or None
 
 
-def response_spent(reply: object, model: str | None) -> Spent | None:
-    """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
+def response_spent(reply: object, model: str | None) -> tuple[ModelReply, ...]:
+    """Return the tokens of a response, and what else is paid for; nothing if the tokens are unknown."""
     usage, calls = get(reply, "usage"), items(get(reply, "output"))
     found = read_usage(mapping(plain(usage)))
     if found is None:
-        return None
+        return ()
     places = [text(get(get(item, "environment"), "type")) for item in calls]
     billing = Billing(
+        provider="openai",
         written=count(get(get(usage, "input_tokens_details"), "cache_write_tokens")),
         is_unknown=is_unusual(get(reply, "service_tier"))
         or any(get(item, "type") in _UNPRICED for item in calls)
         or "container_reference" in places,  # a shell in a container of OpenAI is paid for by the minute
     )
-    return Spent(found, model, "openai", billing)
+    return (ModelReply("", model, usage=found, billing=billing),)
 
 
 # Anthropic. Lists of its messages are read as those of chat completions.
@@ -336,7 +308,6 @@ def read_claude(value: object) -> NativeAnswer | None:
 
 
 def _quoted(parts: Sequence[Any]) -> list[str]:
-    """Return the citations of an answer."""
     return list(dict.fromkeys(quote for part in parts for quote in _texts(get(part, "citations"), "cited_text")))
 
 
@@ -358,7 +329,7 @@ def read_gemini(value: object) -> NativeAnswer | None:
     history = entries(data.get("automaticFunctionCallingHistory"))
     if history:
         messages = read_contents([*history, candidate.get("content")]).messages
-        answer = answer.replace(messages=messages, spent=(), is_single_reply=False)
+        answer = answer.replace(messages=messages, replies=(), is_single_reply=False)
     return answer if candidate else answer.replace(error=f"the prompt was blocked: {reply.finish_reason}")
 
 
@@ -370,7 +341,6 @@ def read_contents(contents: Sequence[Any]) -> NativeAnswer:
 
 
 def _as_chat(content: JsonObject) -> Iterator[JsonObject]:
-    """Yield a content as messages of chat completions."""
     parts = entries(content.get("parts"))
     results = [found for part in parts if isinstance(found := part.get("functionResponse"), dict)]
     for result in results:
@@ -395,10 +365,9 @@ def read_run(value: object, model: str | None = None) -> NativeAnswer:
         if get(item, "type") not in ("mcp_approval_request_item", "tool_approval_item"):
             name = text(get(get(item, "agent"), "name"))
             messages += item_messages(get(item, "raw_item"), name, get(item, "output"))
-    spent = (response_spent(reply, model) for reply in get(value, "raw_responses"))
     waits = [text(get(item, "name")) or "a tool" for item in items(get(value, "interruptions"))]
     return ended(read_messages(messages), get(value, "final_output")).replace(
-        spent=tuple(found for found in spent if found is not None),
+        replies=tuple(found for reply in get(value, "raw_responses") for found in response_spent(reply, model)),
         retrieved_context=retrieved([get(item, "raw_item") for item in get(value, "new_items")]),
         error=f"the run waits for a person to approve {', '.join(waits)}" if waits else None,
     )
@@ -422,7 +391,6 @@ def _model_of(agent: object) -> str | None:
 
 
 def _require_texts(question: Question) -> None:
-    """Raise `ProviderError` for pictures and PDFs."""
     if question.has_files:
         what = "an agent of this framework gets texts, which cannot hold pictures and PDFs"
         raise ProviderError(f"{what}: name a function, with `messages: true`", "config")
@@ -453,7 +421,7 @@ def read_langchain(messages: Sequence[Any]) -> NativeAnswer:
     context = [page for message in messages for page in _texts(get(message, "artifact"), "page_content")]
     last = replies[-1] if replies else None
     return read_messages([_as_message(message) for message in messages]).replace(
-        spent=tuple(found for reply in replies if (found := _spent_of_langchain(reply)) is not None),
+        replies=tuple(found for reply in replies if (found := _spent_of_langchain(reply)).usage),
         finish_reason=text(get(get(last, "response_metadata"), "finish_reason", "stop_reason", "done_reason")),
         retrieved_context=tuple(context) or None,
         refusal=text(get(get(last, "additional_kwargs"), "refusal")),
@@ -461,7 +429,6 @@ def read_langchain(messages: Sequence[Any]) -> NativeAnswer:
 
 
 def _as_message(message: object) -> JsonObject:
-    """Return a message in the form of chat completions."""
     kind, content, name = _kind(message), get(message, "content"), get(message, "name")
     return {
         "role": "system" if kind == "human" and name else kind,
@@ -472,21 +439,18 @@ def _as_message(message: object) -> JsonObject:
     }
 
 
-def _spent_of_langchain(message: object) -> Spent | None:
-    usage, metadata = get(message, "usage_metadata"), get(message, "response_metadata")
-    read, said = (mapping(get(usage, part)) for part in ("input_token_details", "output_token_details"))
-    cached, reasoning = read.get("cache_read"), said.get("reasoning")
-    found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), cached, reasoning)
-    if found is None:
-        return None
+def _spent_of_langchain(message: object) -> ModelReply:
+    usage, metadata = mapping(plain(get(message, "usage_metadata"))), get(message, "response_metadata")
+    read, said = (mapping(usage.get(part)) for part in ("input_token_details", "output_token_details"))
+    provider = text(get(metadata, "model_provider"))
     billing = Billing(
+        provider=_PROVIDERS.get(provider, provider),
         written=count(read.get("cache_creation")) + count(read.get("ephemeral_5m_input_tokens")),
         is_unknown=is_unusual(get(metadata, "service_tier"))
         or any(read.get(name) for name in ("audio", "ephemeral_1h_input_tokens"))
         or bool(said.get("audio")),
     )
-    provider = text(get(metadata, "model_provider"))
-    return Spent(found, text(get(metadata, "model_name", "model")), _PROVIDERS.get(provider, provider), billing)
+    return ModelReply("", text(get(metadata, "model_name", "model")), usage=read_usage(usage), billing=billing)
 
 
 def read_state(state: object) -> NativeAnswer:
@@ -551,7 +515,7 @@ def read_pydantic_run(run: Any) -> NativeAnswer:
     """Read the result of a run. Its tokens may be more than those of its replies: of agents that it called."""
     answer = read_pydantic(run.new_messages(), getattr(run, "_output_tool_name", None))
     usage = run.usage() if ismethod(run.usage) else run.usage  # a method before version 2
-    return ended(answer, getattr(run, "output", None)).replace(usage=_pydantic_tokens(usage))
+    return ended(answer, getattr(run, "output", None)).replace(usage=read_usage(mapping(plain(usage))))
 
 
 def read_pydantic(history: Sequence[Any], output_tool: str | None = None) -> NativeAnswer:
@@ -574,30 +538,24 @@ def read_pydantic(history: Sequence[Any], output_tool: str | None = None) -> Nat
                 messages.append({"role": "tool", **result})
     replies = [message for message in history if get(message, "kind") == "response"]
     return read_messages(messages).replace(
-        spent=tuple(found for reply in replies if (found := _spent_of_pydantic(reply)) is not None),
+        replies=tuple(found for reply in replies if (found := _spent_of_pydantic(reply)).usage),
         finish_reason=text(get(replies[-1], "finish_reason")) if replies else None,
     )
 
 
 def _parts(message: object, kind: str) -> list[Any]:
-    """Return the contents of the parts of a kind."""
     return [get(part, "content") for part in items(get(message, "parts")) if get(part, "part_kind") == kind]
 
 
-def _spent_of_pydantic(reply: object) -> Spent | None:
-    usage, provider = get(reply, "usage"), text(get(reply, "provider_name"))
-    found = _pydantic_tokens(usage)
-    audio = count(get(usage, "input_audio_tokens")) + count(get(usage, "output_audio_tokens"))
-    billing = Billing(written=count(get(usage, "cache_write_tokens")), is_unknown=bool(audio))
-    if found is None:
-        return None
-    return Spent(found, text(get(reply, "model_name")), _PROVIDERS.get(provider, provider), billing)
-
-
-def _pydantic_tokens(usage: object) -> TokenUsage | None:
-    reasoning = get(get(usage, "details"), "reasoning_tokens", "thoughts_tokens", "thinking_tokens")
-    cached = get(usage, "cache_read_tokens")
-    return tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), cached, reasoning)
+def _spent_of_pydantic(reply: object) -> ModelReply:
+    usage, provider = mapping(plain(get(reply, "usage"))), text(get(reply, "provider_name"))
+    audio = count(usage.get("input_audio_tokens")) + count(usage.get("output_audio_tokens"))
+    billing = Billing(
+        provider=_PROVIDERS.get(provider, provider),
+        written=count(usage.get("cache_write_tokens")),
+        is_unknown=bool(audio),
+    )
+    return ModelReply("", text(get(reply, "model_name")), usage=read_usage(usage), billing=billing)
 
 
 async def run_pydantic_agent(agent: Any, question: Question, **arguments: Any) -> NativeAnswer:
@@ -645,7 +603,7 @@ def _read_replies(replies: Sequence[Any]) -> NativeAnswer:
     contexts = [found for answer in answers for found in answer.retrieved_context or ()]
     return answers[-1].replace(
         messages=tuple(message for answer in answers for message in answer.messages),
-        spent=tuple(spent for answer in answers for spent in answer.spent),
+        replies=tuple(reply for answer in answers for reply in answer.replies),
         retrieved_context=tuple(contexts) or None,
         is_single_reply=False,
     )

@@ -59,10 +59,18 @@ class Sources(Record):
     """What they are relative to; None: the folder of the targets file."""
 
 
-class Settings(Part):
-    """A mapping within a target."""
+def _either_case(name: str) -> str | AliasChoices:
+    """Return the spellings of a key: in snake_case and in camelCase."""
+    return AliasChoices(name, to_camel(name)) if "_" in name else name
 
-    model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
+
+_SPELLINGS: Final = AliasGenerator(validation_alias=_either_case)
+
+
+class Settings(Part):
+    """A mapping within a target. Its keys may be in camelCase as well."""
+
+    model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True, alias_generator=_SPELLINGS)
 
     def replace(self, **changes: object) -> Self:
         """Return a copy with some keys changed."""
@@ -162,15 +170,8 @@ def class_of_factory(word: str, factory: ProviderFactory) -> type[FactoryProvide
     return type(f"Factory_{word}", (FactoryProvider,), {"kind": word, "factory": staticmethod(factory)})
 
 
-def _either_case(name: str) -> str | AliasChoices:
-    """Return the spellings of a key: in snake_case and in camelCase."""
-    return AliasChoices(name, to_camel(name)) if "_" in name else name
-
-
 class RetryKeys(Provider):
-    """A target with a retry policy (agentv-formats 4.7). Its keys may be in camelCase as well."""
-
-    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_either_case))
+    """A target with a retry policy (agentv-formats 4.7)."""
 
     max_retries: Count | None = Field(default=None, description="how often a failed request is retried (default: 3)")
     retry_initial_delay_ms: Milliseconds | None = Field(
@@ -216,11 +217,7 @@ class WireError(ValueError):
 class _Wire(BaseModel):
     """Keys may be in snake_case or camelCase, and null means "not reported"."""
 
-    model_config = ConfigDict(
-        strict=True,
-        extra="ignore",
-        alias_generator=AliasGenerator(validation_alias=_either_case),
-    )
+    model_config = ConfigDict(strict=True, extra="ignore", alias_generator=_SPELLINGS)
 
 
 def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler, info: "ValidationInfo[list[str]]") -> Any:
@@ -339,7 +336,6 @@ def answer_message(text: str) -> Message:
 
 
 def _unknown_keys(wire: _Response) -> Iterator[str]:
-    """Yield a warning for each key that is not read."""
     parts: list[tuple[str, _Named | None]] = [("", wire), ("token_usage.", wire.token_usage)]
     parts += [("tool_calls[].", call) for said in wire.output_messages or () for call in said.tool_calls or ()]
     for where, part in parts:

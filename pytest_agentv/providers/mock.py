@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Json, format_number
-from pytest_agentv.model.kind import Items, spelled
+from pytest_agentv.model.kind import Items
 from pytest_agentv.model.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment
 from pytest_agentv.providers.kind import Provider, WireError, parse_response
@@ -28,20 +27,12 @@ class Mock(Provider):
     judges_itself = True
 
     response: str | None = Field(default=None, description="the answer")
-    delay_ms: Milliseconds = spelled("delay_ms", "delayMs", default=0, description="the wait before the answer")
-    delay_min_ms: Milliseconds = spelled(
-        *("delay_min_ms", "delayMinMs"), default=0, description="the shortest of random waits"
-    )
-    delay_max_ms: Milliseconds = spelled(
-        *("delay_max_ms", "delayMaxMs"), default=0, description="the longest of random waits"
-    )
+    delay_ms: Milliseconds = Field(default=0, description="the wait before the answer")
+    delay_min_ms: Milliseconds = Field(default=0, description="the shortest of random waits")
+    delay_max_ms: Milliseconds = Field(default=0, description="the longest of random waits")
     trace: Items[dict[str, Any]] | None = Field(default=None, description="events of the way to the answer")
-    output_messages: Items[dict[str, Any]] | None = spelled(
-        *("output_messages", "outputMessages"), default=None, description="messages, in place of the answer"
-    )
-    finish_reason: OptionalText = spelled(
-        *("finish_reason", "finishReason"), default=None, description="why the answer ends, as APIs of models say it"
-    )
+    output_messages: Items[dict[str, Any]] | None = Field(default=None, description="messages, in place of the answer")
+    finish_reason: OptionalText = Field(default=None, description="why the answer ends, as APIs of models say it")
 
     def open(self, environment: TargetEnvironment) -> "MockProvider":
         return MockProvider(environment.name, self)
@@ -53,21 +44,23 @@ class MockProvider(TargetAdapter):
     mode: PromptMode = "lm"
     needs_no_task = True
 
-    def __init__(self, name: str, settings: Mock, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    def __init__(self, name: str, settings: Mock) -> None:
         self._name = name
         self._settings = settings
-        self._sleep = sleep
         is_text = settings.output_messages is None and settings.trace is None
         self._text_answer = self._answer() if is_text else None
         """Created once: nobody can change it, unlike lists of messages and events."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        limit, seconds = request.timeout_seconds, choose_delay(self._settings) / 1000
+        low, high = self._settings.delay_min_ms, self._settings.delay_max_ms
+        is_random = low or high
+        delay_ms = random.uniform(low, max(low, high)) if is_random else self._settings.delay_ms  # noqa: S311 - no secret
+        limit, seconds = request.timeout_seconds, delay_ms / 1000
         if limit is not None and seconds > limit:
-            await self._sleep(limit)
+            await asyncio.sleep(limit)
             raise ProviderError(f"target '{self._name}' timed out after {format_number(limit)}s", "timeout")
         if seconds:
-            await self._sleep(seconds)
+            await asyncio.sleep(seconds)
         return self._answer() if self._text_answer is None else self._text_answer
 
     def _answer(self) -> ProviderResponse:
@@ -92,9 +85,3 @@ def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms:
     """Return the mock that replaces the target in a dry run. The delays are in milliseconds."""
     settings = Mock(response=DRY_RUN_RESPONSE, delay_ms=delay_ms, delay_min_ms=delay_min_ms, delay_max_ms=delay_max_ms)
     return MockProvider("dry-run", settings)
-
-
-def choose_delay(settings: Mock) -> float:
-    """Return the milliseconds to wait: random ones of the range if there is one, else the fixed delay."""
-    low, high = settings.delay_min_ms, settings.delay_max_ms
-    return random.uniform(low, max(low, high)) if low or high else settings.delay_ms  # noqa: S311 - a delay is no secret

@@ -5,6 +5,7 @@ import inspect
 import json
 import time
 from collections.abc import Mapping, Sequence, ValuesView
+from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field
@@ -13,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import JsonObject, json_fault
-from pytest_agentv.model.kind import expected, filled, spelled
+from pytest_agentv.model.kind import expected, filled
 from pytest_agentv.model.messages import is_null
 from pytest_agentv.providers.base import (
     Adapter,
@@ -83,9 +84,7 @@ class Python(Provider):
         default=None, description="whether it gets the conversation as a list of messages, not as one text"
     )
     arguments: dict[str, Any] = Field(default={}, description="further keyword arguments of every call")
-    timeout_seconds: Seconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of one call"
-    )
+    timeout_seconds: Seconds | None = Field(default=None, description="limit of one call")
     session: Flag = Field(
         default=False,
         description="whether it remembers a conversation by `request.session`, and gets only the new message",
@@ -137,7 +136,6 @@ class FunctionProvider(TargetAdapter):
         return response.replace(duration_ms=duration) if response.duration_ms is None else response
 
     def _call(self, request: ProviderRequest) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
-        """Return the callable with its arguments."""
         if self._runner is not None:
             question = build_question(request, as_messages=self._as_messages)
             return self._runner, (self._function, question), dict(self._extra)
@@ -166,6 +164,10 @@ class FunctionProvider(TargetAdapter):
         return arguments
 
 
+def _is_agent(value: object) -> bool:
+    return callable(value) or runner_of(value) is not None
+
+
 class PythonProvider(FunctionProvider):
     """Imports the function of a target before it calls it."""
 
@@ -183,18 +185,10 @@ class PythonProvider(FunctionProvider):
         """Import the function, so that a fault shows before the first case."""
         async with self._lock:
             if self._function is None:  # in a thread, because importing an agent's libraries may take seconds
-                self._function = await run_in_thread(self._import, "agentv-import")
+                what = "a function, or an agent of a framework that is known"
+                load = partial(import_callable, self._name, self._folder, self._import_label, what, accepts=_is_agent)
+                self._function = await run_in_thread(load, "agentv-import")
                 self._runner = runner_of(self._function)
-
-    def _import(self) -> Any:
-        expected = "a function, or an agent of a framework that is known"
-        return import_callable(
-            self._name,
-            self._folder,
-            self._import_label,
-            expected,
-            accepts=lambda value: callable(value) or runner_of(value) is not None,
-        )
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         await self.check()
@@ -275,7 +269,6 @@ class ForeignAdapter:
         return responses
 
     async def _call(self, name: str, *arguments: object, limit: float | None = None) -> object:
-        """Call a method, if there is one, within a limit, unless the object keeps the limits itself."""
         method = getattr(self._value, name, None)
         if method is None:
             return None
@@ -362,10 +355,7 @@ def _figures(value: Mapping[str, Any]) -> ProviderResponse:
 
 
 def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "crash") -> ProviderResponse:
-    """Return the figures of a response that holds no answer, because it was paid for, with the error.
-
-    Raises `ProviderError` if it reports neither tokens nor cost.
-    """
+    """Return what a response cost that holds no answer, with the error; raise it if nothing is reported."""
     if response.token_usage is None and response.cost_usd is None:
         raise ProviderError(error, kind)
     return ProviderResponse(

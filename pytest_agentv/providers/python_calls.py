@@ -104,10 +104,7 @@ async def _finished(value: Any) -> object:
 
 
 def _gathered(value: object) -> object:
-    """Read a generator to its end. Blocks.
-
-    Raises `ValueError` if it is too large, and `ProviderError` if it returns a value.
-    """
+    """Read a generator to its end. Blocks. Raises `ValueError`, `ProviderError`."""
     if not isinstance(value, Iterator):
         return value
     budget, parts, chunks = _Budget(), list[Any](), iter(value)

@@ -24,7 +24,7 @@ KINDS: Final = TargetKinds(
             "openai": "pytest_agentv.providers.api.openai:OpenAi",
             "litellm": "pytest_agentv.providers.api.model:Litellm",
             "http": "pytest_agentv.providers.http:Http",
-            "asgi": "pytest_agentv.providers.asgi:Asgi",
+            "asgi": "pytest_agentv.providers.http:Asgi",
             "cli": "pytest_agentv.providers.cli:Cli",
             "mock": "pytest_agentv.providers.mock:Mock",
             "python": "pytest_agentv.providers.python:Python",

@@ -86,10 +86,7 @@ class FolderModules:
         return self._importlib
 
     def _is_own(self, name: str) -> bool:
-        """Whether a name is a module of the folder that ordinary imports would not find.
-
-        The standard library keeps its names: a file `types.py` must not break imports of Python's `types`.
-        """
+        """Whether a name is a module of the folder alone. Python's own modules keep their names."""
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names:
             return False
@@ -138,8 +135,6 @@ _FOLDERS: Final[dict[str, FolderModules]] = {}
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of folders. Leaves all other names to ordinary finders."""
-
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         prefix = _PREFIX.match(fullname)
         return _FOLDERS[prefix[0]].find(fullname) if prefix and prefix[0] in _FOLDERS else None

@@ -34,7 +34,7 @@ from pytest_agentv.providers.base import (
 )
 from pytest_agentv.providers.kind import Provider, Sources, answer_message
 from pytest_agentv.runtime.files import hold_folder, read_regular_file, write_atomically
-from pytest_agentv.runtime.processes import Launched, ProcessStartError, launch
+from pytest_agentv.runtime.processes import ProcessStartError, launch
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, path_in
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -67,19 +67,15 @@ class Vscode(Provider):
         default="code",
         description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
     )
-    workspace_template: Annotated[OptionalText, path_in("targets_dir")] = spelled(
-        *("workspace_template", "workspaceTemplate"),
+    workspace_template: Annotated[OptionalText, path_in("targets_dir")] = Field(
         default=None,
         description="a workspace file whose folders and settings are added, relative to the targets file",
     )
     wait: Flag = Field(
         default=True, description="false hands the request over and does not wait: each case is an error"
     )
-    dry_run: Flag = spelled(
-        *("dry_run", "dryRun"), default=False, description="true opens nothing: each case is an error"
-    )
-    subagent_root: Annotated[OptionalText, path_in("targets_dir")] = spelled(
-        *("subagent_root", "subagentRoot"),
+    dry_run: Flag = Field(default=False, description="true opens nothing: each case is an error")
+    subagent_root: Annotated[OptionalText, path_in("targets_dir")] = Field(
         default=None,
         description="where the folders are (default: `~/.subagent/vscode-agents`)",
     )
@@ -448,9 +444,9 @@ class Window:
 
     async def open(self) -> None:
         """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
-        status = await self._launch(["--status"], _STATUS_SECONDS)
+        status = await self._call("--status", seconds=_STATUS_SECONDS)
         # An open window shows by its title; `subagent-1` is not `subagent-10`.
-        is_open = re.search(rf"(?<![\w-]){re.escape(self._folder.name)}(?![\w-])", status.stdout)
+        is_open = re.search(rf"(?<![\w-]){re.escape(self._folder.name)}(?![\w-])", status)
         alive = self._folder / ".alive"
         alive.unlink(missing_ok=True)
         await self._call(str(self._workspace_file))
@@ -471,24 +467,25 @@ class Window:
         attached = [word for path in attachments for word in ("-a", path)]
         await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
 
-    async def _call(self, *arguments: str) -> None:
-        done = await self._launch(arguments, _LAUNCH_SECONDS)
-        if done.exit_code == 0:
-            return
-        said = masked(done.stderr.strip() or done.stdout.strip())[-2000:]
-        fault = f"failed with exit code {done.exit_code}"
-        if done.exit_code is None:
-            fault = f"did not return within {_LAUNCH_SECONDS:g}s"
-        reason = f"VS Code's command {fault}: {shlex.join((*self._program, *arguments[:4]))}"
-        raise ProviderError(f"{reason}: {said}" if said else reason, "process")
-
-    async def _launch(self, arguments: Sequence[str], seconds: float) -> Launched:
+    async def _call(self, *arguments: str, seconds: float | None = None) -> str:
+        """Run the program and return what it says. Without its own limit, a failure raises `ProviderError`."""
         try:
-            return await launch(
-                [*self._program, *arguments], cwd=str(self._folder), env=self._environment, timeout_seconds=seconds
+            exit_code, output = await launch(
+                [*self._program, *arguments],
+                cwd=str(self._folder),
+                env=self._environment,
+                timeout_seconds=seconds or _LAUNCH_SECONDS,
             )
         except ProcessStartError as error:
             raise ProviderError(f"VS Code could not be started: {error}", "process") from error
+        if exit_code == 0 or seconds is not None:
+            return output
+        fault = f"failed with exit code {exit_code}"
+        if exit_code is None:
+            fault = f"did not return within {_LAUNCH_SECONDS:g}s"
+        said = masked(output.strip())[-2000:]
+        reason = f"VS Code's command {fault}: {shlex.join((*self._program, *arguments[:4]))}"
+        raise ProviderError(f"{reason}: {said}" if said else reason, "process")
 
 
 # The workspace file that VS Code opens for a subagent, by itself or from a template of the user.

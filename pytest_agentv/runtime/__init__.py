@@ -1,1 +1,1 @@
-"""The event loop, processes, locks, files, retries."""
+"""The event loop, processes, locks, files."""

@@ -237,7 +237,6 @@ class LockedAppender:
             raise _write_error(self._path, error) from error
 
     def _open(self) -> tuple[OpenFile, int]:
-        """Return the open file and its size."""
         if self._file is None:
             self._file = OpenFile.make(self._path, "a+")
         end = self._file.size_at(self._path)
@@ -248,10 +247,7 @@ class LockedAppender:
 
 
 def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
-    """Open the file that is at a path now, and return it with its size.
-
-    If the old file was deleted, its open handle still has the records; this writes them again.
-    """
+    """Open the file that is at a path now, with its size; into a new one, write the records of a deleted one again."""
     file = FileIO(path, "a+")
     try:
         end = file.seek(0, os.SEEK_END)
@@ -266,7 +262,6 @@ def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
 
 
 def _append_whole(file: FileIO, end: int, data: bytes) -> int:
-    """Append at the known end of a file and return the new end."""
     rest = memoryview(data)
     try:
         while rest:

@@ -127,7 +127,6 @@ class LoopThread:
             sys.setswitchinterval(self._switch_seconds)
 
     def _start_all(self) -> None:
-        """Start the coroutines from other threads."""
         self._is_woken = False  # set before the queue is read, so that a later `submit` wakes the loop again
         while self._starting:
             self._start_here(*self._starting.popleft())

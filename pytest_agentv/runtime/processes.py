@@ -39,7 +39,7 @@ _DRAIN_SECONDS: Final = 0.2
 
 _LAUNCHER_SECONDS: Final = 1.0
 _OUTPUT_LIMIT: Final = 64 * 1024
-"""Bytes kept of each stream: enough for an error message."""
+"""Bytes kept of the output of a launcher: enough for an error message."""
 
 _LAUNCHER: Final = """
 import ctypes, os, signal, sys
@@ -316,36 +316,34 @@ def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
 # A program that starts another one and returns, such as the command line tool of an editor.
 
 
-@dataclass(frozen=True, slots=True)
-class Launched(Record):
-    """The exit code and the output of the launching program."""
-
-    exit_code: int | None
-    """None: it did not return in time and was terminated."""
-    stdout: str
-    stderr: str
-
-
-async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout_seconds: float) -> Launched:
+async def launch(
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout_seconds: float
+) -> tuple[int | None, str]:
     """Run a program to its end, but leave the programs that it started running. Raises `ProcessStartError`.
 
-    `run_process` would end them. Here the editor belongs to the user, may have been open before and may hold other
-    work. So the program gets its own session, which Ctrl-C does not reach, and its group is never signalled, even if
-    this process is killed. A time-out or a cancellation ends only the program itself. It writes to unnamed files
-    instead of pipes, because an editor that inherits a pipe would fail once this run is over.
+    Returns its exit code, None if it did not return in time and was terminated, and its output. `run_process` would end
+    what it started. Here the editor belongs to the user, may have been open before and may hold other work. So the
+    program gets its own session, which Ctrl-C does not reach, and its group is never signalled, even if this process is
+    killed. It writes to an unnamed file instead of a pipe, because an editor that inherits a pipe would fail once this
+    run is over.
     """
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+    with tempfile.TemporaryFile() as output:
         try:
             program = subprocess.Popen(  # noqa: ASYNC220, S603 - starts the user's program, which is awaited below
-                argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             raise ProcessStartError(_explain(error, argv, cwd)) from error
+        deadline = time.monotonic() + timeout_seconds
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_seconds):
-                    while program.poll() is None:  # noqa: ASYNC110 - the end of this process cannot be awaited
-                        await asyncio.sleep(_POLL_SECONDS)
+            while program.poll() is None and time.monotonic() < deadline:  # noqa: ASYNC110 - the end of this process cannot be awaited
+                await asyncio.sleep(_POLL_SECONDS)
             exit_code = program.poll()
         finally:
             if program.poll() is None:
@@ -355,6 +353,5 @@ async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeo
                 except subprocess.TimeoutExpired:
                     program.kill()
                     program.wait(_LAUNCHER_SECONDS)
-        for file in (stdout, stderr):
-            file.seek(0)
-        return Launched(exit_code, *(_decoded(file.read(_OUTPUT_LIMIT)) for file in (stdout, stderr)))
+        output.seek(0)
+        return exit_code, _decoded(output.read(_OUTPUT_LIMIT))

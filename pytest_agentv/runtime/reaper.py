@@ -23,6 +23,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+with suppress(ImportError):
+    import fcntl  # missing on Windows
+
 _GRACE_SECONDS: Final = 2.0
 """Nobody waits for the watcher, but a new run may need the port or lock of the old processes."""
 
@@ -166,8 +169,6 @@ def watch(lines: Iterable[bytes]) -> None:
 
 def remove_unused(folder: Path, seconds: float = 0) -> None:
     """Remove a folder of `remove_with_last` if no process uses it. One that ends may hold its lock a moment longer."""
-    import fcntl  # noqa: PLC0415 - missing on Windows
-
     deadline = time.monotonic() + seconds
     while folder.exists():
         with suppress(OSError), (folder / "in-use").open("a") as file:

@@ -268,8 +268,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Call(Generic[T]):
-    """A call on the user loop that is awaited on another loop."""
-
     def __init__(self, start: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.is_blocked = False
@@ -311,7 +309,6 @@ class _Call(Generic[T]):
         return ended.result()
 
     async def _cancel(self, ended: "Future[Outcome[T]]") -> None:
-        """Cancel the call, and let it clean up."""
         if self._outcome.cancel():
             return
         with suppress(RuntimeError):

@@ -238,7 +238,6 @@ def _diff(name: str, before: Snapshot, after: Mapping[str, Stamp], root: Path) -
 
 
 def _text(path: Path) -> str | None:
-    """Return the text of a file, or where a link leads; None for anything else."""
     try:
         if path.is_symlink():
             return f"link to {_shown(str(path.readlink()))}\n"

@@ -140,7 +140,6 @@ class AnswerStore:
         return other
 
     def _rows(self, question: Question) -> Iterable[tuple[Any, ...]]:
-        """Return the rows of a question that have an answer, the newest first."""
         columns = "id, writer, run_id, item, rerun, response, grading, judgement, origin"
         where = "key = ? and n = ? and role = ? and response is not null order by rowid desc"
         sql = f"select {columns} from answer where {where}"  # noqa: S608 - the parts are constants

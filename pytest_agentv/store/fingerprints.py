@@ -165,7 +165,6 @@ class Fingerprints:
             yield from self._program(path, path.parent)
 
     def _of_words(self, words: tuple[str, ...], folder: Path) -> tuple[Path, ...]:
-        """Return the files that the words of a command name, and the imports of Python files among them."""
         if (words, folder) not in self._words:
             self._words[words, folder] = tuple(self._find_words(words, folder))
         return self._words[words, folder]
@@ -227,7 +226,6 @@ class Fingerprints:
                 folder = f"{folder}/{part}"
 
     def _module(self, path: str) -> tuple[Path, ...]:
-        """Return the file of a module or of a package, if it is one of the project."""
         if path not in self._known:
             file = Path(path if path.endswith(".py") else f"{path}/__init__.py")
             real = self._ours(file)
@@ -246,7 +244,6 @@ class Fingerprints:
         return self._folders[folder]
 
     def _places(self) -> Iterator[Path]:
-        """Yield the folders of the project in which an import may search."""
         for root in self._roots:
             yield root
             yield root / "src"
@@ -255,7 +252,6 @@ class Fingerprints:
                 yield place
 
     def _ours(self, path: Path) -> Path | None:
-        """Return the resolved path of a file of the project; None for any other."""
         try:
             if not path.is_file():
                 return None
@@ -420,10 +416,7 @@ def _without_rules(value: Json) -> Json:
 
 
 def _content(part: FilePart) -> str:
-    """Return the content of a file. Returns a hash of its bytes if they are not all text.
-
-    Decoding replaces all invalid bytes by one character, so that different bytes could become the same text.
-    """
+    """Return the content of a file, or a hash of its bytes: decoding makes different invalid bytes one character."""
     if part.media is not None:
         return part.media.sha256
     if "\N{REPLACEMENT CHARACTER}" not in part.text:

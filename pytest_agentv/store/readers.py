@@ -208,10 +208,7 @@ def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
 
 
 def _with_status(value: JsonObject) -> JsonObject:
-    """Return a result with a status. AgentV's own results have none, but an error in them is an error here.
-
-    Source: evaluation-2026-01, "Multiple evaluators aggregation": a score below the threshold, by default 1, fails.
-    """
+    """Return a result with a status. AgentV's own results have none, and fail below the threshold, by default 1."""
     if value.get("status") is not None:
         return value
     if value.get("error") is not None:

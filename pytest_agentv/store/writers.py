@@ -145,8 +145,6 @@ def bounded_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 class _Budget:
-    """The characters that a conversation may still use."""
-
     def __init__(self) -> None:
         self._left = MOST_TEXT
 
@@ -243,7 +241,6 @@ class ResultSink:
         self._appender.close()
 
     def _check_place(self) -> None:
-        """Look once whether the file is for results. Raises `FileError`."""
         if not self._is_checked:
             if fault := input_fault(self.path):
                 raise FileError(self.path, f"{fault}, which this would spoil")
@@ -285,7 +282,7 @@ def result_text(value: JsonObject, output_format: OutputFormat) -> str:
     """Return the text of a result in a file of that format. Its values may be of any class."""
     if output_format == "jsonl":
         return f"{safe_json(value)}\n"
-    from pytest_agentv.store.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
+    from pytest_agentv.files.source import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
 
     return yaml_document(json_safe(value))
 
@@ -340,7 +337,6 @@ def _masked_item(item: JsonObject, masker: Masker, name: Callable[[str, Masker],
 
 
 def _masked_figures(figures: JsonObject, masker: Masker) -> JsonObject:
-    """Mask everything except numbers and tool names."""
     masked: dict[str, Json] = {}
     for key, value in figures.items():
         if key == "tool_names":

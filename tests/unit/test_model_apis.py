@@ -17,14 +17,21 @@ from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.api.base import Embeddings, vectors_of
-from pytest_agentv.providers.api.client import find_proxy, parse_retry_after, read_error_text, refused_parameter
+from pytest_agentv.providers.api.client import (
+    RequestFailure,
+    find_proxy,
+    next_delay,
+    parse_retry_after,
+    read_error_text,
+    refused_parameter,
+)
 from pytest_agentv.providers.api.litellm import read_failure
 from pytest_agentv.providers.api.openai import OpenAi, read_data, resource_url
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.runtime.retry import RequestFailure, backoff, next_delay
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 DEFAULT = RetryPolicy()
+LOST = RequestFailure("x", "network", is_network=True)
 
 
 @pytest.mark.parametrize(
@@ -174,12 +181,13 @@ def test_seconds_milliseconds_and_dates_are_read_and_nonsense_is_passed_over(hea
     ],
 )
 def test_a_policy_sets_the_first_delay_the_factor_and_the_longest_delay(policy, delays):
-    assert [backoff(attempt, policy) for attempt in range(len(delays))] == delays
+    policy = policy.replace(max_retries=99)
+    assert [next_delay(LOST, attempt, policy, 1.0) for attempt in range(len(delays))] == delays
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0.001, 1e6), st.floats(0.75, 1.25))
 def test_a_delay_is_never_negative_nor_longer_than_the_longest(attempt, first, longest, factor, jitter):
-    assert 0 <= backoff(attempt, RetryPolicy(3, first, longest, factor), jitter) <= longest
+    assert 0 <= (next_delay(LOST, attempt, RetryPolicy(10_001, first, longest, factor), jitter) or 0) <= longest
 
 
 @pytest.mark.parametrize(

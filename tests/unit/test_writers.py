@@ -9,13 +9,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.files.source import build_yaml
+from pytest_agentv.files.source import build_yaml, yaml_document
 from pytest_agentv.model.messages import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.model.options import OutputFormat
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.store.writers import ResultSink
-from pytest_agentv.store.yaml_documents import yaml_document
 
 
 def result(**changes: Any) -> EvalResult:

@@ -8,13 +8,12 @@ from typing import Any, ClassVar, Final
 from pydantic import Field, field_validator
 
 from pytest_agentv.cases.prompts import ChatMessage
-from pytest_agentv.model.base import ABSENT, JsonObject, mapping
+from pytest_agentv.model.base import JsonObject, mapping
 from pytest_agentv.model.messages import FilePart
 from pytest_agentv.providers.api.base import (
     ApiRequest,
     Billing,
     ModelReply,
-    call_of,
     count,
     encoded,
     entries,
@@ -29,6 +28,7 @@ from pytest_agentv.providers.api.base import (
     text_of,
 )
 from pytest_agentv.providers.api.model import DirectModel
+from pytest_agentv.providers.kind import read_call
 from pytest_agentv.targets.fields import PositiveCount
 
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -65,35 +65,26 @@ class Anthropic(DirectModel):
         if merged and merged[-1]["role"] == "assistant":  # the API refuses blanks at the end of the last answer
             last = merged[-1]["content"][-1]
             last["text"] = last["text"].rstrip()
-        body = {"model": self.model, **self._choices(), "messages": merged, **({"system": system} if system else {})}
+        effort, shape, budget = self.reasoning_effort, schema_of(self.response_format), self.thinking_budget
+        form = {"type": "json_schema", "schema": shape} if shape else None
+        config = known({"effort": None if effort == "none" else effort, "format": form})
+        adaptive = {"type": "adaptive"} if "effort" in config else None
+        choices = {
+            "max_tokens": (self.max_output_tokens or 8192) + (budget or 0),  # the API requires a limit
+            "temperature": self.temperature,
+            "thinking": {"type": "enabled", "budget_tokens": budget} if budget else adaptive,
+            "top_p": self.top_p,
+            "stop_sequences": self.stop and list(self.stop),
+            "tools": self.tools and [_tool(tool) for tool in self.tools],
+            "output_config": config or None,
+        }
+        body = {"model": self.model, **known(choices), "messages": merged, **({"system": system} if system else {})}
         if schema is not None and "thinking" not in body:  # which the API refuses beside a forced tool
             tool = {"name": _JUDGEMENT, "description": "Takes the judgement.", "input_schema": schema}
             body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": _JUDGEMENT}}
         base, query = split_query(self.base_url or "https://api.anthropic.com")
         url = re.sub(r"/v1(/messages)?$", "", base) + "/v1/messages" + query
         return self.post(url, known({"anthropic-version": "2023-06-01", "x-api-key": self.key}), body)
-
-    def _choices(self) -> dict[str, Any]:
-        """Return the settings in the terms of this API. The tokens for thinking are on top of the answer's."""
-        effort, schema, budget = self.reasoning_effort, schema_of(self.response_format), self.thinking_budget
-        config = known(
-            {
-                "effort": None if effort == "none" else effort,
-                "format": schema and {"type": "json_schema", "schema": schema},
-            }
-        )
-        adaptive = {"type": "adaptive"} if "effort" in config else None
-        return known(
-            {
-                "max_tokens": (self.max_output_tokens or 8192) + (budget or 0),  # the API requires a limit
-                "temperature": self.temperature,
-                "thinking": {"type": "enabled", "budget_tokens": budget} if budget else adaptive,
-                "top_p": self.top_p,
-                "stop_sequences": self.stop and list(self.stop),
-                "tools": self.tools and [_tool(tool) for tool in self.tools],
-                "output_config": config or None,
-            }
-        )
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         return read_answer(reply)
@@ -114,7 +105,7 @@ def read_answer(reply: JsonObject) -> ModelReply | None:
         name_of(reply.get("model")),
         "error" if reply.get("error") else name_of(reply.get("stop_reason")),
         refusal if details.get("type", "refusal") == "refusal" else None,
-        tools=tuple(call_of(block.get("name"), block.get("input", ABSENT), block.get("id")) for block in calls),
+        tools=tuple(map(read_call, calls)),
         ran=sum(block.get("type") != "tool_use" for block in calls),
         usage=read_usage(usage),
         billing=_billing(usage),

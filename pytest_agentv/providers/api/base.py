@@ -13,7 +13,7 @@ from typing import Any, Final
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, is_number, mapping
-from pytest_agentv.model.messages import UNNAMED, FilePart, TokenUsage, ToolCall
+from pytest_agentv.model.messages import FilePart, TokenUsage, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,6 @@ def parsed(value: Json) -> Json:
         return value
 
 
-def call_of(name: Json, given: Json, call_id: Json) -> ToolCall:
-    """Return a tool call of a reply."""
-    return ToolCall(text_of(name) or UNNAMED, given, id=name_of(call_id))
-
-
 def function_of(tool: JsonObject) -> JsonObject | None:
     """Return the function of a tool in the shape of OpenAI; None for a tool that only the API knows."""
     function = tool.get("function")
@@ -183,14 +178,17 @@ def read_usage(usage: JsonObject) -> TokenUsage | None:
     if not has_usage(usage):
         return None
     read, written = count(_first(usage, *_INPUT)), count(_first(usage, *_OUTPUT))
-    details = mapping(_first(usage, "prompt_tokens_details", "input_tokens_details"))
-    cached = count(details.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek's key
+    details = mapping(_first(usage, "prompt_tokens_details", "input_tokens_details", "input_token_details"))
+    cached = count(_first(details, "cached_tokens", "cache_read"))
+    cached = cached or count(_first(usage, "prompt_cache_hit_tokens", "cache_read_tokens"))  # DeepSeek, pydantic-ai
     read = max(0, read - cached)
     if "prompt_tokens" not in usage:
         read += count(usage.get("cache_creation_input_tokens"))
         cached = cached or count(_first(usage, "cached", "cache_read_input_tokens"))
-    details = mapping(_first(usage, "completion_tokens_details", "output_tokens_details"))
-    reasoning = count(_first(details, "reasoning_tokens", "thinking_tokens"))
+    details = mapping(
+        _first(usage, "completion_tokens_details", "output_tokens_details", "output_token_details", "details")
+    )
+    reasoning = count(_first(details, "reasoning_tokens", "thinking_tokens", "thoughts_tokens", "reasoning"))
     if reasoning and count(usage.get("total_tokens")) == read + cached + written + reasoning:
         written += reasoning
     reasoning = reasoning or count(_first(usage, "reasoning", "reasoning_tokens"))
@@ -242,6 +240,8 @@ class Billing(Record):
     """The input tokens that were written to a cache, for some minutes."""
     is_unknown: bool = False
     """Whether there is more to pay for: another tier, searches, sounds."""
+    provider: str | None = None
+    """The provider in the price tables, of a reply that a function returns; None: the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

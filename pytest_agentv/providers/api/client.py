@@ -7,11 +7,13 @@ file imports it, in a thread when it is first needed.
 import asyncio
 import functools
 import json
+import random
 import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -20,12 +22,11 @@ from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # typeshed lacks it
 
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.model.base import Json, JsonObject, counted, format_number, mapping
-from pytest_agentv.model.cases import RetryPolicy
+from pytest_agentv.model.base import Json, JsonObject, Record, counted, format_number, mapping
+from pytest_agentv.model.cases import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
 from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url
 from pytest_agentv.runtime.files import READ_LIMIT
-from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries
 from pytest_agentv.runtime.user_code import abandon
 
 T = TypeVar("T")
@@ -61,7 +62,97 @@ async def loaded(load: Callable[[], T], what: str) -> T:
         raise ProviderError(f"{what} cannot be imported: {error}", "config") from error
 
 
-# Why a request failed, and whether a retry may help.
+# Why a request failed, and whether and when it is worth another one.
+
+JITTER: Final = (0.75, 1.25)
+"""Range of the random factor of each delay, so that requests that failed together do not retry together."""
+
+_UNFIT: Final = frozenset({400, 413, 422})
+"""What is sent is at fault, not the credentials, the URL or the server."""
+
+_FINAL: Final = frozenset({401, 403})
+"""Never retried: the same credentials would be refused again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailure(Record):
+    """Why a request failed."""
+
+    message: str
+    kind: ErrorKind
+    status: int | None = None
+    """The HTTP status; None without a reply."""
+    is_network: bool = False
+    """Whether the network lost the request or its reply."""
+    retry_after_ms: float | None = None
+    """How long the server asks to wait."""
+    should_retry: bool | None = None
+    """Whether the server says that a retry may help; None: it does not say."""
+    refused: str | None = None
+    """The path of a parameter that the model does not take."""
+
+    @property
+    def is_of_content(self) -> bool:
+        """Whether the server refused what was sent, so that a part of it may be accepted."""
+        return self.status in _UNFIT
+
+
+class RequestError(Exception):
+    """A request failed; `failure` says why."""
+
+    def __init__(self, failure: RequestFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(slots=True)
+class RequestLog:
+    """The requests of one call. It is updated during the call, so it is known even if a time limit ends the call."""
+
+    attempts: int = 0
+    waited_ms: float = 0
+    """Waits between requests. They do not count in the answer's duration."""
+    last_error: str | None = None
+    """The error of the last failed request, also if a later request succeeded."""
+
+    def to_raw(self) -> dict[str, Json]:
+        """Return the log as entries of the `raw` data of a response or an error."""
+        waited = {"waited_ms": round(self.waited_ms, 3), "last_error": self.last_error} if self.last_error else {}
+        return {"request_attempts": self.attempts, **waited}
+
+
+def is_retryable(failure: RequestFailure, policy: RetryPolicy) -> bool:
+    """Whether a retry may help: the network failed, or the policy lists the status.
+
+    The server may say that no retry helps. It may also ask for a retry at a status that the default policy does not
+    list.
+
+    Source: agentv-formats 4.7, "Non-retryable errors", "Custom retryable status codes".
+    """
+    if failure.status is None:
+        return failure.is_network
+    if failure.status in _FINAL or failure.should_retry is False:
+        return False
+    is_asked_for = failure.should_retry is True and policy.status_codes == DEFAULT_RETRY_STATUS_CODES
+    return is_asked_for or failure.status in policy.status_codes
+
+
+def next_delay(failure: RequestFailure, attempt: int, policy: RetryPolicy, jitter: float) -> float | None:
+    """Return the milliseconds to wait after a failed attempt (0-based); None: do not retry.
+
+    The delay that a server asks for is obeyed, up to the policy's longest delay (decisions 26). Source: agentv-formats
+    4.7, "Exponential backoff with default config".
+    """
+    if attempt >= policy.max_retries or not is_retryable(failure, policy):
+        return None
+    if failure.retry_after_ms:
+        return min(policy.max_delay_ms, failure.retry_after_ms)
+    try:
+        delay_ms = policy.initial_delay_ms * policy.backoff_factor**attempt
+    except OverflowError:
+        delay_ms = policy.max_delay_ms
+    return min(policy.max_delay_ms, min(policy.max_delay_ms, delay_ms) * jitter)
+
 
 _SHOWN: Final = 400
 """Characters of a server's text that a message shows."""
@@ -275,14 +366,28 @@ async def repeated(
 ) -> tuple[T, RequestLog]:
     """Make a request, with repetitions by a policy. `limit` are the seconds for all of them; None: no limit.
 
-    Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`. It is a `ContentError` if
-    the server refused what was sent.
+    A wait that would end after the limit is not begun. Raises `ProviderError`. Its `raw` holds `request_attempts`,
+    `waited_ms` and `last_error`. It is a `ContentError` if the server refused what was sent.
     """
     log = RequestLog()
     deadline = None if limit is None else time.monotonic() + limit
     try:
         async with asyncio.timeout(limit):
-            return await with_retries(ask, policy, log, deadline=deadline), log
+            while True:
+                log.attempts += 1
+                try:
+                    return await ask(), log
+                except RequestError as error:
+                    log.last_error = error.failure.message
+                    jitter = random.uniform(*JITTER)  # noqa: S311 - a delay is not a secret
+                    delay_ms = next_delay(error.failure, log.attempts - 1, policy, jitter)
+                    if delay_ms is None or (deadline is not None and time.monotonic() + delay_ms / 1000 >= deadline):
+                        raise
+                started = time.monotonic()
+                try:
+                    await asyncio.sleep(delay_ms / 1000)
+                finally:
+                    log.waited_ms += (time.monotonic() - started) * 1000
     except RequestError as error:
         failure = error.failure
         attempts = f" ({_requests(log)})" if log.attempts > 1 else ""

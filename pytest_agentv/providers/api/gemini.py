@@ -15,7 +15,6 @@ from pytest_agentv.providers.api.base import (
     Billing,
     Embeddings,
     ModelReply,
-    call_of,
     count,
     encoded,
     entries,
@@ -32,6 +31,7 @@ from pytest_agentv.providers.api.base import (
     vectors_of,
 )
 from pytest_agentv.providers.api.model import SEED, DirectModel
+from pytest_agentv.providers.kind import read_call
 from pytest_agentv.targets.fields import DefaultText, Whole
 
 _USUAL_TRAFFIC: Final = ("", "ON_DEMAND", "TRAFFIC_TYPE_UNSPECIFIED")
@@ -156,7 +156,7 @@ def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
     responses = {name_of(found.get("id")): found for part in parts if (found := mapping(part.get("toolResponse")))}
     for part, following in zip_longest(parts, parts[1:]):
         if isinstance(call := part.get("functionCall"), dict):
-            yield call_of(call.get("name"), call.get("args") or {}, call.get("id"))
+            yield read_call({**call, "args": call.get("args") or {}})
         elif isinstance(code := part.get("executableCode"), dict):
             result = mapping(following).get("codeExecutionResult")
             output = result.get("output", "") if isinstance(result, dict) else ABSENT
@@ -170,10 +170,7 @@ def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens. Thoughts are paid for as output, results of Google's tools as input.
-
-    None without the tokens of the question.
-    """
+    """Return the tokens. Thoughts are paid for as output, results of Google's tools as input."""
     if not is_count(usage.get("promptTokenCount")):
         return None
     reasoning, cached = count(usage.get("thoughtsTokenCount")), count(usage.get("cachedContentTokenCount"))

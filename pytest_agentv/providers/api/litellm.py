@@ -19,6 +19,8 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.providers.api.base import Billing, chat_content, form_of
 from pytest_agentv.providers.api.client import (
+    RequestError,
+    RequestFailure,
     begin,
     describe_no_json,
     loaded,
@@ -30,7 +32,6 @@ from pytest_agentv.providers.api.client import (
 from pytest_agentv.providers.api.model import LlmProvider, Model, build_response, read_cost
 from pytest_agentv.providers.api.openai import read_answer, resource_url
 from pytest_agentv.providers.base import ProviderResponse, TargetEnvironment
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": 86_400.0}
 """The limit is longer than any of ours. It must be constant: litellm keeps a client for each value."""
@@ -91,7 +92,6 @@ class LitellmProvider(LlmProvider):
 
 
 def _turns(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the messages in the shape of OpenAI."""
     return [{"role": message.role, "content": chat_content(message)} for message in messages]
 
 

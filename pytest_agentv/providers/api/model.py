@@ -18,6 +18,8 @@ from pytest_agentv.model.messages import Message, TokenUsage, incomplete_reason,
 from pytest_agentv.providers.api.base import ApiRequest, Billing, Embeddings, ModelReply, merged, without
 from pytest_agentv.providers.api.client import (
     HttpClient,
+    RequestError,
+    RequestFailure,
     begin,
     import_aiohttp,
     loaded,
@@ -28,7 +30,6 @@ from pytest_agentv.providers.api.client import (
 )
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment
 from pytest_agentv.providers.kind import RetryKeys
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.targets.fields import (
     SHIELDED,
     FreeMapping,
@@ -335,13 +336,11 @@ class LlmProvider(TargetAdapter):
         return await self._ask(messages, None)
 
     async def _ready(self) -> None:
-        """Wait for the import of the client. Raises `ProviderError` if it fails."""
         raise NotImplementedError
 
     async def _ask(
         self, messages: Sequence[ChatMessage], schema: JsonObject | None
     ) -> tuple[ProviderResponse, Billing]:
-        """Make one request, whose reply is bound to a schema if there is one. Raises `RequestError`."""
         raise NotImplementedError
 
     async def _price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> float | None:
@@ -391,10 +390,7 @@ class DirectProvider(LlmProvider):
         return response, reply.billing
 
     async def _post(self, plain: ApiRequest, *, is_large: bool, is_bound: bool) -> tuple[JsonObject, int]:
-        """Send a request and return the reply and its duration. What the model does not take is left out.
-
-        Not the form of a reply that is bound to a schema: without one, the target's own form may be right.
-        """
+        """Send a request without what the model does not take, and return the reply and its duration."""
         request = self._adapted(plain)
         while True:
             started = time.perf_counter()

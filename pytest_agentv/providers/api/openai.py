@@ -50,8 +50,6 @@ _PORTAL_PATH: Final = re.compile(
 
 
 class _SpeaksOpenAi(DirectModel):
-    """A model whose server speaks OpenAI's language."""
-
     seed: Whole | None = SEED
     reasoning: Flag | None = REASONING
     api_format: Literal["chat", "responses"] | None = Field(
@@ -274,8 +272,8 @@ def _read_response(reply: JsonObject) -> ModelReply | None:
         answer.finish_reason,
         answer.refusal,
         calls,
-        answer.spent[0].usage if answer.spent else None,
-        answer.spent[0].billing if answer.spent else Billing(),
+        answer.replies[0].usage if answer.replies else None,
+        answer.replies[0].billing if answer.replies else Billing(),
         ran=len(calls) - kinds.count("function_call") - kinds.count("custom_tool_call"),
     )
 
