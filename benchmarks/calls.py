@@ -31,6 +31,30 @@ sys.exit(code)
 """
 
 
+WARM = """\
+import sys, threading
+import pytest
+
+warm, begun = [], 0
+
+def count(frame, event, argument):
+    if event == "call" and begun == ITEM and "/pytest_agentv/" in frame.f_code.co_filename:
+        warm.append((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+
+class Turns:
+    def pytest_runtest_logstart(self):
+        global begun
+        begun += 1
+
+threading.setprofile(count)
+sys.setprofile(count)
+code = pytest.main(plugins=[Turns()])
+sys.setprofile(None)
+print("warm:", len(set(warm)), len({file for file, _ in warm}), len(warm))
+sys.exit(code)
+""".replace("ITEM", str(FEW // 2))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="exit with 1 when the limit is exceeded")
@@ -44,7 +68,18 @@ def main() -> int:
             calls = _calls_of_one(folder, f"cases-{workers}", ("-q", f"--agentv-workers={workers}"))
             print(f"{kind:<24}{calls:>8.0f} calls{calls / functions:>7.2f}x")
             exceeded += [f"{kind}: {calls / functions:.2f} > {MAX_RATIO}"] if calls / functions > MAX_RATIO else []
+        functions_of_ours, files, calls = _warm(folder / "warm")
+    print(f"a warm case passes {functions_of_ours} of our functions in {files} files, with {calls} calls of these")
     return exit_code(options.check, exceeded)
+
+
+def _warm(folder: Path) -> list[str]:
+    """Return the functions, the files and the calls of ours that one case passes after others have run."""
+    program = (sys.executable, "-c", WARM, "-p", "no:cacheprovider")
+    arguments = ("-q", "--agentv-workers=1")
+    counted = Contender("warm", write_jsonl(folder, FEW), arguments, rf"\b{FEW} passed", program)
+    run(counted)  # what is compiled and cached once does not count
+    return run(counted).output.rpartition("warm: ")[2].split()
 
 
 def _calls_of_one(folder: Path, name: str, arguments: tuple[str, ...]) -> float:

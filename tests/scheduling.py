@@ -8,16 +8,10 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-IMPORTING_LITELLM: Final = {
-    "tests/unit/test_api_requests.py",
-    "tests/unit/test_llm_provider.py",
-    "tests/unit/test_media.py",
-    "tests/unit/test_model_keys.py",
-    "tests/unit/test_target_proxy.py",
-}
+IMPORTING_LITELLM: Final = {"tests/unit/test_target_proxy.py"}
 """Modules whose tests import litellm into their own process, which takes three seconds."""
 
-WAITING: Final = {"tests/acceptance/test_vscode.py", "tests/unit/test_vscode_provider.py"}
+WAITING: Final = {"tests/acceptance/test_vscode.py", "tests/acceptance/test_litellm_requests.py"}
 """Modules that wait for half a minute, and would do so alone at the end of a run."""
 
 MODULES_FOR_EACH_WORKER: Final = 8

@@ -21,7 +21,7 @@ from pytest_agentv.cli.eval import (
 from pytest_agentv.cli.validate import Checker, CheckSettings, ProjectKinds
 from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, Overrides, choose_target
-from pytest_agentv.engine.judging import evaluators_of, needs_of
+from pytest_agentv.engine.judging import Needs, evaluators_of
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import decide_status
 from pytest_agentv.errors import AgentvError, locate
@@ -184,7 +184,7 @@ async def _judge_all(
 
 async def _judge(probe: _Probe, pool: TargetPool, options: RunOptions, *, judges: bool) -> EvalResult | None:
     case, evaluators = probe.case, evaluators_of(probe.case)
-    models = [each for each in evaluators if (needs := needs_of((each,))).asked or needs.embeddings]
+    models = [each for each in evaluators if (needs := Needs.of((each,))).asked or needs.embeddings]
     others = tuple(each for each in evaluators if each not in models)
     if models and not judges:
         if not others:

@@ -5,13 +5,13 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, json_fault, text_or_none
 from pytest_agentv.model.messages import (
     Costs,
@@ -26,7 +26,6 @@ from pytest_agentv.model.messages import (
     traced_calls,
 )
 from pytest_agentv.model.options import RunOptions
-from pytest_agentv.model.results import ConversationFigures
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import (
     Adapter,
@@ -41,19 +40,6 @@ from pytest_agentv.runtime.user_code import attempt_async, attempt_here, describ
 # The trace and the metrics of a response, checked, and the summary of the trace.
 
 _UNKNOWN: Final = ExecutionMetrics()
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedMetrics(Record):
-    """The valid metrics of a response, and a text for each invalid one."""
-
-    token_usage: TokenUsage | None = None
-    cost_usd: float | None = None
-    """US dollars."""
-    duration_ms: float | None = None
-    tool_durations: dict[str, tuple[float, ...]] | None = None
-    """Milliseconds of each call, by tool."""
-    warnings: tuple[str, ...] = ()
 
 
 def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
@@ -74,16 +60,13 @@ def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
                 input=call.input,
                 output=call.output,
             )
-            for message, call in _tool_calls(response.output_messages)
+            for message in response.output_messages
+            for call in message.tool_calls
         )
     return None
 
 
-def _tool_calls(messages: Sequence[Message]) -> Iterator[tuple[Message, ToolCall]]:
-    return ((message, call) for message in messages for call in message.tool_calls)
-
-
-def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetrics) -> TraceSummary | None:
+def _summarized(events: Sequence[TraceEvent] | None, metrics: ExecutionMetrics) -> TraceSummary | None:
     """Summarize a trace and its metrics; None without a trace.
 
     Every event counts, so each tool call of a message counts as one event.
@@ -91,39 +74,38 @@ def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetric
     """
     if events is None:
         return None
-    names = [name for name in _called_tools(events) if name is not None]
-    calls = Counter(names) if names else {}
+    calls: Counter[str] = Counter()
+    errors = 0
+    for event in events:
+        errors += event.type == "error"
+        if event.type == "tool_call" and event.name is not None:
+            calls[event.name] += 1
     return TraceSummary(
         event_count=len(events),
         tool_names=tuple(sorted(calls)),
         tool_calls_by_name=dict(calls),
-        error_count=sum(event.type == "error" for event in events),
+        error_count=errors,
         token_usage=metrics.token_usage,
         cost_usd=metrics.cost_usd,
         duration_ms=metrics.duration_ms,
     )
 
 
-def _called_tools(events: Sequence[TraceEvent]) -> list[str | None]:
-    return [event.name for event in events if event.type == "tool_call"]
+def checked_metrics(response: ProviderResponse) -> tuple[ExecutionMetrics, list[str]]:
+    """Return the metrics that a response reports, and a text for each invalid one, which is left out.
 
-
-def validated_metrics(response: ProviderResponse, measured_ms: float | None = None) -> ReportedMetrics:
-    """Return the valid metrics of a response. Leaves out negative, infinite and non-number values with a warning.
-
-    `measured_ms` takes the place of an invalid duration.
-    Source: evaluation-2026-01, "Metrics schema validation".
+    Invalid are negative, infinite and non-number values. Source: evaluation-2026-01, "Metrics schema validation".
     """
     warnings: list[str] = []
     duration_ms = _checked("duration_ms", response.duration_ms, warnings)
-    is_invalid = duration_ms is None and response.duration_ms is not None
-    return ReportedMetrics(
-        token_usage=_checked_usage(response.token_usage, warnings),
-        cost_usd=_checked("cost_usd", response.cost_usd, warnings),
-        duration_ms=measured_ms if is_invalid else duration_ms,
-        tool_durations=_tool_durations(response, warnings) or None,
-        warnings=tuple(warnings),
-    )
+    token_usage = _checked_usage(response.token_usage, warnings)
+    cost_usd = _checked("cost_usd", response.cost_usd, warnings)
+    calls = [call for message in response.output_messages or () for call in message.tool_calls]
+    durations = _durations(calls, warnings) if calls else {}
+    if response.trace is not None:  # those of the messages count first
+        others = [call for call in traced_calls(response.trace) if call.tool not in durations]
+        durations = {**_durations(others, warnings), **durations}
+    return ExecutionMetrics(token_usage, cost_usd, duration_ms, durations or None), warnings
 
 
 def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
@@ -141,20 +123,9 @@ def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage 
         return None
     if usage is None:
         return None
-    tokens_in = _checked("token_usage.input", usage.input, warnings)
-    tokens_out = _checked("token_usage.output", usage.output, warnings)
-    cached = _checked("token_usage.cached", usage.cached, warnings)
-    if tokens_in is None or tokens_out is None:
-        return None
-    return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
-
-
-def _tool_durations(response: ProviderResponse, warnings: list[str]) -> dict[str, tuple[float, ...]]:
-    """Return the milliseconds of each call by tool: those of the messages, else those of the trace."""
-    told = _durations((call for _, call in _tool_calls(response.output_messages or ())), warnings)
-    if response.trace is None:
-        return told
-    return {**_durations((call for call in traced_calls(response.trace) if call.tool not in told), warnings), **told}
+    names = ("input", "output", "cached", "reasoning")
+    tokens = {name: _checked(f"token_usage.{name}", getattr(usage, name), warnings) for name in names}
+    return None if tokens["input"] is None or tokens["output"] is None else usage.replace(**tokens)
 
 
 def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tuple[float, ...]]:
@@ -166,50 +137,29 @@ def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tupl
     return {tool: tuple(values) for tool, values in durations.items()}
 
 
-def execution_metrics(
-    metrics: ReportedMetrics,
-    events: Sequence[TraceEvent] | None,
-    *,
-    exploration_tools: Sequence[str],
-    measured_ms: float | None = None,
-) -> ExecutionMetrics | None:
-    """Return duration, tokens and cost of the answer; None if all are unknown.
-
-    Args:
-        metrics: What the provider reported.
-        events: The trace. The ratios refer to its tool calls.
-        exploration_tools: Names of the tools that explore, by default those of the run options.
-        measured_ms: Wall time of the call in milliseconds, used if the provider reports no duration.
-    """
-    tools = _called_tools(events or ())
+def _with_ratios(metrics: ExecutionMetrics, events: Sequence[TraceEvent], exploring: Sequence[str]) -> ExecutionMetrics:
+    """Return metrics with the ratios of the tool calls of a trace; `exploring` are the names of tools that explore."""
+    tools = [event.name for event in events if event.type == "tool_call"]
+    if not tools:
+        return metrics
     usage = metrics.token_usage
-    known = ExecutionMetrics(
-        token_usage=usage,
-        cost_usd=metrics.cost_usd,
-        duration_ms=measured_ms if metrics.duration_ms is None else metrics.duration_ms,
-        tool_durations=metrics.tool_durations,
-        exploration_ratio=sum(tool in exploration_tools for tool in tools) / len(tools) if tools else None,
-        tokens_per_tool=usage.output / len(tools) if usage and tools else None,
+    return metrics.replace(
+        exploration_ratio=sum(tool in exploring for tool in tools) / len(tools),
+        tokens_per_tool=usage.output / len(tools) if usage else None,
     )
-    return known if known != _UNKNOWN else None
 
 
-def without_odd_durations(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+def _without_odd_durations(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Return messages without durations of calls that are no numbers, which no record can hold."""
-    if all(_is_duration(call) for _, call in _tool_calls(messages or ())):
-        return messages
     return tuple(
         message.replace(
             tool_calls=tuple(
-                call if _is_duration(call) else call.replace(duration_ms=None) for call in message.tool_calls
+                call if call.duration_ms is None or is_measure(call.duration_ms) else call.replace(duration_ms=None)
+                for call in message.tool_calls
             )
         )
-        for message in messages or ()
+        for message in messages
     )
-
-
-def _is_duration(call: ToolCall) -> bool:
-    return call.duration_ms is None or is_measure(call.duration_ms)
 
 
 # The calls, repeated after a time-out.
@@ -236,6 +186,19 @@ class Attempts(Record):
     lost: tuple[ProviderResponse, ...] = ()
     """What earlier calls reported that timed out, or that were given up with their batch: they were paid for."""
 
+    def reply(self) -> ProviderResponse:
+        """Return the response. Raises the error of the last call if there is none."""
+        if self.response is None:
+            raise self.error or ProviderError("the provider gave no response")
+        return self.response
+
+    def answer(self) -> ProviderResponse:
+        """Return the response. Raises `ProviderError` if there is none, or if it holds no answer."""
+        response = self.reply()
+        if response.error is not None:
+            raise ProviderError(response.error, response.error_kind)
+        return response
+
 
 async def invoke_with_retries(
     provider: Adapter, request: ProviderRequest, max_retries: int, called: str = "target"
@@ -251,17 +214,21 @@ async def invoke_with_retries(
         response = error = None
         try:
             response = await invoke_within_limit(provider, request)
-            raw = {} if response.cached else _checked_raw(response.raw)
+            raw = {} if response.cached else response.raw
         except ProviderError as failure:
-            error, raw = failure, _checked_raw(failure.raw)
+            error, raw = failure, failure.raw
+        raw = _checked_raw(raw) if raw else {}
         if response is not None:
             with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
                 response = require_answer(response)
         sums = {name: requests.get(name, 0) + raw[name] for name in _FIGURES if name in raw}
         requests = {**requests, **raw, **sums}
         attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, lost)
-        _log_call(called, attempts, raw)
-        if not _timed_out(attempts) or request.attempt >= max_retries:
+        if _LOGGER.isEnabledFor(logging.DEBUG):
+            _log_call(called, attempts, raw)
+        # A call that timed out has a response if it reported what it cost until then.
+        kind = error.kind if error is not None else response.error_kind if response and response.error else None
+        if kind != "timeout" or request.attempt >= max_retries:
             if error is not None and lost:  # these were paid for: the record needs a response
                 failed = ProviderResponse(error=str(error), error_kind=error.kind)
                 attempts = attempts.replace(response=failed, error=None)
@@ -281,8 +248,6 @@ def _milliseconds_since(started: float) -> float:
 
 
 def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
-    if not _LOGGER.isEnabledFor(logging.DEBUG):
-        return
     response, error = attempts.response, attempts.error
     if fault := error or (response and response.error):
         outcome = f"failed: {fault}"
@@ -293,14 +258,6 @@ def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
     else:
         outcome = "answered"
     _LOGGER.debug("%s", masked(f"{called}: call {attempts.count}, {attempts.duration_ms:g} ms: {outcome}"))
-
-
-def _timed_out(attempts: Attempts) -> bool:
-    """Whether the last call timed out. It has a response as well if it reported what it cost until then."""
-    response = attempts.response
-    if attempts.error is not None:
-        return attempts.error.kind == "timeout"
-    return response is not None and response.error is not None and response.error_kind == "timeout"
 
 
 async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> ProviderResponse:
@@ -335,6 +292,16 @@ def timed(response: ProviderResponse, started: float) -> ProviderResponse:
     return response.replace(duration_ms=_milliseconds_since(started)) if response.duration_ms is None else response
 
 
+class OuterAdapter:
+    """Stands before the adapter of a target, which is checked and closed by itself."""
+
+    async def check(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
 def costs_of(attempts: Attempts) -> Costs:
     """Return what the calls for an answer took. A given answer counts as one call, and one of the cache as none."""
     response = attempts.response
@@ -343,7 +310,7 @@ def costs_of(attempts: Attempts) -> Costs:
     told = [*attempts.lost, *([] if response is None or response.cached else [response])]
     silent = attempts.count - len(told) - (response is not None and response.cached)
     unknown = [Costs(silent)] if silent > 0 else []
-    return Costs.added([*unknown, *(Costs.of_call(each.token_usage, each.cost_usd) for each in told)])
+    return Costs.added([*unknown, *[Costs.of_call(each.token_usage, each.cost_usd) for each in told]])
 
 
 # The answer in a response: its text, its trace and its metrics.
@@ -356,36 +323,25 @@ _DEEPEST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Answered(Record):
-    """The response of the target, for the record."""
+    """The response of the target, as it is judged and recorded."""
 
+    response: ProviderResponse
+    """With the trace of its file."""
+    attempts: Attempts
+    """The calls for it."""
     candidate_answer: str
-    output_messages: tuple[Message, ...] | None = None
-    trace: tuple[TraceEvent, ...] | None = None
-    summary: TraceSummary | None = None
-    metrics: ExecutionMetrics | None = None
+    output_messages: tuple[Message, ...] | None
+    """Those of the response that a record can hold."""
+    trace: tuple[TraceEvent, ...] | None
+    trace_summary: TraceSummary | None
+    metrics: ExecutionMetrics | None
     """Those of the last call, which are judged."""
-    paid: ExecutionMetrics | None = None
+    paid: ExecutionMetrics | None
     """The same with tokens and cost of earlier calls that timed out, for the record."""
-    cached: bool = False
-    error: str | None = None
+    error: str | None
     """Set if the target replied without an answer."""
-    error_kind: ErrorKind = "crash"
-    finish_reason: str | None = None
-    model: str | None = None
+    model: str | None
     """The name that the API reports; None: it reports none."""
-    retrieved_context: tuple[str, ...] | None = None
-    workspace: JsonObject | None = None
-    file_changes: str | None = None
-    cost_source: str | None = None
-    """Where the cost comes from; None: it is unknown."""
-    is_text_only: bool = False
-    """Whether the target returned only a text, so that its tool calls are unknown."""
-    attempts: int = 0
-    """The number of calls."""
-    requests: JsonObject = field(default_factory=dict)
-    """The data on API requests and the log of these calls, under the keys of results."""
-    conversation: ConversationFigures | None = None
-    """How a conversation went; None: the target was asked once."""
     turns: "tuple[tuple[Prompt, Answered], ...]" = ()
     """What was asked and answered in each turn of a conversation."""
 
@@ -398,58 +354,49 @@ async def read_answer(attempts: Attempts, options: RunOptions) -> Answered:
         whole = _answered(attempts, options)
         last = replies[-1].candidate_answer if replies else ""
         turns = tuple(zip(held.prompts, replies, strict=True))
-        return whole.replace(candidate_answer=last, conversation=held.figures, turns=turns)
+        return whole.replace(candidate_answer=last, turns=turns)
     if attempts.response is None or attempts.response.trace_ref is None:
         return _answered(attempts, options)
     return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
 
 
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
-    if attempts.response is None:
-        raise attempts.error or ProviderError("the provider gave no response")
-    response = attempts.response
+    response = given = attempts.reply()
     if response.trace_ref is not None:
-        response = with_trace(response)
-        for warning in response.warnings[len(attempts.response.warnings) :]:
+        response = with_trace(given)
+        for warning in response.warnings[len(given.warnings) :]:
             logger.warning("%s", masked(warning))
-    trace = extract_trace(response)
+    trace, messages = extract_trace(response), response.output_messages
+    if messages is not None and any(message.tool_calls for message in messages):
+        messages = _without_odd_durations(messages)
     if not response.is_text_only:
         require_writable(response.output_messages or (), response.trace or ())
-    # Reading a kept answer takes no time, which says nothing about the call that was made for it.
-    measured_ms = None if response.cached else attempts.duration_ms
-    reported = validated_metrics(response, measured_ms)
-    for warning in reported.warnings:
+    reported, warnings = checked_metrics(response)
+    for warning in warnings:
         logger.warning("%s", masked(warning))
-    metrics = execution_metrics(reported, trace, exploration_tools=options.exploration_tools, measured_ms=measured_ms)
-    paid = _with_lost(metrics, attempts)
+    measured = reported
+    if reported.duration_ms is None and not response.cached:  # to read a kept answer takes no time
+        measured = reported.replace(duration_ms=attempts.duration_ms)
+    known = _with_ratios(measured, trace, options.exploration_tools) if trace else measured
+    metrics = None if known == _UNKNOWN else known
     return Answered(
+        response,
+        attempts,
         candidate_answer(response.output_messages),
-        without_odd_durations(response.output_messages),
+        messages,
         trace,
-        summarize_trace(trace, reported),
+        _summarized(trace, reported if response.duration_ms is None else measured),
         metrics,
-        paid,
-        cached=response.cached,
-        is_text_only=response.is_text_only,
-        error=error_text(response),
-        error_kind=response.error_kind,
-        finish_reason=response.finish_reason,
-        model=text_or_none(response.raw.get("model")),
-        retrieved_context=response.retrieved_context,
-        workspace=response.workspace,
-        file_changes=response.file_changes,
-        cost_source=None if paid is None or paid.cost_usd is None else response.cost_source or "target",
-        attempts=attempts.count,
-        requests=attempts.requests,
+        _with_lost(metrics, attempts) if attempts.lost else metrics,
+        error_text(response),
+        text_or_none(response.raw.get("model")),
     )
 
 
 def _with_lost(metrics: ExecutionMetrics | None, attempts: Attempts) -> ExecutionMetrics | None:
     """Return the metrics of the last call, with tokens and cost of the calls before it that timed out."""
-    if not attempts.lost:
-        return metrics
     known = metrics or ExecutionMetrics()
-    lost = [validated_metrics(response) for response in attempts.lost]
+    lost = [checked_metrics(response)[0] for response in attempts.lost]
     costs = [cost for cost in (known.cost_usd, *(each.cost_usd for each in lost)) if cost is not None]
     usage = added_usage([known.token_usage, *(each.token_usage for each in lost)])
     return known.replace(token_usage=usage, cost_usd=math.fsum(costs) if costs else None)
@@ -471,23 +418,20 @@ async def salvage_answer(attempts: Attempts, options: RunOptions) -> Answered:
 
 def broken_answer(answered: Answered) -> ProviderError | None:
     """Return why a reply holds no answer; None: it holds one."""
-    return None if answered.error is None else ProviderError(answered.error, answered.error_kind)
+    return None if answered.error is None else ProviderError(answered.error, answered.response.error_kind)
 
 
 def require_writable(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> None:
     """Raise `ValueError` for what no results file could hold. Code of users may put anything into a response."""
-    for what, value in _reported(messages, trace):
-        if value is not ABSENT and (fault := json_fault(value, _DEEPEST, with_texts=True)):
-            raise ValueError(f"the values of {what} {fault}")
-
-
-def _reported(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> Iterator[tuple[str, Json]]:
+    values: list[tuple[str, Json]] = []
     for message in messages:
-        yield "the content of a message", message.content
-        yield "the metadata of a message", message.metadata
+        values += [("the content of a message", message.content), ("the metadata of a message", message.metadata)]
         for call in message.tool_calls:
-            yield f"the input of the call of {call.tool!r}", call.input
-            yield f"the output of the call of {call.tool!r}", call.output
+            values.append((f"the input of the call of {call.tool!r}", call.input))
+            values.append((f"the output of the call of {call.tool!r}", call.output))
     for event in trace:
         for name in ("input", "output", "metadata"):
-            yield f"the {name} of a `{event.type}` event of the trace", getattr(event, name)
+            values.append((f"the {name} of a `{event.type}` event of the trace", getattr(event, name)))
+    for what, value in values:
+        if value is not ABSENT and value is not None and (fault := json_fault(value, _DEEPEST, with_texts=True)):
+            raise ValueError(f"the values of {what} {fault}")

@@ -6,7 +6,8 @@ from typing import ClassVar, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt, render_parts, spoken
-from pytest_agentv.engine.answers import costs_of, extract_trace, invoke_with_retries
+from pytest_agentv.engine.answers import OuterAdapter, costs_of, extract_trace, invoke_with_retries
+from pytest_agentv.engine.judging import prompts_for
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import EvalCase, SimulatedUser, Target, TurnPlan
 from pytest_agentv.model.messages import Costs, InputMessage, Message, TextPart, added_usage, candidate_answer
@@ -50,7 +51,7 @@ class _Talk:
 
 
 @dataclass(slots=True)
-class ConversationAdapter:
+class ConversationAdapter(OuterAdapter):
     """Stands before the adapter of a target, and asks it turn by turn. Its answer holds the messages of all turns."""
 
     keeps_limits: ClassVar = True  # the limit is for each call
@@ -69,12 +70,6 @@ class ConversationAdapter:
     """None: after each turn."""
     fault_of_user: FaultOfUser | None
     """None: the user is not checked."""
-
-    async def check(self) -> None:
-        await self.adapter.check()
-
-    async def close(self) -> None:
-        await self.adapter.close()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Return the whole conversation. If the user spoils it, it is held once more."""
@@ -127,11 +122,9 @@ class ConversationAdapter:
         called = f"{self.called}, turn {request.turn}"
         attempts = await invoke_with_retries(self.adapter, request, retries, called)
         talk.costs.append(costs_of(attempts))
-        if attempts.response is None:
-            raise attempts.error or ProviderError("the provider gave no response")
-        reply = attempts.response
+        reply = given = attempts.reply()
         if reply.trace_ref is not None:
-            reply = await run_in_thread(lambda: with_trace(attempts.response or reply), "agentv-trace")
+            reply = await run_in_thread(lambda: with_trace(given), "agentv-trace")
         if reply.error is not None:
             raise ProviderError(reply.error, reply.error_kind)
         talk.prices.append(reply.cost_usd)
@@ -171,35 +164,30 @@ class ConversationAdapter:
         if self.user[0].kind == "mock" and talk.replies:  # as in a dry run: it never stops
             talk.stopped = "user"
             return None
-        text = await self._ask_user(talk, plan, self.user, request)
+        text = (await self._ask_user(talk, plan, *self.user, request)).strip()
         if STOP in text:
             talk.stopped = "user"
             if not talk.replies:
                 raise ProviderError("the simulated user ended the conversation before it began", "user_at_fault")
             return None
-        if not text.strip():
+        if not text:
             raise ProviderError("the simulated user said nothing", "user_at_fault")
-        talk.user_said.append(text.strip())
-        return text.strip()
+        talk.user_said.append(text)
+        return text
 
     async def _ask_user(
-        self, talk: _Talk, plan: SimulatedUser, user: tuple[Target, Adapter], request: ProviderRequest
+        self, talk: _Talk, plan: SimulatedUser, target: Target, adapter: Adapter, request: ProviderRequest
     ) -> str:
-        target, adapter = user
         rules = _ROLE.format(goal=plan.goal, persona=f"You are: {plan.persona}\n" if plan.persona else "", stop=STOP)
         talked = spoken(talk.said)
         shown = f"The conversation so far (you are the user):\n\n{talked}" if talked else "(Begin the conversation.)"
-        takes_rules = getattr(target.settings, "takes_system_prompt", False)
-        prompt = Prompt(shown if takes_rules else f"{rules}\n\n{shown}")
-        asked = request.replace(prompt=prompt, system_prompt=rules if takes_rules else None)
-        asked = asked.replace(guideline_paths=(), input_paths=())
+        asked = request.replace(**prompts_for(target, rules, shown), guideline_paths=(), input_paths=())
         attempts = await invoke_with_retries(adapter, asked, self.max_retries, f"user {target.name}")
         talk.user_costs.append(costs_of(attempts))
-        reply = attempts.response
-        fault = attempts.error if reply is None else reply.error and ProviderError(reply.error, reply.error_kind)
-        if reply is None or fault:
-            fault = fault or ProviderError("the provider gave no response")
-            raise ProviderError(f"the user {target.name!r} could not be asked: {fault}", fault.kind)
+        try:
+            reply = attempts.answer()
+        except ProviderError as fault:
+            raise ProviderError(f"the user {target.name!r} could not be asked: {fault}", fault.kind) from None
         talk.prices.append(reply.cost_usd)
         return candidate_answer(reply.output_messages)
 

@@ -8,13 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.engine.answers import Attempts, invoke_with_retries
-from pytest_agentv.engine.judging import EqualQuestions, Tell, tell_of_replies
+from pytest_agentv.engine.answers import invoke_with_retries
+from pytest_agentv.engine.judging import EqualQuestions, Tell, prompts_for, tell_of_replies
 from pytest_agentv.engine.stored import digest_of
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError, locate
 from pytest_agentv.evaluators.context import Embedding, ProxiedQuestion, current_meter
-from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.base import Json
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import Costs, TokenUsage
 from pytest_agentv.providers.api.base import Embeddings, vectors_of
@@ -35,41 +34,32 @@ WAIT_SECONDS: Final = 0.01
 """How long a text waits for texts of other cases, in seconds."""
 
 
-def embedder_of(
-    target: Target,
-    provider: Adapter,
-    identity: Json,
-    store: AnswerStore | None,
-    timeout_seconds: float | None,
-) -> "TargetEmbedder":
-    """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
-    ask = getattr(provider, "embed", None)
-    if ask is None:
-        through_litellm = getattr(target.settings, "client", None) == "litellm" and target.kind in _KINDS
-        if through_litellm and target.path is not None:
-            where = locate(Path(target.path), target.line)
-            what = f"target {target.name!r} ({where}) gives no embeddings through litellm: leave out `client`"
-            raise TargetError(what)
-        what = f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
-        raise TargetError(what)
-    return TargetEmbedder(target, ask, identity, store, timeout_seconds)
-
-
 class TargetEmbedder:
     """The embeddings of one target. Used on the event loop."""
 
     def __init__(
-        self, target: Target, ask: Ask, identity: Json, store: AnswerStore | None, timeout_seconds: float | None
+        self,
+        target: Target,
+        provider: Adapter,
+        identity: Json,
+        store: AnswerStore | None,
+        timeout_seconds: float | None,
     ) -> None:
-        """Take a target.
+        """Take a target with its adapter. Raises `TargetError` for one that gives no embeddings.
 
-        Args:
-            target: Its name is in messages.
-            ask: Returns the vectors of texts.
-            identity: What identifies the target in keys of the store.
-            store: Where embeddings are kept; None: they are not.
-            timeout_seconds: The longest that a request may take.
+        `identity` stands for the target in keys of the store. Without a store no embeddings are kept.
         """
+        ask: Ask | None = getattr(provider, "embed", None)
+        if ask is None:
+            what = f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
+            if (
+                getattr(target.settings, "client", None) == "litellm"
+                and target.kind in _KINDS
+                and target.path is not None
+            ):
+                where = locate(Path(target.path), target.line)
+                what = f"target {target.name!r} ({where}) gives no embeddings through litellm: leave out `client`"
+            raise TargetError(what)
         self._name = target.name
         self._identity = identity
         self._ask = ask
@@ -108,9 +98,9 @@ class TargetEmbedder:
         loop = asyncio.get_running_loop()
         self._known[text] = loop.create_future()
         found = None if self._store is None else self._store.find(self._question(text))
-        kept = None if found is None else _embedding_of(found.response)
-        if kept is not None:
-            self._known[text].set_result(Outcome(kept))
+        vectors = None if found is None else vectors_of([found.response.get("vector")])
+        if vectors and vectors[0]:
+            self._known[text].set_result(Outcome(Embedding(vectors[0])))
             return False
         self._waiting.append(text)
         if len(self._waiting) == 1:
@@ -126,9 +116,17 @@ class TargetEmbedder:
 
     async def _send_some(self, texts: Sequence[str]) -> bool:
         """Ask for some texts in one request. Returns whether it succeeded, for all who wait for them."""
-        outcome = await attempt_async(lambda: self._embed(texts))
+
+        async def ask() -> list[Embedding]:
+            return list(_shares(await self._ask(texts, self._timeout_seconds), texts))
+
+        outcome = await attempt_async(ask)
         if isinstance(outcome.error, ContentError) and len(texts) > 1:
-            return await self._send_each(texts)
+            # One of the texts may be at fault, or their number: then each alone is accepted, and later requests shrink.
+            accepted = await asyncio.gather(*(self._send_some([text]) for text in texts))
+            if all(accepted):
+                self._most = min(self._most, len(texts) // 2)
+            return all(accepted)
         if outcome.error is not None:
             for text in texts:  # a later case may try again
                 self._known.pop(text).set_result(Outcome(error=outcome.error))
@@ -137,20 +135,6 @@ class TargetEmbedder:
             waiting = self._known[text] if embedding.vector else self._known.pop(text)  # a later case may try again
             waiting.set_result(Outcome(embedding))
         return True
-
-    async def _send_each(self, texts: Sequence[str]) -> bool:
-        """Ask for each text alone, after a server refused them together: one of them may be at fault, or their number.
-
-        If each is accepted, it was their number. So later requests have fewer texts.
-        """
-        accepted = await asyncio.gather(*(self._send_some([text]) for text in texts))
-        if all(accepted):
-            self._most = min(self._most, len(texts) // 2)
-        return all(accepted)
-
-    async def _embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Ask for the embeddings of some texts. All callers that wait get an error."""
-        return list(_shares(await self._ask(texts, self._timeout_seconds), texts))
 
     async def _keep(self, outcomes: Mapping[str, Outcome[Embedding]]) -> None:
         """Write the embeddings that the running case has asked for: a row for each text, one of them with the call."""
@@ -184,11 +168,6 @@ def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
     current_meter().add(1, TokenUsage(tokens, 0) if tokens else None, math.fsum(costs) if costs else None)
 
 
-def _embedding_of(kept: JsonObject) -> Embedding | None:
-    vectors = vectors_of([kept.get("vector")])
-    return Embedding(vectors[0]) if vectors and vectors[0] else None
-
-
 def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
     """Yield the embedding of each text, with its share of tokens and cost, by its length. It is empty for no vector."""
     total = sum(map(len, texts)) or 1
@@ -200,15 +179,6 @@ def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
 
 # The targets that judge scripts may call through their proxy.
 
-OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
-"""Resolves a target by its name; raises `TargetError`."""
-CheckTarget: TypeAlias = Callable[[Target, Adapter], Awaitable[None]]
-"""Checks a target before its first call of the run; raises `ProviderError`."""
-
-
-async def _is_checked(_target: Target, _provider: Adapter) -> None:
-    """Do nothing: the target is a mock."""
-
 
 class CallableTargets:
     """The targets of a targets file. The first call of a target resolves it."""
@@ -218,22 +188,17 @@ class CallableTargets:
         primary: str,
         others: Sequence[str],
         default_name: str,
-        open_target: OpenTarget,
+        open_target: Callable[[str], tuple[Target, Adapter]],
         *,
         asked: EqualQuestions | None = None,
-        check: CheckTarget = _is_checked,
+        check: Callable[[Target, Adapter], Awaitable[None]] | None = None,
         tell: Tell | None = None,
     ) -> None:
         """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
 
-        Args:
-            primary: The target under test.
-            others: All names of its targets file.
-            default_name: The target of calls that name no other.
-            open_target: Resolves a target.
-            asked: Counts the questions of the case; None: none was asked before.
-            check: Checks a target before it is called.
-            tell: Hears what is odd about the replies.
+        `primary` is the target under test, `others` are all names of its targets file, `default_name` is for calls that
+        name no target. `open_target` raises `TargetError`, `check` (None for mocks) raises `ProviderError`. `asked`
+        counts the questions of the case, and `tell` hears what is odd about the replies.
         """
         self.default_name = default_name
         self.names = tuple(dict.fromkeys((primary, *others)))
@@ -249,28 +214,21 @@ class CallableTargets:
         return partial(self._ask, *self._open(name))
 
     async def _ask(self, target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
-        """Raises `ProviderError` if there is no reply. A response with an error may hold the metrics of the call."""
-        await self._check(target, provider)  # a script may name a target that no case has
-        attempts = await _ask(target, provider, self._asked, asked)
+        """Call a target once, without retries, because the script has the time limit of one call.
+
+        Raises `ProviderError` if there is no reply. A response with an error may hold the metrics of the call.
+        """
+        if self._check is not None:
+            await self._check(target, provider)  # a script may name a target that no case has
+        request = ProviderRequest(
+            **prompts_for(target, asked.system_prompt, asked.question),
+            eval_id=asked.eval_id,
+            attempt=asked.attempt,
+            answer=asked.context.answer,
+            reruns=asked.context.reruns,
+            timeout_seconds=asked.context.timeout_seconds,
+        )
+        request = self._asked.next(provider, request, asked.context.twin)
+        attempts = await invoke_with_retries(provider, request, 0, f"target {target.name}")
         tell_of_replies(target.name, attempts, self._tell)
-        if attempts.response is None:
-            raise attempts.error or ProviderError("the provider gave no response")
-        return attempts.response
-
-
-async def _ask(target: Target, provider: Adapter, questions: EqualQuestions, asked: ProxiedQuestion) -> Attempts:
-    """Call a target once, without retries, because the script has the time limit of one call."""
-    system_prompt, question = asked.system_prompt, asked.question
-    if system_prompt and not getattr(target.settings, "takes_system_prompt", False):
-        system_prompt, question = None, f"{system_prompt}\n\n{question}"
-    request = ProviderRequest(
-        Prompt(question),
-        eval_id=asked.eval_id,
-        attempt=asked.attempt,
-        answer=asked.context.answer,
-        reruns=asked.context.reruns,
-        system_prompt=system_prompt,
-        timeout_seconds=asked.context.timeout_seconds,
-    )
-    request = questions.next(provider, request, asked.context.twin)
-    return await invoke_with_retries(provider, request, 0, f"target {target.name}")
+        return attempts.reply()

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
-CaseVersion: TypeAlias = tuple[str | None, str, str, str, str, str, str]
-"""Node id and key: several items may ask the same under one id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +81,6 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
     if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
         return None
     return case.eval_file or "", case.eval_id, target, case.case_hash, case.target_hash, case.grading_hash
-
-
-def version_of(case: EvalResult | CaseIdentity) -> CaseVersion | None:
-    """Return what tells a case from others, its other versions and other targets; None: no run has it again."""
-    key = case_key(case, case.target)
-    return None if key is None else (case.node_id, *key)
 
 
 # Parts of a case that come from user code and not from files: hooks, and objects that replace targets.

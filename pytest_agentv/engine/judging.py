@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.engine.answers import Attempts, invoke_with_retries, validated_metrics
+from pytest_agentv.engine.answers import Attempts, checked_metrics, invoke_with_retries
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
 from pytest_agentv.evaluators.run import shared_key
 from pytest_agentv.model.base import JsonObject
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase, SimulatedUser, Target
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import masked
@@ -42,42 +42,33 @@ class EqualQuestions:
         """Count a question that is asked now, and return it with its number."""
         if not isinstance(provider, KeepsAnswers):
             return request
-        asked = (provider.place(request), _shortened(twin))
-        self._asked[asked] += 1
-        return _numbered(request, self._asked[asked] - 1, asked[1])
+        self._asked[self._place(provider, request, twin)] += 1
+        return self.last(provider, request, twin)
 
     def last(self, provider: KeepsAnswers, request: ProviderRequest, twin: tuple[int, ...] = ()) -> ProviderRequest:
         """Return a question with the number with which it was last asked."""
-        asked = (provider.place(request), _shortened(twin))
-        return _numbered(request, max(0, self._asked[asked] - 1), asked[1])
+        place = self._place(provider, request, twin)
+        number = max(0, self._asked[place] - 1)
+        return request.replace(occurrence=(number, *place[1]) if number or place[1] else ())
 
-
-def _shortened(twin: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers without zeros at their end: the first of equal members asks like an evaluator alone."""
-    while twin and not twin[-1]:
-        twin = twin[:-1]
-    return twin
-
-
-def _numbered(request: ProviderRequest, number: int, twin: tuple[int, ...]) -> ProviderRequest:
-    return request.replace(occurrence=(number, *twin) if number or twin else ())
+    def _place(
+        self, provider: KeepsAnswers, request: ProviderRequest, twin: tuple[int, ...]
+    ) -> tuple[str, tuple[int, ...]]:
+        while twin and not twin[-1]:  # the first of equal members asks like an evaluator alone
+            twin = twin[:-1]
+        return provider.place(request), twin
 
 
 class ProviderJudge:
     """A judge that is a target."""
 
     def __init__(
-        self,
-        target: Target,
-        provider: Adapter,
-        options: RunOptions,
-        asked: EqualQuestions,
-        tell: Tell | None = None,
+        self, target: Target, provider: Adapter, options: RunOptions, asked: EqualQuestions, tell: Tell | None = None
     ) -> None:
         """`asked` counts the questions of the case, `tell` hears what is odd about the replies."""
         self.name = target.name
         self.model: str | None = getattr(target.settings, "model", None)
-        self._takes_system_prompt = getattr(target.settings, "takes_system_prompt", False)
+        self._target = target
         self._provider = provider
         self._options = options
         self._asked = asked
@@ -91,17 +82,14 @@ class ProviderJudge:
         request = self._asked.next(self._provider, request, context.twin)
         retries = self._options.max_retries
         attempts = await invoke_with_retries(self._provider, request, retries, f"judge {self.name}")
-        response = attempts.response
         tell_of_replies(self.name, attempts, self._tell)
         for lost in attempts.lost:
             current_meter().add_reply(lost)
-        current_meter().add_reply(response, attempts.count - len(attempts.lost))
-        if response is None:
-            error = attempts.error or ProviderError("the provider gave no response")
-            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
-        if response.error is not None:
-            text = f"the judge {self.name!r} could not be asked: {response.error}"
-            raise EvaluatorError(text, response.error_kind)
+        current_meter().add_reply(attempts.response, attempts.count - len(attempts.lost))
+        try:
+            response = attempts.answer()
+        except ProviderError as error:
+            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind) from None
         reason = incomplete_reason(response.finish_reason)
         if reason is not None:
             text = f"the reply of the judge {self.name!r} is not whole: {reason}"
@@ -115,15 +103,20 @@ class ProviderJudge:
             self._provider.forget(self._asked.last(self._provider, request, context.twin))
 
     def _request(self, system_prompt: str, user_prompt: str, context: Context) -> ProviderRequest:
-        question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"
         return ProviderRequest(
-            Prompt(question),
+            **prompts_for(self._target, system_prompt, user_prompt),
             eval_id=context.case.eval_id,
             answer=context.answer,
             reruns=context.reruns,
-            system_prompt=system_prompt if self._takes_system_prompt else None,
             timeout_seconds=context.timeout_seconds,
         )
+
+
+def prompts_for(target: Target, system_prompt: str | None, question: str) -> dict[str, Any]:
+    """Return the prompts of a request: a single one for a target that takes no system prompt."""
+    if not system_prompt or getattr(target.settings, "takes_system_prompt", False):
+        return {"prompt": Prompt(question), "system_prompt": system_prompt}
+    return {"prompt": Prompt(f"{system_prompt}\n\n{question}"), "system_prompt": None}
 
 
 def tell_of_replies(name: str, attempts: Attempts, tell: Tell | None) -> None:
@@ -132,7 +125,7 @@ def tell_of_replies(name: str, attempts: Attempts, tell: Tell | None) -> None:
     Source: evaluation-2026-01, "Metrics schema validation".
     """
     replies = [each for each in (*attempts.lost, attempts.response) if each is not None and not each.cached]
-    for fault in (fault for each in replies for fault in validated_metrics(each).warnings):
+    for fault in (fault for each in replies for fault in checked_metrics(each)[1]):
         _LOGGER.warning("%s", masked(f"judge {name}: {fault}"))
     if tell is not None:
         tell(name, [masked(warning) for each in replies for warning in each.warnings])
@@ -153,9 +146,7 @@ def judging_fault(target: Target | TargetDefinition, kind: object, path: Path) -
 
 def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
     """Return what judges a case: its evaluators, else the default judge."""
-    if case.evaluators is not None:
-        return case.evaluators
-    return _default_evaluators()
+    return _default_evaluators() if case.evaluators is None else case.evaluators
 
 
 @cache
@@ -167,83 +158,58 @@ def _default_evaluators() -> tuple[AnyEvaluator, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The targets that evaluators need besides the one that is judged."""
+    """What evaluators need to judge an answer."""
 
+    evaluators: tuple[AnyEvaluator, ...]
     judges: tuple[str | None, ...]
     """The judges that evaluators and their members ask, by name; None stands for the judge of the case."""
     targets: bool
     """Whether one is a script that may call targets."""
     embeddings: tuple[str, ...]
     """The targets whose embeddings they compare."""
+    takes_long: bool
+    """Whether they do more than look at the answer: they ask a target, or run programs or user code."""
+    looks_at_files: bool
+    """Whether they may look at what an answer left in files: scripts, code of users, `file` but for diffs."""
+    threshold: bool
+    """Whether a `required` evaluator, or each judge of a panel, has to reach the threshold of the case."""
 
     @property
     def asked(self) -> tuple[str | None, ...]:
         """The judges; scripts that call targets ask that of the case."""
         return self.judges if None in self.judges or not self.targets else (*self.judges, None)
 
+    @classmethod
+    def of(cls, evaluators: tuple[AnyEvaluator, ...]) -> "Needs":
+        members = [member for evaluator in evaluators for member in evaluator.walk()]
+        embeddings = tuple(dict.fromkeys(each.embeds_with for each in members if each.embeds_with is not None))
+        runs_code = any(each.own_code or each.scripts for each in members)
+        return cls(
+            evaluators,
+            tuple(dict.fromkeys(name for each in evaluators for name in each.asked_judges)),
+            any(each.calls_targets for each in evaluators),
+            embeddings,
+            runs_code or bool(embeddings) or any(each.asks_judge for each in members),
+            runs_code or any(shared_key(each, "file") not in (None, "diff") for each in members),
+            any(len(each.judged_by) > 1 or _has_threshold(each) for each in members),
+        )
 
-class _NeedsOf:
-    """Returns what evaluators need. Remembers the last answer: consecutive cases often share those of their file."""
 
-    def __init__(self) -> None:
-        self._last: tuple[tuple[AnyEvaluator, ...], Needs] = ((), Needs(judges=(), targets=False, embeddings=()))
-
-    def __call__(self, evaluators: tuple[AnyEvaluator, ...]) -> Needs:
-        last, needs = self._last  # two threads ask
-        if last is not evaluators:
-            needs = Needs(asked_judges(evaluators), needs_targets(evaluators), embedding_targets(evaluators))
-            self._last = (evaluators, needs)
-        return needs
+def _has_threshold(evaluator: AnyEvaluator) -> bool:
+    is_required = shared_key(evaluator, "required") is True
+    return is_required and evaluator.required_score(0.0) != evaluator.required_score(1.0)
 
 
-needs_of: Final = _NeedsOf()
+_LAST: Final = [Needs.of(())]
+"""The last needs: consecutive cases often share the evaluators of their file."""
 
 
 def needs_of_case(case: EvalCase) -> Needs:
     """Return what a case needs to be judged: its evaluators, and who checks its simulated user."""
-    return with_user(needs_of(evaluators_of(case)), case.user)
-
-
-def with_user(needs: Needs, user: SimulatedUser | None) -> Needs:
-    """Return needs with the judge of the case, if it checks a simulated user."""
-    if user is None or not user.check or None in needs.judges:
+    evaluators = evaluators_of(case)
+    needs = _LAST[0]  # two threads ask
+    if needs.evaluators is not evaluators:
+        _LAST[0] = needs = Needs.of(evaluators)
+    if case.user is None or not case.user.check or None in needs.judges:
         return needs
     return dataclasses.replace(needs, judges=(*needs.judges, None))
-
-
-def asked_judges(evaluators: Sequence[AnyEvaluator]) -> tuple[str | None, ...]:
-    """Return the judges that evaluators and their members ask, by name; None stands for the judge of the case."""
-    return tuple(dict.fromkeys(name for evaluator in evaluators for name in evaluator.asked_judges))
-
-
-def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether evaluators do more than look at the answer: they ask a target, or run programs or user code."""
-    members = [member for evaluator in evaluators for member in evaluator.walk()]
-    return any(each.asks_judge or each.embeds_with or each.own_code or each.scripts for each in members)
-
-
-def look_at_files(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether evaluators may look at what an answer left in files: scripts, code of users, `file` but for diffs."""
-    members = [member for evaluator in evaluators for member in evaluator.walk()]
-    return any(each.own_code or each.scripts or shared_key(each, "file") not in (None, "diff") for each in members)
-
-
-def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether an evaluator, or a member of one, is a script that may call targets."""
-    return any(evaluator.calls_targets for evaluator in evaluators)
-
-
-def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
-    """Return the names of the targets whose embeddings evaluators compare."""
-    members = (member for evaluator in evaluators for member in evaluator.walk())
-    return tuple(dict.fromkeys(name for member in members if (name := member.embeds_with) is not None))
-
-
-def asks_for_threshold(case: EvalCase) -> bool:
-    """Whether a `required` evaluator of a case, or each judge of a panel, has to reach the threshold of the case."""
-    members = (member for evaluator in evaluators_of(case) for member in evaluator.walk())
-    return any(
-        len(each.judged_by) > 1
-        or (shared_key(each, "required") is True and each.required_score(0.0) != each.required_score(1.0))
-        for each in members
-    )

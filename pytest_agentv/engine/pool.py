@@ -3,45 +3,42 @@
 import asyncio
 import dataclasses
 import hashlib
-import json
 import logging
 import os
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.engine.answers import invoke_with_retries, invoke_within_limit, timed
-from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
-from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of, with_user
+from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides, choose_judge
+from pytest_agentv.engine.judging import EqualQuestions, Needs, ProviderJudge, judging_fault, needs_of_case
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
-from pytest_agentv.engine.workspaces import Workspaces, workspace_fault
+from pytest_agentv.engine.workspaces import Workspaces, once_in_run
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
-from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
+from pytest_agentv.evaluators.context import Embedder, Judge, Services
 from pytest_agentv.files.problems import Problem, join_problems
-from pytest_agentv.model.cases import AnyEvaluator, SimulatedUser, Target
+from pytest_agentv.model.cases import EvalCase, Target
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.options import RunOptions
-from pytest_agentv.model.secrets import Masker, masked, masking
+from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python_calls import OwnCall, OwnProvider
+from pytest_agentv.providers.python_calls import OwnCall, OwnCalls, OwnProvider
 from pytest_agentv.providers.table import KINDS, create_provider
-from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
 from pytest_agentv.store.answers import AnswerStore
 from pytest_agentv.store.fingerprints import Fingerprints
 from pytest_agentv.targets.definitions import (
     Environment,
-    TargetDefinition,
     TargetKinds,
     TargetsFile,
     find_targets_file,
@@ -173,7 +170,7 @@ class InProcessProvider:
         self._provider = provider
         self._process = process
         self._variables = variables
-        self._masker = masker
+        self.masker = masker
         if isinstance(provider, BatchProvider):
             self._batch_provider = provider
             self.invoke_batch = self._invoke_batch
@@ -200,7 +197,7 @@ class InProcessProvider:
             async with self._process.shown(self._variables):
                 yield
         finally:
-            self._masker.look_again()
+            self.masker.look_again()
 
 
 # How many cases of a target are in flight.
@@ -225,29 +222,6 @@ class Pace:
         return own if self.is_capped else options.workers or own
 
 
-def pace_of(definition: TargetDefinition, kind: object, options: RunOptions) -> Pace:
-    """Return the limits of a target of the class `kind`; in a dry run, those of the mock that replaces it."""
-    if not options.dry_run and getattr(kind, "is_one_by_one", False):
-        return Pace(1, definition.provider_batching, is_capped=True)
-    is_batched = definition.provider_batching and not options.dry_run
-    is_by_id = is_batched and getattr(kind, "answers_by_id", False)
-    return Pace(definition.workers, is_batched, is_by_id=is_by_id)
-
-
-def cap_warning(path: Path, definition: TargetDefinition, kind: object, options: RunOptions) -> Problem | None:
-    """Return a warning if a target cannot have as many workers as requested.
-
-    Source: eval-cli-2026-01, "VS Code worker cap".
-    """
-    wanted = options.workers or definition.workers or 1
-    if wanted == 1 or not pace_of(definition, kind, options).is_capped:
-        return None
-    source = "--agentv-workers" if options.workers else "workers"
-    reason = "VS Code runs one case at a time, because its windows take the focus from each other"
-    message = f"target {definition.name!r} runs with 1 worker instead of {wanted} ({source}): {reason}"
-    return Problem(definition.path or path, definition.line, "", message, level="warning")
-
-
 def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
     """Whether no other process of the run has shown a warning. The first one leaves a file in the shared folder."""
     if folder is None:
@@ -259,9 +233,6 @@ def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
     except OSError as error:  # show the warning even if the folder cannot be used
         return not isinstance(error, FileExistsError)
     return True
-
-
-# The targets of eval folders: each is found, resolved and opened once.
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,32 +251,156 @@ class Places:
         return load_environment(eval_dir, self.repo_root, self.cwd, process_env)
 
 
-class FolderTargets:
-    """Keeps the targets file, the environment and the opened targets of each eval folder.
+# Health checks: one for each target and run, even with several processes (decisions 32).
+
+
+class HealthChecks:
+    """Checks targets and judges before their first case, and keeps the findings. Used on the event loop."""
+
+    def __init__(self, folder: Path | None, root: Path) -> None:
+        """Take where the processes of a run share their findings, and the folder of the project.
+
+        The first process that ends removes the former; None: there is only one process. The path of the project may
+        differ between processes.
+        """
+        self._folder = folder
+        self._root = root
+        self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
+
+    async def check(self, target: Target, provider: Adapter) -> None:
+        """Return if the target is healthy. Raises `ProviderError` if it is not. Objects of users are not checked."""
+        if target.path is None:
+            return
+        key = (target.path, target.name)
+        if key not in self._probes:
+            self._probes[key] = asyncio.ensure_future(capture(lambda: self._probe(target, provider)))
+        probed = self._probes[key]
+        if not probed.done():
+            await asyncio.shield(probed)  # a cancelled case must not cancel the probe that others wait for
+        probed.result().get()
+
+    async def _probe(self, target: Target, provider: Adapter) -> None:
+        """Check a target, under a lock unless another process has done so. Then use its finding."""
+        folder, path = self._folder, Path(str(target.path))
+        if folder is None or not target.settings.is_probed:
+            await provider.check()
+            return
+        remove_at_end(folder)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        below = path.relative_to(self._root) if path.is_relative_to(self._root) else path
+        name = repr((str(below), target.name))  # the same in all processes
+        await once_in_run(folder / hashlib.sha256(name.encode()).hexdigest()[:16], provider.check)
+
+
+# Targets that are ready: with their judges, healthy.
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyTarget:
+    """A target that can be called, and what judges its answers."""
+
+    target: Target
+    provider: Adapter
+    needs: Needs
+    """Who judges the case, and what for."""
+    services: Services
+    """What the evaluators of the case may ask: judges, embeddings and, if one needs them, any targets."""
+    is_object: bool = False
+    """Whether an object of a fixture answers. Nobody knows its state, so other runs do not take its answers."""
+    user: tuple[Target, Adapter] | None = None
+    """Who plays the user of a conversation; None: nobody."""
+
+    def has(self, trait: str) -> bool:
+        """Whether the kind of the target says so of itself, or its keys do; an object of a fixture says nothing."""
+        return getattr(self.target.settings, trait, False) is True
+
+
+class TargetPool:
+    """The targets of a run. Each is resolved once per eval folder, health-checked once, and closed at the end.
 
     Used on the run's event loop only.
     """
 
-    def __init__(
-        self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf, fingerprints: Fingerprints
-    ) -> None:
+    def __init__(self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf) -> None:
+        self.masker = masker
+        self.store: AnswerStore | None = None
+        """Where answers are kept; None: they are not."""
+        self.rejudged: RejudgedFile | None = None
+        """The results file whose answers are judged again, and no target is asked; None: targets are asked."""
+        self.stop_reason: str | None = None
+        """Set when a health check failed, which ends the run (decisions 32)."""
         self.warnings: list[Problem] = []
-        """Warnings about targets files, until `take_warnings`."""
+        """Warnings about targets and cases, until `take_warnings`."""
+        self.fingerprints = Fingerprints([places.root or places.repo_root, places.repo_root], self.warn_once)
+        self.workspaces = Workspaces()
         self._options = options
         self._places = places
-        self._masker = masker
         self._own_kinds = own_kinds
-        self._fingerprints = fingerprints
+        self._checks = HealthChecks(places.shared_folder, places.repo_root)
         self._paths: dict[Path, Path] = {}
         """Targets file by eval folder."""
         self._files: dict[tuple[Path, int], TargetsFile | AgentvError] = {}
         """By path and the identity of the kinds, which are those of the eval folder. An error: it cannot be used."""
         self._environments: dict[Path, Environment] = {}
+        self._dotenv: dict[Path, Mapping[str, str]] = {}
+        """The variables that a folder's `.env` adds to those of the process."""
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Adapter] = {}
         self._process = ProcessVariables()
-        self._dotenv: dict[Path, Mapping[str, str]] = {}
-        """The variables that a folder's `.env` adds to those of the process."""
+        self._embedders: dict[tuple[Path, str], Embedder] = {}
+        self._stored_providers: dict[tuple[Path, str, bool], StoredProvider] = {}
+        self._unlike_others = uuid.uuid4().hex
+        """Stands in keys for what cannot be compared with other runs."""
+        self._told: set[object] = set()
+
+    async def prepare(
+        self, eval_dir: Path, name: str, case: EvalCase | None = None, own: Overrides = NO_OVERRIDES
+    ) -> ReadyTarget:
+        """Prepare a target, its judges and its user for a case, before anything is paid for.
+
+        `case` is None for a prompt without a case. Raises `TargetsError`, `TargetError`, or `ProviderError` if the
+        check of one of them fails.
+        """
+        file = None if own.replace_target else self.file(eval_dir)
+        environment = self.environment(eval_dir)
+        needs = Needs.of(()) if case is None else needs_of_case(case)
+        judge = None if case is None else choose_judge(self._options, case.judge)
+        user = None if case is None else case.user
+        if self._options.dry_run:
+            for each in (*needs.embeddings, *([] if user is None else [user.target])):
+                self.file(eval_dir).find(each)
+            for each in filter(None, [judge if each is None else each for each in needs.asked]):
+                self._find_judge(eval_dir, each)
+            return self._mocked(file, name, environment, needs, case)
+        if file is not None:
+            target, provider = self._open(eval_dir, name)
+        else:
+            value = (lambda _: own.answer) if own.provider is None else own.provider
+            target, provider = self._own(eval_dir, name, value, OWN_PROVIDER, own.calls)
+        if judge:
+            target = dataclasses.replace(target, judge_target=judge)
+        asked = EqualQuestions()
+        judging = {each: self._judging(eval_dir, target, own, each) for each in needs.judges}
+        playing = None if user is None else self._open(eval_dir, user.target)
+        callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
+        embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
+        default = None if callable_targets is None else callable_targets.default
+        under_test = None if self.rejudged is not None else (target, provider)
+        for pair in (under_test, *judging.values(), default, playing):
+            if pair is not None:
+                await self._check(*pair)
+        tell = partial(self.warn_of_answer, eval_dir)
+        judges: dict[str | None, Judge] = {
+            each: ProviderJudge(*self.stored(eval_dir, *pair), self._options, asked, tell)
+            for each, pair in judging.items()
+        }
+        services = Services(judges.get(None), environment.variables, callable_targets, embedders, case, judges)
+        player = None if playing is None else self.stored(eval_dir, *playing)
+        return ReadyTarget(target, provider, needs, services, is_object=file is None, user=player)
+
+    # The targets of eval folders: each is found, resolved and opened once.
 
     def file(self, eval_dir: Path) -> TargetsFile:
         """Return the targets file of a folder. Raises `TargetsError`; `TargetError` for warnings of a strict run."""
@@ -329,11 +424,11 @@ class FolderTargets:
 
         The variables are those of the first call. Those that a fixture sets later are masked as well.
         """
-        self._masker.look_again()
+        self.masker.look_again()
         if eval_dir not in self._environments:
             original = self._process.original()
             environment = self._places.environment(eval_dir, original)
-            self._masker.add_environment(environment.dotenv)
+            self.masker.add_environment(environment.dotenv)
             self._environments[eval_dir] = environment
             self._dotenv[eval_dir] = {name: value for name, value in environment.dotenv.items() if name not in original}
         return self._environments[eval_dir]
@@ -346,28 +441,52 @@ class FolderTargets:
 
             file = self.file(eval_dir)
             environment = self.environment(eval_dir)
-            self._targets[key] = resolve_target(file, file.find(name), environment, eval_dir, self._masker)
+            self._targets[key] = resolve_target(file, file.find(name), environment, eval_dir, self.masker)
         return self._targets[key]
 
-    def known(self, eval_dir: Path, name: str) -> Target | None:
-        """Return a target that was resolved before, else None."""
-        return self._targets.get((eval_dir, name))
+    def pace(self, eval_dir: Path, name: str) -> Pace:
+        """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
+        file, options = self.file(eval_dir), self._options
+        definition = file.find(name)
+        kind = file.kinds.table.get(definition.kind)
+        if options.dry_run:  # a mock replaces it
+            return Pace(definition.workers, is_batched=False)
+        is_batched = definition.provider_batching
+        if not getattr(kind, "is_one_by_one", False):
+            is_by_id = is_batched and getattr(kind, "answers_by_id", False)
+            return Pace(definition.workers, is_batched, is_by_id=is_by_id)
+        wanted = options.workers or definition.workers or 1
+        if wanted > 1:  # Source: eval-cli-2026-01, "VS Code worker cap"
+            source = "--agentv-workers" if options.workers else "workers"
+            reason = "VS Code runs one case at a time, because its windows take the focus from each other"
+            message = f"target {definition.name!r} runs with 1 worker instead of {wanted} ({source}): {reason}"
+            path = definition.path or file.path
+            self.warn_once(Problem(path, definition.line, "", message, level="warning"), "cap")
+        return Pace(1, is_batched, is_capped=True)
 
-    def open(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
-        """Return a target and its provider, which stays open until `close`. Raises like `definition`."""
-        target = self.definition(eval_dir, name)
-        key = (eval_dir, target.name)
-        if key not in self._providers:
-            self._providers[key] = self._create(eval_dir, target)
-        return target, self._providers[key]
+    def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
+        """Warn about a target's answers, but only for the first answer with a warning."""
+        key = (eval_dir, name)
+        if not warnings or key in self._told:
+            return
+        self._told.add(key)
+        target = self._targets.get(key)
+        for warning in warnings:
+            if target is None or target.path is None:
+                _LOGGER.warning("target %s: %s", name, warning)
+            else:
+                told = f"target {name!r}: {warning}"
+                self.warnings.append(Problem(Path(target.path), target.line, "", told, level="warning"))
 
-    def in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
-        """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""
-        self.environment(eval_dir)
-        return InProcessProvider(provider, self._process, self._dotenv[eval_dir], self._masker)
+    def warn_once(self, warning: Problem, what: str) -> None:
+        """Keep a warning, unless a process of the run has warned of the same. `what` is a part of a file's name."""
+        if what not in self._told:
+            self._told.add(what)
+            if is_first_to_warn(self._places.shared_folder, what):
+                self.warnings.append(warning)
 
     def take_warnings(self) -> list[Problem]:
-        """Return the new warnings about targets files. Any thread may call it."""
+        """Return the new warnings. Any thread may call it."""
         taken, self.warnings = self.warnings, []
         return taken
 
@@ -376,279 +495,6 @@ class FolderTargets:
         await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
         self._process.close()
         await attempt_in_thread(USER_LOOP.close, "agentv-close")
-
-    def _load(self, path: Path, kinds: TargetKinds) -> TargetsFile | AgentvError:
-        """Return a targets file, or what is wrong with it: a broken file takes long to read, too."""
-        try:
-            file = load_targets_file(path, kinds, self._options.unknown_keys)
-        except AgentvError as error:
-            return error
-        if file.warnings and self._options.strict:
-            return TargetError(join_problems(file.warnings))
-        self.warnings.extend(file.warnings)
-        return file
-
-    def _create(self, eval_dir: Path, target: Target) -> Adapter:
-        variables = self.environment(eval_dir).variables
-        provider = create_provider(target, variables, self._options.timeout or None)
-        warm_up = getattr(provider, "warm_up", None)
-        if getattr(provider, "reads_environ", False):
-            provider = self.in_process(eval_dir, provider)
-        if warm_up is not None and not (self._options.cache or self._options.rejudge):  # perhaps no model is called
-            warm_up()
-        return provider
-
-
-# Health checks: one for each target and run, even with several processes (decisions 32).
-
-Together: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
-"""Runs the check of the target with this name, unless another process has done so. Then it raises that finding."""
-
-
-class HealthChecks:
-    """Checks targets and judges before their first case, and keeps the findings. Used on the event loop."""
-
-    def __init__(self, together: Together | None, root: Path) -> None:
-        """`together` is how the processes of a run share their findings; None: there is only one.
-
-        `root` is the project folder. Its path may differ between processes.
-        """
-        self._together = together
-        self._root = root
-        self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
-
-    async def check(self, target: Target, provider: Adapter) -> None:
-        """Return if the target is healthy. Raises `ProviderError` if it is not. Objects of users are not checked."""
-        if target.path is None:
-            return
-        key = (target.path, target.name)
-        if key not in self._probes:
-            path = Path(target.path)
-            below = path.relative_to(self._root) if path.is_relative_to(self._root) else path
-            name = repr((str(below), target.name))  # the same in all processes
-            together = self._together if target.settings.is_probed else None
-            probe = provider.check if together is None else lambda: together(name, provider.check)
-            self._probes[key] = asyncio.ensure_future(capture(probe))
-        probed = self._probes[key]
-        if not probed.done():
-            await asyncio.shield(probed)  # a cancelled case must not cancel the probe that others wait for
-        probed.result().get()
-
-
-def sharing(folder: Path | None) -> Together | None:
-    """Return a function that shares findings through a folder. The first process that ends removes the folder."""
-    return None if folder is None else lambda key, check: check_together(folder, key, check)
-
-
-async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:
-    """Check under a lock, unless another process has done so. Then use its finding."""
-    path = _file_of(folder, key)
-    async with hold_folder(path.with_suffix("")):
-        found = _found(path)
-        if found is None:
-            found = await finding(check)
-            path.write_text(json.dumps(found), "utf-8")
-    raise_finding(found)
-
-
-def _file_of(folder: Path, key: str) -> Path:
-    remove_at_end(folder)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-
-
-def _found(path: Path) -> dict[str, str] | None:
-    """Return what was found; None: nobody has checked, or a process was killed while it wrote."""
-    try:
-        found: dict[str, str] = json.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return found
-
-
-def raise_finding(found: Mapping[str, Any]) -> None:
-    """Raise the error that a health check has found, if any."""
-    if found:
-        raise ProviderError(found["error"], found["kind"])
-
-
-async def finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
-    """Return the error of a health check; empty for a healthy target."""
-    try:
-        await check()
-    except ProviderError as error:
-        return {"error": masked(str(error)), "kind": error.kind}
-    return {}
-
-
-# Targets that are ready: with their judges, healthy.
-
-_LOGGER: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyTarget:
-    """A target that can be called, and its judges."""
-
-    name: str
-    is_agent: bool
-    provider: Adapter
-    judges: Mapping[str | None, Judge]
-    """The judges that evaluators of the case name; that of None is for those that name none."""
-    environment: Mapping[str, str]
-    embedders: Mapping[str, Embedder] = field(default_factory=dict)
-    """The targets whose embeddings the case's evaluators compare."""
-    callable_targets: ProxiedTargets | None = None
-    """The targets that judge scripts may call; None: no evaluator of the case needs them."""
-    is_object: bool = False
-    """Whether an object of a fixture answers. Nobody knows its state, so other runs do not take its answers."""
-    is_stored: bool = False
-    """Whether its answers are kept in the store."""
-
-    leaves_files: bool = False
-    """Whether its work lies in files, which evaluators may look at."""
-    user: tuple[Target, Adapter] | None = None
-    """Who plays the user of a conversation; None: nobody."""
-    has_sessions: bool = False
-    """Whether it goes on with a conversation by itself, and gets only the new messages."""
-    workspace_fault: str | None = None
-    """Why it cannot work in a workspace; None: it can."""
-
-
-class TargetPool:
-    """The targets of a run. Each is resolved once per eval folder, health-checked once, and closed at the end.
-
-    Used on the run's event loop only.
-    """
-
-    def __init__(self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf) -> None:
-        self.masker = masker
-        self.store: AnswerStore | None = None
-        """Where answers are kept; None: they are not."""
-        self.rejudged: RejudgedFile | None = None
-        """The results file whose answers are judged again, and no target is asked; None: targets are asked."""
-        self.stop_reason: str | None = None
-        """Set when a health check failed, which ends the run (decisions 32)."""
-        self._options = options
-        self._places = places
-        self.fingerprints = Fingerprints([places.root or places.repo_root, places.repo_root], self.warn_once)
-        self._folders = FolderTargets(options, places, masker, own_kinds, self.fingerprints)
-        self._checks = HealthChecks(sharing(places.shared_folder), places.repo_root)
-        self._embedders: dict[tuple[Path, str], Embedder] = {}
-        self._stored_providers: dict[tuple[Path, str, bool], StoredProvider] = {}
-        self._unlike_others = uuid.uuid4().hex
-        """Stands in keys for what cannot be compared with other runs."""
-        self._told: set[object] = set()
-        self.workspaces = Workspaces()
-
-    async def prepare(
-        self,
-        eval_dir: Path,
-        name: str,
-        evaluators: tuple[AnyEvaluator, ...],
-        own: Overrides = NO_OVERRIDES,
-        *,
-        judge: str | None = None,
-        user: SimulatedUser | None = None,
-    ) -> ReadyTarget:
-        """Prepare a target, its judges and its user for the cases of a folder, before anything is paid for.
-
-        `judge` is the judge of the case; None: that of the target. Raises `TargetsError`, `TargetError`, or
-        `ProviderError` if the check of one of them fails.
-        """
-        file = None if own.replace_target else self._folders.file(eval_dir)
-        environment = self._folders.environment(eval_dir)
-        needs = with_user(needs_of(evaluators), user)
-        if self._options.dry_run:
-            for each in needs.embeddings:
-                self.file(eval_dir).find(each)
-            for each in filter(None, (judge if each is None else each for each in needs.asked)):
-                self._find_judge(eval_dir, each)
-            if user is not None:
-                self.file(eval_dir).find(user.target)
-            return self._mocked(file, name, environment, needs.judges)
-        target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
-        target = dataclasses.replace(target, judge_target=judge or target.judge_target)
-        asked = EqualQuestions()
-        judging = {each: self._judging(eval_dir, target, own, each) for each in needs.judges}
-        playing = None if user is None else self._folders.open(eval_dir, user.target)
-        callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
-        embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
-        default = None if callable_targets is None else callable_targets.default
-        asked_ones = (None if self.rejudged is not None else (target, provider), *judging.values(), default, playing)
-        for pair in (each for each in asked_ones if each is not None):
-            await self._check(*pair)
-        tell = partial(self.warn_of_answer, eval_dir)
-        return ReadyTarget(
-            target.name,
-            getattr(target.settings, "is_agent", False),
-            provider,
-            {
-                each: ProviderJudge(*self.stored(eval_dir, *pair), self._options, asked, tell)
-                for each, pair in judging.items()
-            },
-            environment.variables,
-            embedders,
-            callable_targets,
-            is_object=file is None,
-            is_stored=target.kind != "mock",
-            leaves_files=getattr(target.settings, "leaves_files", False),
-            user=playing and self.stored(eval_dir, *playing),
-            has_sessions=getattr(target.settings, "session", False) is True,
-            workspace_fault=workspace_fault(target),
-        )
-
-    def pace(self, eval_dir: Path, name: str) -> Pace:
-        """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
-        file = self._folders.file(eval_dir)
-        definition = file.find(name)
-        kind = file.kinds.table.get(definition.kind)
-        if warning := cap_warning(file.path, definition, kind, self._options):
-            self.warn_once(warning, "cap")
-        return pace_of(definition, kind, self._options)
-
-    def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
-        """Warn about a target's answers, but only for the first answer with a warning."""
-        key = (eval_dir, name)
-        if not warnings or key in self._told:
-            return
-        self._told.add(key)
-        target = self._folders.known(*key)
-        for warning in warnings:
-            if target is None or target.path is None:
-                _LOGGER.warning("target %s: %s", name, warning)
-            else:
-                self.warn([Problem(Path(target.path), target.line, "", f"target {name!r}: {warning}", level="warning")])
-
-    def file(self, eval_dir: Path) -> TargetsFile:
-        """Return the targets file of a folder. Raises like `prepare`."""
-        return self._folders.file(eval_dir)
-
-    def definition(self, eval_dir: Path, name: str) -> Target:
-        """Return a target as its file defines it, with variables filled in. Opens nothing. Raises like `prepare`."""
-        return self._folders.definition(eval_dir, name)
-
-    def warn(self, problems: Iterable[Problem]) -> None:
-        """Keep warnings until `take_warnings`."""
-        self._folders.warnings.extend(problems)
-
-    def warn_once(self, warning: Problem, what: str) -> None:
-        """Keep a warning, unless a process of the run has warned of the same. `what` is a part of a file's name."""
-        if what not in self._told:
-            self._told.add(what)
-            self.warn([warning] if is_first_to_warn(self._places.shared_folder, what) else [])
-
-    def take_warnings(self) -> list[Problem]:
-        """Return the new warnings of files. Any thread may call it."""
-        return self._folders.take_warnings()
-
-    def learn_secrets(self, eval_dir: Path) -> None:
-        """Read the environment of a folder, so that its secrets are masked. Raises `AgentvError`."""
-        self._folders.environment(eval_dir)
-
-    async def close(self) -> None:
-        """Close all providers, even if closing one of them fails."""
-        await self._folders.close()
         self.workspaces.close()
 
     def stored(
@@ -669,40 +515,79 @@ class TargetPool:
             )
         return target, self._stored_providers[key]
 
-    def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
-        provider = _adapted((lambda _: own.answer) if own.provider is None else own.provider, OWN_PROVIDER)
-        if own.calls is not None:
-            provider = OwnProvider(provider, own.calls, eval_dir, name)
-        return Target(name, "python"), self._folders.in_process(eval_dir, provider)
+    def _own(
+        self, eval_dir: Path, name: str, value: object, label: str, calls: OwnCalls | None = None
+    ) -> tuple[Target, Adapter]:
+        """Return an object of a fixture as a target; `label` is how messages call it."""
+        from pytest_agentv.providers.python import adapt_provider  # noqa: PLC0415 - only for objects of users
+
+        provider = adapt_provider(value, label)
+        if calls is not None:
+            provider = OwnProvider(provider, calls, eval_dir, name)
+        return Target(name, "python"), self._in_process(eval_dir, provider)
+
+    def _open(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
+        """Return a target and its provider, which stays open until `close`. Raises like `definition`."""
+        target = self.definition(eval_dir, name)
+        key = (eval_dir, target.name)
+        if key not in self._providers:
+            self._providers[key] = self._create(eval_dir, target)
+        return target, self._providers[key]
+
+    def _in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
+        """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""
+        self.environment(eval_dir)
+        return InProcessProvider(provider, self._process, self._dotenv[eval_dir], self.masker)
+
+    def _load(self, path: Path, kinds: TargetKinds) -> TargetsFile | AgentvError:
+        """Return a targets file, or what is wrong with it: a broken file takes long to read, too."""
+        try:
+            file = load_targets_file(path, kinds, self._options.unknown_keys)
+        except AgentvError as error:
+            return error
+        if file.warnings and self._options.strict:
+            return TargetError(join_problems(file.warnings))
+        self.warnings.extend(file.warnings)
+        return file
+
+    def _create(self, eval_dir: Path, target: Target) -> Adapter:
+        variables = self.environment(eval_dir).variables
+        provider = create_provider(target, variables, self._options.timeout or None)
+        warm_up = getattr(provider, "warm_up", None)
+        if getattr(provider, "reads_environ", False):
+            provider = self._in_process(eval_dir, provider)
+        if warm_up is not None and not (self._options.cache or self._options.rejudge):  # perhaps no model is called
+            warm_up()
+        return provider
 
     def _judging(self, eval_dir: Path, target: Target, own: Overrides, name: str | None) -> tuple[Target, Adapter]:
         """Return the judge of a name; None: that of the target."""
         if name is None:
             if own.judge is not None:
-                return self._own_judge(eval_dir, own.judge)
+                return self._own(eval_dir, OWN_JUDGE, own.judge, OWN_JUDGE)
             name = target.judge_target or self._judge_of(eval_dir, target, own)
         self._find_judge(eval_dir, name)
-        return self._folders.open(eval_dir, name)
+        return self._open(eval_dir, name)
 
     def _find_judge(self, eval_dir: Path, name: str) -> None:
         try:
-            self._folders.file(eval_dir).find(name)
+            self.file(eval_dir).find(name)
         except TargetError as error:
             raise TargetError(f"judge {name!r}: {error}") from error
 
     def _judge_of(self, eval_dir: Path, target: Target, own: Overrides) -> str:
         if own.replace_target:
             try:
-                target = self._folders.definition(eval_dir, target.name)  # the replaced one may name a judge
+                target = self.definition(eval_dir, target.name)  # the replaced one may name a judge
             except AgentvError as error:
                 what = f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}"
                 raise TargetError(what) from error
-        fault = judging_fault(target, target.settings, self._folders.file(eval_dir).path)
+        fault = judging_fault(target, target.settings, self.file(eval_dir).path)
         if fault:
             raise TargetError(fault)
         if target.judge_target is None:
             told = f"target {target.name!r} judges its own answers: name a judge, `judge_target: <name of a target>`"
-            path = self._folders.file(eval_dir).path if target.path is None else Path(target.path)
+            path = self.file(eval_dir).path if target.path is None else Path(target.path)
             self.warn_once(Problem(path, target.line, "", told, level="warning"), "own-judge")
         return target.judge_target or target.name
 
@@ -713,9 +598,9 @@ class TargetPool:
 
         opened = {target.name: (target, provider)}
         if own.judge is not None:
-            opened[OWN_JUDGE] = self._own_judge(eval_dir, own.judge)
+            opened[OWN_JUDGE] = self._own(eval_dir, OWN_JUDGE, own.judge, OWN_JUDGE)
         try:
-            names = self._folders.file(eval_dir).names
+            names = self.file(eval_dir).names
         except AgentvError:
             if not own.replace_target:
                 raise
@@ -724,7 +609,7 @@ class TargetPool:
             target.name,
             (*opened, *names),
             OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
-            lambda name: self.stored(eval_dir, *(opened.get(name) or self._folders.open(eval_dir, name))),
+            lambda name: self.stored(eval_dir, *(opened.get(name) or self._open(eval_dir, name))),
             asked=asked,
             check=self._check,
             tell=partial(self.warn_of_answer, eval_dir),
@@ -736,16 +621,16 @@ class TargetPool:
         if key not in self._embedders:
             from pytest_agentv.engine import embedding  # noqa: PLC0415 - only for `similar`
 
-            target, provider = self._folders.open(eval_dir, name)
+            target, provider = self._open(eval_dir, name)
             fingerprint = self.fingerprints.of_target(target) or self._unlike_others
             store = None if target.kind == "mock" else self.store
-            self._embedders[key] = embedding.embedder_of(
+            self._embedders[key] = embedding.TargetEmbedder(
                 target, provider, [target.name, fingerprint], store, self._options.timeout or None
             )
         return self._embedders[key]
 
     def _mocked(
-        self, file: TargetsFile | None, name: str, environment: Environment, judges: Sequence[str | None]
+        self, file: TargetsFile | None, name: str, environment: Environment, needs: Needs, case: EvalCase | None
     ) -> ReadyTarget:
         from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - only for dry runs
         from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - imports pydantic
@@ -755,14 +640,10 @@ class TargetPool:
         provider = dry_run_provider(*delays)
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
+        judges = dict.fromkeys(needs.judges, judge)
         callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
-        named = dict.fromkeys(judges, judge)
-        return ReadyTarget(
-            mock.name, False, provider, named, environment.variables, {}, callables, user=(mock, provider)
-        )
-
-    def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
-        return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))
+        services = Services(judges.get(None), environment.variables, callables, {}, case, judges)
+        return ReadyTarget(mock, provider, needs, services, user=(mock, provider))
 
     async def _check(self, target: Target, provider: Adapter) -> None:
         try:
@@ -772,12 +653,6 @@ class TargetPool:
             if error.kind not in ("config", "crash"):
                 self.stop_reason = str(error)
             raise
-
-
-def _adapted(value: object, label: str) -> Adapter:
-    from pytest_agentv.providers.python import adapt_provider  # noqa: PLC0415 - only for objects of users
-
-    return adapt_provider(value, label)
 
 
 # Calls a target with a single prompt of user code: without a case, or for a part of a case's answer.
@@ -793,16 +668,12 @@ async def _ask(
     pool: TargetPool, eval_dir: Path, name: str, request: ProviderRequest, max_retries: int
 ) -> ProviderResponse:
     with masking(pool.masker):
-        target = await pool.prepare(eval_dir, name, ())
+        target = await pool.prepare(eval_dir, name)
         provider = target.provider
         if pool.store is not None:
             _, provider = pool.stored(eval_dir, pool.definition(eval_dir, name), provider, is_part=True)
         attempts = await invoke_with_retries(provider, request, max_retries)
-    if attempts.response is None:
-        raise attempts.error or ProviderError("the provider gave no response")
-    if attempts.response.error is not None:
-        raise ProviderError(attempts.response.error, attempts.response.error_kind)
-    return attempts.response
+    return attempts.answer()
 
 
 async def ask_for_call(pool: TargetPool, call: OwnCall, prompt: str) -> ProviderResponse:

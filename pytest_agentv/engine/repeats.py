@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.model.base import JsonObject, Record, counted
+from pytest_agentv.engine.results import chosen_limit
+from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.messages import (
     ExecutionMetrics,
     added_usage,
@@ -33,13 +34,8 @@ class RepeatPlan(Record):
     def of(cls, job: CaseJob, answers: int) -> "RepeatPlan":
         """Return the plan of a case that is asked for some answers."""
         options, case = job.options, job.case
-        rates = (
-            (options.min_pass_rate, "command line"),
-            (case.min_pass_rate, case.min_pass_rate_source or "case"),
-            (options.ini_min_pass_rate, "ini"),
-        )
-        rate, source = next(((rate, source) for rate, source in rates if rate is not None), (1.0, "default"))
-        return cls(answers, rate, source, stops_early(options))
+        limits = options.min_pass_rate, case.min_pass_rate, case.min_pass_rate_source, options.ini_min_pass_rate
+        return cls(answers, *chosen_limit(*limits, 1.0), stops_early(options))
 
     @property
     def needed(self) -> int:
@@ -86,11 +82,7 @@ def stops_early(options: RunOptions) -> bool:
 
 
 def combine_answers(
-    results: Sequence[EvalResult],
-    plan: RepeatPlan,
-    *,
-    together: bool,
-    with_answers: bool = False,
+    results: Sequence[EvalResult], plan: RepeatPlan, *, together: bool, with_answers: bool = False
 ) -> EvalResult:
     """Return the result of a case from the results of its answers. There must be at least one.
 
@@ -106,8 +98,10 @@ def combine_answers(
     judged = [result for result in results if result.status != "error"]
     decided = plan.verdict(results) if judged else None
     figures = repeat_figures(results, plan, None if together else plan.stopped(results))
-    base = _shown(results, decided)
     status = decided or "error"
+    # It shows the first failing answer, else the first; of an error, the first error.
+    shown = [result for result in results if result.status == "error"] if decided is None else judged
+    base = next((result for result in shown if result.status == "fail"), shown[0])
     of_answers = {name for name, field in RESULT_FIELDS.items() if field.of == "answer"}
     own = ({key: value for key, value in each.to_plain().items() if key in of_answers} for each in results)
     combined = base.replace(
@@ -130,14 +124,6 @@ def combine_answers(
         return combined
     message = _open_text(results, figures)
     return combined.replace(error=message, misses=(f"Error: {message}",))
-
-
-def _shown(results: Sequence[EvalResult], decided: Verdict | None) -> EvalResult:
-    """Return the answer that the result shows: the first failing one, else the first; of an error, the first error."""
-    if decided is None:
-        return next(result for result in results if result.status == "error")
-    judged = [result for result in results if result.status != "error"]
-    return next((result for result in judged if result.status == "fail"), judged[0])
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -174,6 +160,8 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
     judged = [result for result in results if result.status != "error"]
     passes = sum(result.status == "pass" for result in judged)
     tools = tuple(result.trace_summary.tool_names if result.trace_summary else () for result in judged)
+    rate = pass_rate(passes, len(judged), stopped) if judged else None
+    interval = None if rate is None else wilson(rate, len(judged))
     return RepeatFigures(
         planned=plan.answers,
         asked=len(results),
@@ -183,25 +171,16 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
         same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
         tools=tools if any(tools) else None,
         cached=sum(bool(result.cached) for result in results) or None,
-        **_rates(passes, len(judged), plan, stopped),
+        passes=passes,
+        needed=plan.needed,
+        min_pass_rate=plan.min_pass_rate,
+        min_pass_rate_source=plan.min_pass_rate_source,
+        stopped=None if stopped is None else "certain pass" if stopped == "pass" else "certain fail",
+        pass_rate=rate,
+        pass_rate_low=None if interval is None else interval.low,
+        pass_rate_high=None if interval is None else interval.high,
+        flaky=is_flaky(passes, len(judged)),
     )
-
-
-def _rates(passes: int, judged: int, plan: RepeatPlan, stopped: Verdict | None) -> JsonObject:
-    """Return the counts of a case's judged answers, by the names of its fields."""
-    rate = pass_rate(passes, judged, stopped) if judged else None
-    interval = None if rate is None else wilson(rate, judged)
-    return {
-        "passes": passes,
-        "needed": plan.needed,
-        "min_pass_rate": plan.min_pass_rate,
-        "min_pass_rate_source": plan.min_pass_rate_source,
-        "stopped": None if stopped is None else "certain pass" if stopped == "pass" else "certain fail",
-        "pass_rate": rate,
-        "pass_rate_low": None if interval is None else interval.low,
-        "pass_rate_high": None if interval is None else interval.high,
-        "flaky": is_flaky(passes, judged),
-    }
 
 
 def added_metrics(results: Iterable[EvalResult]) -> ExecutionMetrics | None:

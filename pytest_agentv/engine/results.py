@@ -34,17 +34,6 @@ ROUNDING_SLACK: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class CombinedScore(Record):
-    """The combined score of all evaluators of a case."""
-
-    value: float
-    """0 to 1."""
-    hits: tuple[str, ...] = ()
-    misses: tuple[str, ...] = ()
-    reasoning: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Threshold(Record):
     """The lowest score that passes."""
 
@@ -55,58 +44,43 @@ class Threshold(Record):
 
 @dataclass(frozen=True, slots=True)
 class Judgement(Record):
-    """What the evaluators of a case say of its answer."""
+    """What the evaluators of a case together say of its answer."""
 
-    evaluations: tuple[EvaluatorResult, ...]
-    threshold: Threshold
-    is_default_judge: bool = False
-    """Whether the case names no evaluators, so that one judge stands for all."""
+    score: float
+    """0 to 1."""
+    hits: tuple[str, ...]
+    misses: tuple[str, ...]
+    reasoning: str | None
+    broken: EvaluatorResult | None
+    """The first evaluator that could not judge. It makes the case an error: a 0 would look like a bad answer."""
+    unmet_required: tuple[str, ...]
+    status: Status
 
-    @property
-    def combined(self) -> CombinedScore:
-        if self.is_default_judge:
-            only = self.evaluations[0]
-            return CombinedScore(only.score, only.hits, only.misses, only.reasoning)
-        return combine_scores(self.evaluations)
+    @classmethod
+    def of(cls, results: Sequence[EvaluatorResult], threshold: float, *, is_default_judge: bool = False) -> "Judgement":
+        """Combine the results of a case's evaluators. The score is the weighted mean, or 0 if all weights are 0.
 
-    @property
-    def broken(self) -> EvaluatorResult | None:
-        """The first evaluator that could not judge."""
-        for evaluation in self.evaluations:
-            if evaluation.error is not None:
-                return evaluation
-        return None
-
-    @property
-    def unmet_required(self) -> tuple[str, ...] | None:
-        return unmet_required(self.evaluations) or None
-
-    def status(self, combined: CombinedScore) -> Status:
-        """Return the status of the case; `combined` is its score.
-
-        An evaluator that could not judge makes the case an error: a score of 0 would look like a bad answer.
-
-        Source: decisions 7 and 35.
+        A result without a weight weighs 1. The one judge of a case that names no evaluators stands for all.
+        Source: agentv-formats 6.10; decisions 7 and 35.
         """
-        if self.broken is not None:
-            return "error"
-        return decide_status(combined.value, self.threshold.value, self.unmet_required)
-
-
-def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:
-    """Combine the results of a case's evaluators. The value is the weighted mean, or 0 if all weights are 0.
-
-    A result without a weight weighs 1. Source: agentv-formats 6.10.
-    """
-    reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
-    if results and all(result.weight == 0 for result in results):
-        reasons.insert(0, NOTHING_COUNTS)
-    return CombinedScore(
-        weighted_mean([(result.score, 1.0 if result.weight is None else result.weight) for result in results]),
-        hits=tuple(hit for result in results for hit in result.hits),
-        misses=tuple(miss for result in results for miss in result.misses),
-        reasoning=" | ".join(reasons) or None,
-    )
+        scores: list[tuple[float, float]] = []
+        hits: list[str] = []
+        misses: list[str] = []
+        reasons: list[str] = []
+        broken: EvaluatorResult | None = None
+        for result in results:
+            scores.append((result.score, 1.0 if result.weight is None else result.weight))
+            hits += result.hits
+            misses += result.misses
+            reasons += [f"{result.name}: {result.reasoning}"] if result.reasoning else []
+            broken = result if broken is None and result.error is not None else broken
+        score, reasoning, unmet = weighted_mean(scores), " | ".join(reasons) or None, unmet_required(results)
+        if is_default_judge:
+            score, reasoning = results[0].score, results[0].reasoning
+        elif scores and not any(weight for _, weight in scores):
+            reasoning = " | ".join([NOTHING_COUNTS, *reasons])
+        status: Status = "error" if broken is not None else decide_status(score, threshold, unmet)
+        return cls(score, tuple(hits), tuple(misses), reasoning, broken, unmet, status)
 
 
 def decide_status(score: float, threshold: float, unmet: Sequence[str] | None = None) -> Literal["pass", "fail"]:
@@ -117,15 +91,21 @@ def decide_status(score: float, threshold: float, unmet: Sequence[str] | None = 
     return "pass" if score + ROUNDING_SLACK >= threshold and not unmet else "fail"
 
 
+def chosen_limit(
+    of_run: float | None, of_case: float | None, case_source: str | None, of_ini: float | None, default: float
+) -> tuple[float, str]:
+    """Return a limit and where it was set: that of the command line, else case, file, ini file or default."""
+    levels = ((of_run, "command line"), (of_case, case_source or "case"), (of_ini, "ini"))
+    for value, source in levels:
+        if value is not None:
+            return value, source
+    return default, "default"
+
+
 def effective_threshold(options: RunOptions, case: EvalCase) -> Threshold:
-    """Return the threshold of a case: that of the command line, else case, file, ini file or default."""
-    if options.threshold is not None:
-        return Threshold(options.threshold, "command line")
-    if case.threshold is not None:
-        return Threshold(case.threshold, case.threshold_source or "case")
-    if options.ini_threshold is not None:
-        return Threshold(options.ini_threshold, "ini")
-    return Threshold(DEFAULT_THRESHOLD, "default")
+    """Return the threshold of a case."""
+    limits = options.threshold, case.threshold, case.threshold_source, options.ini_threshold
+    return Threshold(*chosen_limit(*limits, DEFAULT_THRESHOLD))
 
 
 # The results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2).
@@ -146,27 +126,29 @@ def effective_target_name(name: str, *, dry_run: bool) -> str:
     return f"{name}-dry-run" if dry_run else name
 
 
-def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Judgement) -> EvalResult:
+def judged_result(
+    job: CaseJob, asked: Asked, answered: Answered, evaluations: tuple[EvaluatorResult, ...], threshold: Threshold
+) -> EvalResult:
     """Return the result of a case whose evaluators ran."""
-    combined, broken, evaluations = judgement.combined, judgement.broken, judgement.evaluations
-    is_dry_run, is_default_judge = job.options.dry_run, judgement.is_default_judge
-    judges = Costs.added(judge_metrics_of(evaluations))
+    is_dry_run, is_default_judge = job.options.dry_run, job.case.evaluators is None
+    judgement = Judgement.of(evaluations, threshold.value, is_default_judge=is_default_judge)
+    broken, judges = judgement.broken, Costs.added(judge_metrics_of(evaluations))
     return EvalResult(
         **_identity_fields(job.identity),
         **request_field(asked),
         **_answer_fields(answered),
-        score=combined.value,
-        hits=combined.hits,
-        misses=combined.misses,
-        reasoning=combined.reasoning,
+        score=judgement.score,
+        hits=judgement.hits,
+        misses=judgement.misses,
+        reasoning=judgement.reasoning,
         evaluator_provider_request=evaluations[0].evaluator_provider_request if is_default_judge else None,
         evaluator_results=None if is_default_judge and not broken else evaluations,
         error=broken.error if broken else None,
         error_detail=ErrorDetail("evaluator", broken.error_kind or "crash") if broken else None,
-        status="pass" if is_dry_run and not broken else judgement.status(combined),
-        threshold=judgement.threshold.value,
-        threshold_source=judgement.threshold.source,
-        unmet_required=judgement.unmet_required,
+        status="pass" if is_dry_run and not broken else judgement.status,
+        threshold=threshold.value,
+        threshold_source=threshold.source,
+        unmet_required=judgement.unmet_required or None,
         judge_retries=_judge_retries(evaluations) or None,
         spent=Spent(judge=judges) if judges.calls else None,
         trace=answered.trace if job.options.include_trace else None,
@@ -195,23 +177,23 @@ def request_field(asked: Asked, error: str | None = None) -> JsonObject:
 
 
 def _answer_fields(answered: Answered) -> JsonObject:
-    messages = answered.output_messages or ()
-    is_more = len(messages) > 1 or any(message.tool_calls for message in messages)
+    messages, response, paid = answered.output_messages or (), answered.response, answered.paid
+    is_more = len(messages) > 1 or bool(messages and messages[0].tool_calls)
     return {
         "candidate_answer": answered.candidate_answer,
-        "trace_summary": answered.summary,
-        "finish_reason": answered.finish_reason,
+        "trace_summary": answered.trace_summary,
+        "finish_reason": response.finish_reason,
         "model": answered.model,
-        "retrieved_context": answered.retrieved_context,
-        "workspace": answered.workspace,
-        "file_changes": answered.file_changes,
-        "execution_metrics": answered.paid,
+        "retrieved_context": response.retrieved_context,
+        "workspace": response.workspace,
+        "file_changes": response.file_changes,
+        "execution_metrics": paid,
         "output_messages": messages if is_more else None,  # the result holds the answer already
-        "cost_source": answered.cost_source,
-        "cached": answered.cached or None,
-        "attempts": answered.attempts,
-        "conversation": answered.conversation,
-        **answered.requests,
+        "cost_source": None if paid is None or paid.cost_usd is None else response.cost_source or "target",
+        "cached": response.cached or None,
+        "attempts": answered.attempts.count,
+        "conversation": None if response.conversation is None else response.conversation.figures,
+        **answered.attempts.requests,
     }
 
 

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pytest_agentv.cases.prompts import PromptMode
+from pytest_agentv.engine.answers import OuterAdapter
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse, one_for_each
@@ -111,22 +112,26 @@ class Scheduler(Generic[T]):
     def start_now(self, future: "Future[T]") -> None:
         """Start a waiting job, ignoring the limit."""
         with self._lock:
-            job = next((job for job in self._queue if job.future is future), None)
+            job = self._take(future)
             if job is None:
                 return
-            self._queue.remove(job)
             self._in_flight[job.group] += 1
         self._start(job)
 
     def drop(self, future: "Future[T]") -> bool:
         """Remove a waiting job from the queue and cancel its future. Return whether it was waiting."""
         with self._lock:
-            job = next((job for job in self._queue if job.future is future), None)
-            if job is None:
+            if self._take(future) is None:
                 return False
-            self._queue.remove(job)
         future.cancel()
         return future.set_running_or_notify_cancel() is False
+
+    def _take(self, future: "Future[T]") -> _Job[T] | None:
+        for job in self._queue:
+            if job.future is future:
+                self._queue.remove(job)
+                return job
+        return None
 
     def start_waiting(self) -> None:
         """Start waiting jobs while there are free places."""
@@ -202,14 +207,13 @@ class Batch:
         self._waiting: list[_Waiting] = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> _Waiting:
-        """Wait for the other cases, and return this request with its outcome."""
+    async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> Outcome[ProviderResponse]:
+        """Wait for the other cases, and return the outcome of this request."""
         waiting = _Waiting(place, request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._provider = provider
         self.count()
-        await waiting.response
-        return waiting
+        return await waiting.response
 
     def count(self) -> None:
         """Count a case that has reached its call or will not reach it."""
@@ -225,19 +229,15 @@ class Batch:
             _LOGGER.warning(
                 "batching was asked for and did not work, each case is sent by itself: %s", masked(str(error))
             )
-            await self._send_singly(provider)
+            places = asyncio.Semaphore(self._limit)
+            await asyncio.gather(*(self._send_one(provider, waiting, places) for waiting in self._waiting))
             return
         for waiting, response in zip(self._waiting, responses, strict=True):
             _settle(waiting, Outcome(response))
 
-    async def _send_singly(self, provider: Adapter) -> None:
-        places = asyncio.Semaphore(self._limit)
-
-        async def send(waiting: _Waiting) -> None:
-            async with places:
-                _settle(waiting, await attempt_async(lambda: provider.invoke(waiting.request)))
-
-        await asyncio.gather(*(send(waiting) for waiting in self._waiting))
+    async def _send_one(self, provider: Adapter, waiting: _Waiting, places: asyncio.Semaphore) -> None:
+        async with places:
+            _settle(waiting, await attempt_async(lambda: provider.invoke(waiting.request)))
 
 
 async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> Sequence[ProviderResponse]:
@@ -255,46 +255,32 @@ def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:
         waiting.response.set_result(outcome)
 
 
-class BatchMember:
-    """A provider for one case of a batch."""
+class BatchMember(OuterAdapter):
+    """Stands before the adapter of a target: sends the request of one case together with those of the others."""
+
+    keeps_limits = True
 
     def __init__(self, batch: Batch, place: int) -> None:
+        self.mode: PromptMode = "lm"
         self._batch = batch
         self._place = place
+        self._provider: Adapter | None = None
         self._is_counted = False
 
-    def wrap(self, provider: Adapter) -> "BatchedProvider":
-        return BatchedProvider(provider, self)
+    def around(self, provider: Adapter) -> Adapter:
+        """Take the adapter of the target, and return what asks it."""
+        self._provider, self.mode = provider, provider.mode
+        return self
 
-    async def invoke(self, provider: Adapter, request: ProviderRequest) -> ProviderResponse:
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        assert self._provider is not None
         if self._is_counted:  # a retry after a time-out
-            return await provider.invoke(request)
+            return await self._provider.invoke(request)
         self._is_counted = True
-        sent = await self._batch.invoke(self._place, provider, request)
-        return sent.response.result().get()
+        return (await self._batch.invoke(self._place, self._provider, request)).get()
 
     def leave(self) -> None:
         """Let the other cases go on if this case has not reached its call."""
         if not self._is_counted:
             self._is_counted = True
             self._batch.count()
-
-
-class BatchedProvider:
-    """Sends the request of one case together with those of the others."""
-
-    keeps_limits = True
-
-    def __init__(self, provider: Adapter, member: BatchMember) -> None:
-        self.mode: PromptMode = provider.mode
-        self._provider = provider
-        self._member = member
-
-    async def check(self) -> None:
-        await self._provider.check()
-
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        return await self._member.invoke(self._provider, request)
-
-    async def close(self) -> None:
-        await self._provider.close()

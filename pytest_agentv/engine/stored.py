@@ -226,7 +226,10 @@ class RejudgedFile:
 
     def answer(self, job: CaseJob, asked: Asked, *, looks_at_files: bool) -> Attempts:
         """Return the answer of a case. Raises `FileError` for what the file does not tell."""
-        result = self._find(job)
+        if self._results is None:
+            found = (each.result for each in iter_recorded(self._path) if not isinstance(each, Problem))
+            self._results = {(each.node_id, each.eval_id): each for each in found}
+        result = self._results.get((job.identity.node_id, job.identity.eval_id))
         if looks_at_files:
             raise self._fault("evaluators of this case look at files that its answer left: run it again")
         if result is None:
@@ -271,12 +274,6 @@ class RejudgedFile:
             raw={} if result.model is None else {"model": result.model},
         )
         return Attempts(result.attempts, None, response)
-
-    def _find(self, job: CaseJob) -> EvalResult | None:
-        if self._results is None:
-            found = (each.result for each in iter_recorded(self._path) if not isinstance(each, Problem))
-            self._results = {(each.node_id, each.eval_id): each for each in found}
-        return self._results.get((job.identity.node_id, job.identity.eval_id))
 
     def _fault(self, reason: str) -> FileError:
         return FileError(self._path, f"{reason} (--agentv-rejudge asks no target)")

@@ -10,14 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.cases.prompts import PromptMode
-from pytest_agentv.engine.answers import invoke_within_limit, timed
+from pytest_agentv.engine.answers import OuterAdapter, invoke_within_limit, timed
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.errors import ProviderError, TargetError
 from pytest_agentv.model.cases import Target, Workspace
 from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.files import InUse, hold_folder
 from pytest_agentv.runtime.processes import ProcessResult
@@ -49,7 +50,7 @@ _ROOM_TO_KEEP: Final = 10
 """A copy is kept if the disk has room for so many more."""
 
 
-def workspace_fault(target: Target) -> str | None:
+def _fault_of(target: Target) -> str | None:
     """Return why a target cannot work in a workspace; None: it can. An object of a fixture finds it in its request."""
     settings = target.settings
     if settings is None or target.kind == "mock":
@@ -84,14 +85,14 @@ class Workspaces:
         key = digest([workspace.source, workspace.ref, list(workspace.setup), variables[EVAL_DIR]])
         if key not in self._templates:
             path = self._folder(run_id) / key / "template"
-            size = await self._once(path.parent, partial(_prepare, workspace, path, variables))
+            size = await once_in_run(path.parent, partial(_prepare, workspace, path, variables)) or 0
             self._templates[key] = _Template(path, size, await run_in_thread(lambda: walk(path), "agentv-walk"))
         return self._templates[key]
 
     async def check(self, bench: "Workbench", run_id: str) -> None:
         """Raise `ProviderError` if there is nothing to do: the workspace passes its check as it is."""
         folder = self._folder(run_id) / digest([bench.workspace.to_plain(), bench.variables[EVAL_DIR]])
-        await self._once(folder, bench.verify)
+        await once_in_run(folder, bench.verify)
 
     def close(self) -> None:
         self._in_use.end()
@@ -107,21 +108,27 @@ class Workspaces:
             self._in_use.begin(self._home / "in-use")
         return self._home
 
-    async def _once(self, folder: Path, do: Callable[[], Awaitable[int]]) -> int:
-        """Do something once for all processes of the run. Its error is the error of each of them."""
-        async with hold_folder(folder):
-            done = folder / "done.json"
-            if not done.exists():
-                found: dict[str, object] = {}
-                try:
-                    found["size"] = await do()
-                except ProviderError as error:
-                    found["error"] = str(error)
-                done.write_text(json.dumps(found), "utf-8")
-            found = json.loads(done.read_text("utf-8"))
-        if "error" in found:
-            raise ProviderError(str(found["error"]), "config")
-        return int(str(found["size"]))
+
+async def once_in_run(folder: Path, do: Callable[[], Awaitable[int | None]]) -> int | None:
+    """Do something once for all processes of a run, and return what it gives. Its error is that of each of them.
+
+    They share the finding in a file beside the folder, which they lock. Raises `ProviderError`.
+    """
+    file = folder.with_suffix(".json")
+    found: dict[str, Any] = {}
+    async with hold_folder(folder):
+        try:
+            found = json.loads(file.read_text("utf-8"))
+        except (FileNotFoundError, ValueError):  # nobody has done it, or a process was killed while it wrote
+            try:
+                found["value"] = await do()
+            except ProviderError as error:
+                found = {"error": masked(str(error)), "kind": error.kind}
+            file.write_text(json.dumps(found), "utf-8")
+    if "error" in found:
+        raise ProviderError(found["error"], found["kind"])
+    value: int | None = found["value"]
+    return value
 
 
 async def _prepare(workspace: Workspace, path: Path, variables: Mapping[str, str]) -> int:
@@ -144,7 +151,7 @@ async def _must(key: str, command: str, folder: Path, variables: Mapping[str, st
         raise ProviderError(f"workspace.{key}: `{command}` {ended}{f': {said}' if said else ''}", "config")
 
 
-class Workbench:
+class Workbench(OuterAdapter):
     """Stands before a target: each call gets a new copy, and the last one stays until the answer is judged."""
 
     keeps_limits = True  # the limit of a call begins when its copy is there
@@ -163,15 +170,18 @@ class Workbench:
         self._provider: Adapter | None = None
         self._root: Path | None = None
 
-    async def around(self, provider: Adapter, fault: str | None, known: Workspaces) -> Adapter:
-        """Prepare the template and return what asks the target in copies of it. Raises `AgentvError`.
-
-        `fault` says why the target cannot work in a workspace.
-        """
-        if fault is not None:
-            raise TargetError(f"target {self._job.identity.target!r}: {fault}")
+    async def around(self, provider: Adapter, target: Target, known: Workspaces) -> Adapter:
+        """Prepare the template and return what asks the target in copies of it. Raises `AgentvError`."""
+        if (fault := _fault_of(target)) is not None:
+            raise TargetError(f"target {target.name!r}: {fault}")
         if self.workspace.sandbox == "bwrap":
-            await self._require_bwrap(in_process=getattr(provider, "is_in_process", False))
+            if getattr(provider, "is_in_process", False):
+                raise TargetError("workspace.sandbox: a function in this process cannot run in a sandbox")
+            probe = ("bwrap", "--unshare-pid", "--ro-bind", "/", "/", "true")
+            result = await run_in(Path("/"), probe, self.variables, seconds=5)
+            if result.exit_code:
+                said = result.stderr.strip()[-500:]
+                raise TargetError(f"workspace.sandbox: bwrap (of bubblewrap) does not work here: {said}")
         run_id = self._job.identity.run_id
         self._template = await known.template(self.workspace, run_id, self.variables)
         if self.workspace.check is not None:
@@ -207,7 +217,7 @@ class Workbench:
         sandbox = sandbox_of(self.path, network=False) if self.workspace.sandbox == "bwrap" else ()
         return await run_in(self.path, command, without_secrets(self.variables), seconds=seconds, sandbox=sandbox)
 
-    async def verify(self) -> int:
+    async def verify(self) -> None:
         """Run the check on a copy of its own, with the hidden files. Raises `ProviderError` if it passes."""
         self.path = path = await self._copy()
         for folder in self.workspace.hidden:
@@ -220,7 +230,6 @@ class Workbench:
         if result.exit_code == 0:
             text = f"workspace.check: `{self.workspace.check}` passes before the target begins: there is nothing to do"
             raise ProviderError(text, "config")
-        return 0
 
     async def end(self, result: EvalResult) -> EvalResult:
         """Remove the copy, or keep it as the case says. Returns the result with the path of one that stays."""
@@ -237,12 +246,6 @@ class Workbench:
         """Remove the copy without waiting: the run ends."""
         if self._root is not None:
             threading.Thread(target=remove_folder, args=(self._root,), daemon=True).start()
-
-    async def check(self) -> None:
-        """Do nothing: the target was checked."""
-
-    async def close(self) -> None:
-        """Do nothing: the target stays open."""
 
     async def _copy(self) -> Path:
         assert self._template is not None
@@ -267,15 +270,6 @@ class Workbench:
     def _has_room(self, copies: int) -> bool:
         assert self._template is not None
         return shutil.disk_usage(tempfile.gettempdir()).free >= copies * self._template.size
-
-    async def _require_bwrap(self, *, in_process: bool) -> None:
-        if in_process:
-            raise TargetError("workspace.sandbox: a function in this process cannot run in a sandbox")
-        probe = ("bwrap", "--unshare-pid", "--ro-bind", "/", "/", "true")
-        result = await run_in(Path("/"), probe, self.variables, seconds=5)
-        if result.exit_code:
-            said = result.stderr.strip()[-500:]
-            raise TargetError(f"workspace.sandbox: bwrap (of bubblewrap) does not work here: {said}")
 
 
 def _named(workspace: Workspace, folder: Path) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseHooks, CaseJob, Overrides, choose_judge
-from pytest_agentv.engine.judging import asked_judges, embedding_targets, evaluators_of
+from pytest_agentv.engine.judging import evaluators_of, needs_of_case
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, HookError
@@ -151,9 +151,9 @@ class Away:
 
     def _asks_own_kind(self, job: CaseJob) -> bool:
         """Whether a job may ask a target of a kind of the project, or its file has one in place of a built-in one."""
-        folder, evaluators = job.case.folder, evaluators_of(job.case)
+        folder, needs = job.case.folder, needs_of_case(job.case)
         try:
-            own = {word.lower() for word in self._own_providers(folder)}
+            own = set(self._own_providers(folder))
         except HookError:
             return True  # the case reports the error
         if not own:
@@ -162,10 +162,10 @@ class Away:
             file = self._pool.file(folder)
         except AgentvError:
             return False
-        judges = (choose_judge(job.options, job.case.judge), *asked_judges(evaluators))
-        names = [job.identity.target, *embedding_targets(evaluators), *filter(None, judges)]
+        judges = (choose_judge(job.options, job.case.judge), *needs.judges)
+        names = [job.identity.target, *needs.embeddings, *filter(None, judges)]
         names += [] if job.case.user is None else [job.case.user.target]
-        if any(member.calls_targets for each in evaluators for member in each.walk()):
+        if needs.targets:
             names += file.names
         found: dict[str, str | None] = {}
         while names:
@@ -219,7 +219,7 @@ class Away:
         for name, text in reply.printed.items():
             log.printed[name].append(text)
         problems = (Problem.from_plain({"line": None, **each}) for each in reply.warnings)  # plain data has no null
-        self._pool.warn(self._new_warnings(problems))
+        self._pool.warnings.extend(self._new_warnings(problems))
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
 
     def _new_warnings(self, problems: Iterable[Problem]) -> list[Problem]:

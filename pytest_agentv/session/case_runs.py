@@ -345,14 +345,14 @@ class CaseRuns:
         current_log.set(log)
         if prepared.folder is not None:
             with suppress(AgentvError, OSError):  # cases that can be run report these errors
-                self._pool.learn_secrets(prepared.folder)
+                self._pool.environment(prepared.folder)
         return await self._record(broken.replace(spent=self._costs.total(broken)), prepared)
 
     def give_up_here(self, prepared: PreparedCase, reason: str) -> Begun:
         """Record a case in the thread of its item, because there is no event loop, which hooks need."""
         with suppress(AgentvError, OSError):
             if prepared.folder is not None:
-                self._pool.learn_secrets(prepared.folder)
+                self._pool.environment(prepared.folder)
         # Without hashes, the error does not take the place of a finished result of an earlier run.
         result = prepared.given_up(reason).replace(case_hash=None, target_hash=None, grading_hash=None)
         self._count(result, prepared)

@@ -20,7 +20,7 @@ from pytest_agentv.engine.jobs import (
     choose_judge,
     choose_target,
 )
-from pytest_agentv.engine.judging import evaluators_of, needs_of_case
+from pytest_agentv.engine.judging import needs_of_case
 from pytest_agentv.engine.pool import Pace, Places, TargetPool, is_first_to_warn
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, LoopStartError, name_below
@@ -312,8 +312,8 @@ class Planner:
         if isinstance(job, EvalResult) or prepared.pace is not None:
             return prepared
         folder, name, own = job.case.folder, job.identity.target, prepared.own
-        evaluators = evaluators_of(job.case)
         needs = needs_of_case(job.case)
+        evaluators = needs.evaluators
         user = job.case.user
         others = needs.embeddings if user is None else (*needs.embeddings, user.target)
         chosen = choose_judge(self._options, job.case.judge)

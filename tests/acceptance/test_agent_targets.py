@@ -2,8 +2,11 @@
 
 import json
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
+from kills import wait_for_the_end
 
 CLAUDE = """
 import json, os, sys, time
@@ -120,3 +123,38 @@ def test_variables_of_a_dotenv_file_reach_the_program_and_the_logs_are_switched_
     run = project.run()
     assert run.by_id["a"]["candidate_answer"] == "x"
     assert logs(project) == []
+
+
+DAEMONS = """#!/bin/sh
+setsid sh -c 'echo $$ >> {place}; exec sleep 1000' </dev/null >/dev/null 2>&1 &
+setsid sh -c 'setsid sh -c "echo \\$\\$ >> {place}; exec sleep 1000" & exit 0' </dev/null >/dev/null 2>&1
+until [ "$(wc -l <{place})" -ge 2 ]; do sleep 0.02; done
+{end}
+"""
+ENDS = {
+    "answers": """echo '{"type": "result", "subtype": "success", "is_error": false, "result": "hello"}'""",
+    "fails": "exit 1",
+    "is-killed": "kill -9 $$",
+    "hangs": "exec sleep 1000",
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes that moved away are found in /proc")
+def test_however_a_program_ends_what_it_started_ends_as_well(project, monkeypatch):
+    temporary = project.path / "temporary files"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    targets, cases = [], []
+    for name, end in ENDS.items():
+        program = project.write(f"{name}.sh", DAEMONS.format(place=project.path / f"{name}.pids", end=end))
+        program.chmod(0o755)
+        targets.append({"name": name, "provider": "claude-code", "executable": str(program), "timeout_seconds": 3})
+        cases.append({"id": name, "input": "q", "target": name, "assert": [{"equals": "hello"}]})
+    project.write("targets.yaml", json.dumps({"targets": targets}))
+    project.write("a.eval.yaml", json.dumps({"cases": cases}))
+    run = project.run("--agentv-workers=4", "--agentv-max-retries=0")
+    assert run.statuses == {"answers": "pass", "fails": "error", "is-killed": "error", "hangs": "error"}
+    pids = [int(pid) for path in project.path.glob("*.pids") for pid in path.read_text().split()]
+    assert len(pids) == 8
+    assert wait_for_the_end(pids) == []
+    assert list(temporary.iterdir()) == []

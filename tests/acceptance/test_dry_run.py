@@ -54,9 +54,9 @@ def test_mocked_answers_take_as_long_as_the_flags_say(project, suite, monkeypatc
     assert max(answer_times(project)) < 300
     assert min(answer_times(project, "--agentv-dry-run-delay=300")) >= 299
     range_of_delays = ("--agentv-dry-run-delay-min=100", "--agentv-dry-run-delay-max=400")
-    monkeypatch.setattr("random.randint", lambda low, high: low)
+    monkeypatch.setattr("random.uniform", lambda low, high: low)
     assert 99 <= min(answer_times(project, *range_of_delays)) < 390
-    monkeypatch.setattr("random.randint", lambda low, high: high)
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
     assert min(answer_times(project, *range_of_delays)) >= 399
 
 

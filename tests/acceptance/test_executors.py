@@ -226,7 +226,7 @@ def test_only_cases_that_use_a_kind_of_the_project_run_at_home(project):
         """
         targets:
           - {name: default, provider: mock, response: hello}
-          - {name: parrot, provider: parrot}
+          - {name: parrot, provider: Parrot}
           - {name: judged, provider: mock, response: hello, judge_target: parrot}
         """,
     )
@@ -256,7 +256,7 @@ def test_a_kind_of_the_project_in_place_of_a_built_in_one_is_not_mistaken(projec
     """A worker would find fault with the keys of targets that have the built-in kind's word."""
     project.write(
         "conftest.py",
-        OWN_KINDS.replace('"Parrot": Parrot', '"Mock": Parrot').replace("kind =", "word: str = ''\n    kind ="),
+        OWN_KINDS.replace('"Parrot": Parrot', '"mock": Parrot').replace("kind =", "word: str = ''\n    kind ="),
     )
     project.write(
         "targets.yaml",

@@ -119,3 +119,11 @@ def test_a_changed_picture_is_another_case(project):
     second = project.run().by_id["a"]
 
     assert first["case_hash"] != second["case_hash"]
+
+
+def test_a_picture_that_is_too_large_is_an_error(project):
+    project.write("targets.yaml", "targets:" + OTHERS)
+    project.write("look.eval.yaml", "evalcases:" + CASE.format(id="a", target="canned"))
+    (project.path / "chart.png").write_bytes(PNG + b"\0" * (20 * 2**20 + 100_000))
+    (project.path / "report.pdf").write_bytes(PDF)
+    assert "chart.png has 20.1 MiB, and models are sent at most 20 MiB" in project.run().by_id["a"]["error"]

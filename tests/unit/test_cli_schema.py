@@ -328,3 +328,14 @@ def test_every_property_has_a_description_and_an_example(kind):
     found = [(key, resolved(value, schema)) for key, value in properties(schema)]
     assert found
     assert [key for key, value in found if not value.get("description") or not value.get("examples")] == []
+
+
+def test_the_schema_knows_each_kind_of_target_and_each_kind_describes_its_keys() -> None:
+    target = schema_of("targets")["definitions"]["target"]
+    shapes = {case["if"]["properties"]["provider"]["const"]: case["then"]["$ref"] for case in target["allOf"]}
+    kinds = TARGET_KINDS.table
+    assert set(target["properties"]["provider"]["anyOf"][0]["enum"]) == {*kinds, *TARGET_KINDS.unsupported}
+    assert shapes == {word: f"#/definitions/{kinds[word].__name__}" for word in kinds}
+    assert [
+        (word, name) for word in kinds for name, field in kinds[word].model_fields.items() if not field.description
+    ] == []

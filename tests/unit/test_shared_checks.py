@@ -2,11 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from pytest_agentv.engine.pool import HealthChecks, check_together
+from pytest_agentv.engine.pool import HealthChecks
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.providers.mock import Mock
@@ -44,14 +45,17 @@ def test_a_cancelled_case_does_not_cancel_the_probe_that_others_wait_for() -> No
 def test_a_finding_that_a_killed_process_left_half_written_is_found_again(tmp_path: Path, is_healthy: bool) -> None:
     checks = []
 
-    async def check() -> None:
-        checks.append("checked")
-        if not is_healthy:
-            raise ProviderError("down", "network")
+    class Checked:
+        async def check(self) -> None:
+            checks.append("checked")
+            if not is_healthy:
+                raise ProviderError("down", "network")
 
     def together() -> str:
+        provider: Any = Checked()
+        target = Target("default", "openai", SimpleNamespace(is_probed=True), path="/evals/targets.yaml")
         try:
-            asyncio.run(check_together(tmp_path / "shared", "target", check))
+            asyncio.run(HealthChecks(tmp_path / "shared", Path("/")).check(target, provider))
         except ProviderError as error:
             return str(error)
         return "healthy"

@@ -6,6 +6,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,17 +159,14 @@ def _named(files: tuple[str, ...] | list[str]) -> str:
 
 def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
     files = [path for path in folder.glob("eval_*") if path.suffix in {".jsonl", ".yaml"}]
-    newest_first = sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    return next((path for path in newest_first if _is_dry(path) in (dry_run, None)), None)
-
-
-def _is_dry(file: Path) -> bool | None:
-    """Return whether the first result of a file is mocked; None: there is none yet, or it cannot be read."""
-    try:
-        found = next((entry for entry in iter_recorded(file) if not isinstance(entry, Problem)), None)
-    except AgentvError:
-        return None
-    return None if found is None else found.result.dry_run is True
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        try:
+            first = next((entry for entry in iter_recorded(path) if not isinstance(entry, Problem)), None)
+        except AgentvError:
+            return path  # `_read` says why it cannot be read
+        if first is None or (first.result.dry_run is True) is dry_run:
+            return path
+    return None
 
 
 # Carries the results of xdist workers on other machines in their reports: they cannot write to the run's file.
@@ -315,7 +313,8 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
         goes_on = options.out is None or options.out.absolute() == resumed.path
         if goes_on and (fault := resumed.mixing_fault(dry_run=options.dry_run)):
             raise pytest.UsageError(f"{flag}: {fault}")
-        lock_resumed(resumed.path, flag, config)  # the last check: the next eval file would find our own lock
+        with suppress(OSError):  # where nobody can lock files. The last check: the next would find our own lock
+            _lock(resumed.path, flag, config)
         retried = resumed.broken if options.resume is None else None
         if goes_on:
             return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
@@ -325,6 +324,18 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     if rejudged is not None and rejudged.path == path.absolute():
         raise pytest.UsageError(f"{REJUDGE}: {locate(path, None)} holds the answers: write to another file")
     return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried, rejudged=rejudged)
+
+
+def _lock(path: Path, flag: str, config: pytest.Config) -> None:
+    """Lock a results file until pytest's end: two runs that resume it at once would pay for the same cases.
+
+    The system opens the lock when its holder dies, however that happens.
+    """
+    descriptor = flocked(path)
+    if descriptor is None:
+        where = locate(path, None)
+        raise pytest.UsageError(f"{flag}: a run that uses {where} is not over; wait for its end, or end it")
+    config.add_cleanup(lambda: os.close(descriptor))
 
 
 def refuse_in_worker(node: Any, error: pytest.UsageError) -> None:
@@ -343,21 +354,3 @@ def send_to_worker(identity: RunIdentity, node: Any) -> None:
     sent = identity.replace(home=socket.gethostname())
     node.workerinput[_WORKER_INPUT] = json.dumps(sent.to_plain())
     node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))
-
-
-# Keeps two runs from resuming one results file at once: both would pay for the same cases.
-
-
-def lock_resumed(path: Path, flag: str, config: pytest.Config) -> None:
-    """Lock a results file until pytest's end. Raises `pytest.UsageError` while another process resumes or writes it.
-
-    The system opens the lock when its holder dies, however that happens.
-    """
-    try:
-        descriptor = flocked(path)
-    except OSError:  # nobody can lock files there
-        return
-    if descriptor is None:
-        where = locate(path, None)
-        raise pytest.UsageError(f"{flag}: a run that uses {where} is not over; wait for its end, or end it")
-    config.add_cleanup(lambda: os.close(descriptor))

@@ -54,7 +54,7 @@ class Recorder:
         A result is written even if its case is cancelled meanwhile: the future cannot be cancelled.
         """
         written = _Written()
-        if self._has_thread():
+        if self._thread is not None or self._start_thread():
             self._queue.put((result, written))
         else:
             self._write([(result, written)])
@@ -76,15 +76,14 @@ class Recorder:
             self._thread = None
         self._sink.close()
 
-    def _has_thread(self) -> bool:
-        """Start the thread unless it runs. False: the system gives no more threads, as at a limit of processes."""
-        if self._thread is None:
-            thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:
-                return False
-            self._thread = thread
+    def _start_thread(self) -> bool:
+        """Start the thread. False: the system gives no more threads, as at a limit of processes."""
+        thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._thread = thread
         return True
 
     def _write_all(self) -> None:
@@ -99,7 +98,7 @@ class Recorder:
     def _write(self, entries: Sequence[_Entry]) -> None:
         try:
             if entries:
-                written = self._sink.write(*(result for result, _ in entries))
+                written = self._sink.write(*[result for result, _ in entries])
                 entries = [(result, future) for result, (_, future) in zip(written, entries, strict=True)]
         except Exception as error:  # noqa: BLE001 - whatever it is, cases wait for this thread
             # The cases were judged. The lost lines are reported at the end, and do not change the outcomes.

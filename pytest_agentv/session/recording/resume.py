@@ -1,16 +1,17 @@
 """Carries over the finished cases and single answers of an earlier run, or of a worker that died."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, CaseKey, case_key
-from pytest_agentv.engine.judging import asks_for_threshold
+from pytest_agentv.engine.jobs import CaseJob, CaseKey, case_key
+from pytest_agentv.engine.judging import needs_of_case
 from pytest_agentv.engine.results import decide_status, effective_target_name, effective_threshold
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import iter_recorded
@@ -66,8 +67,9 @@ class Journal:
         if result is None or current is None:
             return None
         del same[node_id]
-        own = {**current_names_and_rules(identity), "run_id": self._run_id, "shard": identity.shard or result.shard}
-        current = current.replace(**own, baseline=None)
+        own = {name: getattr(identity, name) for name in _OF_NOW}
+        own |= {"run_id": self._run_id, "shard": identity.shard or result.shard, "baseline": None}
+        current = current.replace(**own)
         is_last = self.last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _compared_fields(current) != _compared_fields(result))
 
@@ -88,7 +90,10 @@ class FinishedCases:
 
     def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
         """Return the carried-over result of a job that is judged by `repeat` answers; None: it must run."""
-        crashed_at = _modified_at(self._identity.crash_mark) if self._is_worker else None
+        crashed_at = None
+        if self._is_worker:
+            with suppress(OSError):  # no worker has died
+                crashed_at = self._identity.crash_mark.stat().st_mtime_ns
         if crashed_at != self._crashed_at:
             self._crashed_at = crashed_at
             self._journal = self._read()
@@ -135,19 +140,7 @@ def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | No
         return result if job.options.dry_run or result.threshold in (None, threshold.value) else None
     if result.status == "error" or result.assertion is not None or result.dry_run or job.options.dry_run:
         return result  # a hook's decision stands
-    if result.threshold != threshold.value and asks_for_threshold(job.case):
+    if result.threshold != threshold.value and needs_of_case(job.case).threshold:
         return None
     status = decide_status(result.score, threshold.value, result.unmet_required)
     return result.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
-
-
-def current_names_and_rules(identity: CaseIdentity) -> JsonObject:
-    """Return the names of a case and the rules of its run. An earlier result of the same case may have others."""
-    return {name: getattr(identity, name) for name in _OF_NOW}
-
-
-def _modified_at(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None

@@ -8,7 +8,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import ExecutionMetrics
-from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, EvaluatorResult
+from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import RecordedResult, iter_recorded
@@ -144,12 +144,9 @@ def _shortened(result: EvalResult) -> dict[str, object]:
     if result.status == "pass":
         changes |= _FINDINGS
     elif result.evaluator_results:
-        changes["evaluator_results"] = tuple(map(_without_details, result.evaluator_results))
+        details: dict[str, object] = dict.fromkeys(("details", "evaluator_provider_request", "raw_output"))
+        changes["evaluator_results"] = tuple(each.replace(**details) for each in result.evaluator_results)
     return changes
-
-
-def _without_details(result: EvaluatorResult) -> EvaluatorResult:
-    return result.replace(details=None, evaluator_provider_request=None, raw_output=None)
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[str, str]) -> bool:

@@ -1,3 +1,7 @@
+import asyncio
+import itertools
+
+
 def chunk(delta, reason=None, **more):
     choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
     return {"object": "chat.completion.chunk", "model": "team-model", "choices": choices, **more}
@@ -17,6 +21,8 @@ CHAT = [
     {**chunk({}), "choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 5}},
 ]
 STREAMS = {
+    "endless": itertools.repeat("m" * 2**20),
+    "waits": ["120 euros"],
     "texts": ["120 ", "euros"],
     "texts-then-result": ["120 ", "euros", {"text": "120 euros", "cost_usd": 0.5}],
     "chat": CHAT,
@@ -28,3 +34,5 @@ STREAMS = {
 async def answer(prompt, request):
     for piece in STREAMS[request.eval_id]:
         yield piece
+    if request.eval_id == "waits":
+        await asyncio.sleep(1000)

@@ -1,0 +1,1 @@
+printf '{"type":"result","subtype":"success","is_error":false,"result":"%s"}\n' "$*"
