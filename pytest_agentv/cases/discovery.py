@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, name_below
 from pytest_agentv.files.problems import Problem
@@ -298,12 +298,17 @@ def is_evals_folder(folder: Path, root: Path) -> bool:
 # Glob patterns: `**`, `*`, `?`, `[…]`, `{a,b}` and `@(a|b)`.
 
 
-def matches_glob(path: str, pattern: str) -> bool:
-    """Whether a path with `/` matches a pattern. Case counts, and only a literal dot matches the dot of a name."""
+def _wcmatch() -> Any:
     from wcmatch import glob  # noqa: PLC0415 - most runs have no globs
 
+    return glob
+
+
+def matches_glob(path: str, pattern: str) -> bool:
+    """Whether a path with `/` matches a pattern. Case counts, and only a literal dot matches the dot of a name."""
+    glob = _wcmatch()
     flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.FORCEUNIX | glob.CASE
-    return glob.globmatch(path, pattern, flags=flags, limit=0)
+    return bool(glob.globmatch(path, pattern, flags=flags, limit=0))
 
 
 def find_files(pattern: str, folder: Path | None = None, *, hidden: bool = False) -> list[Path]:
@@ -311,8 +316,7 @@ def find_files(pattern: str, folder: Path | None = None, *, hidden: bool = False
 
     Names are relative to `folder`, otherwise to the working directory. `hidden` finds names that start with a dot too.
     """
-    from wcmatch import glob  # noqa: PLC0415 - most runs have no globs
-
+    glob = _wcmatch()
     flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.NODIR | (glob.DOTGLOB if hidden else 0)
     try:
         names = glob.glob(pattern, root_dir=folder, flags=flags, limit=0)

@@ -112,7 +112,6 @@ def no_functions(name: str, folder: Path) -> Iterable[object]:  # noqa: ARG001 -
 COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
 """The keys of a case for collection."""
 
-_TABLE_KEYS: Final = ("from", "sample", "seed")
 _NOWHERE: Final[Origins] = {}
 _NO_KEYS: Final[JsonObject] = {}
 _unpacked: Final = lru_cache(maxsize=16)(marshal.loads)
@@ -209,10 +208,9 @@ def table_spec(value: Json, place: Place) -> TableSpec | None:
         names = tuple(_names(value["from"], place.at("from")))
         if len(value) == 1:
             return TableSpec(names)
-        from pytest_agentv.cases.keys import Table as TableKeys  # noqa: PLC0415 - imports pydantic
-        from pytest_agentv.files.kind_reader import read_part  # noqa: PLC0415 - imports pydantic
+        from pytest_agentv.cases.keys import read_table  # noqa: PLC0415 - imports pydantic
 
-        keys = read_part(TableKeys, {**value, "from": ""}, place)
+        keys = read_table(value, place)
         return TableSpec(names) if keys is None else TableSpec(names, keys.sample, keys.seed or 0)
     if isinstance(value, str):
         return TableSpec(((value, place),)) if names_a_table(value) else None

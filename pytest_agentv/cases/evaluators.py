@@ -29,8 +29,8 @@ from pytest_agentv.files.places import (
 )
 from pytest_agentv.files.problems import Problem, did_you_mean
 from pytest_agentv.model.base import Data, Json, JsonObject, counted
-from pytest_agentv.model.cases import AnyEvaluator, TurnPlan
-from pytest_agentv.model.kind import Kind, member_fault, needs_value
+from pytest_agentv.model.cases import AnyEvaluator, TurnPlan, member_fault
+from pytest_agentv.model.kind import Kind, needs_value
 from pytest_agentv.model.kind_table import NEGATION, KindTable
 
 _TYPE: Final = "type"
@@ -456,12 +456,6 @@ _INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node", ".
 """The interpreter of a script that is given by its path only and has no `#!` line."""
 INTERPRETER: Final = re.compile(r"(python|pypy|node|bun|tsx|ts-node|sh|bash|dash|zsh)[\d.]*(\.exe)?")
 SCRIPT_SUFFIXES: Final = frozenset((*_INTERPRETERS, ".ts"))
-
-
-def find_cwd(cwd: str | None, scope: Scope) -> Path:
-    """Return the folder in which a script runs: `cwd`, or the eval file's folder if `cwd` is None or missing."""
-    folder = scope.references.find_folder(cwd, scope.place.at("cwd")) if cwd else None
-    return folder or scope.references.eval_dir
 
 
 def script_command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ The reader, did-you-mean and the JSON Schema for editors come from them. Imports
 import difflib
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
-from pytest_agentv.files.kind_reader import known_keys
+from pytest_agentv.files.kind_reader import known_keys, read_part
 from pytest_agentv.files.places import (
     CASE_LIST_KEYS,
     EXPECTED_KEYS,
@@ -19,6 +20,7 @@ from pytest_agentv.files.places import (
     LEGACY_EVALUATOR_KEYS,
     NO_REASONS,
     OUTCOME_KEYS,
+    Place,
     instead_of_key,
     is_refused,
     mark_fault,
@@ -46,22 +48,13 @@ _FILES: Final = re.compile(r"attach|file|image|picture|document", re.IGNORECASE)
 # Types of values, each with its JSON Schema. An error says what was expected.
 
 
-def _share(value: Json) -> float:
-    if not is_number(value) or not 0 <= value <= 1:
-        raise expected("a number from 0 to 1")
-    return float(value)
+def _number(what: str, least: float, most: float, *, whole: bool = False) -> BeforeValidator:
+    def check(value: Json) -> float:
+        if not is_number(value) or not least <= value <= most or (whole and value != int(value)):
+            raise expected(what)
+        return int(value) if whole else float(value)
 
-
-def _repeat(value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_REPEAT:
-        raise expected(f"a whole number from 1 to {MAX_REPEAT}")
-    return value
-
-
-def _count(value: Json) -> int:
-    if not is_number(value) or value < 0 or not float(value).is_integer():
-        raise expected("a whole number, 0 or more")
-    return int(value)
+    return BeforeValidator(check)
 
 
 def _names(value: Json) -> Json:
@@ -106,7 +99,6 @@ _TEXT: Final = {"type": "string"}
 _MAPPING: Final = {"type": "object"}
 _NAMES_SCHEMA: Final = {"anyOf": [_TEXT, _list({"anyOf": [_TEXT, {"type": "null"}]})]}
 _PATHS_SCHEMA: Final = {"anyOf": [FILLED_TEXT, _list(FILLED_TEXT)]}
-_SHARE_SCHEMA: Final = {"type": "number", "minimum": 0, "maximum": 1}
 
 
 def _one_of_words(words: Any) -> str:
@@ -118,11 +110,11 @@ def _one_of_words(words: Any) -> str:
 _REASON_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, {**_TEXT, "not": {"pattern": _one_of_words(NO_REASONS)}}]}
 _MESSAGES_SCHEMA: Final = {"anyOf": [_list(definition("Message")), definition("Message"), _TEXT]}
 
-Share: TypeAlias = Annotated[float, BeforeValidator(_share), WithJsonSchema(_SHARE_SCHEMA)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1), _number("a number from 0 to 1", 0, 1)]
 Repeat: TypeAlias = Annotated[
-    int, BeforeValidator(_repeat), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_REPEAT})
+    int, Field(ge=1, le=MAX_REPEAT), _number(f"a whole number from 1 to {MAX_REPEAT}", 1, MAX_REPEAT, whole=True)
 ]
-Count: TypeAlias = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
+Count: TypeAlias = Annotated[int, Field(ge=0), _number("a whole number, 0 or more", 0, sys.maxsize, whole=True)]
 Names: TypeAlias = Annotated[Any, BeforeValidator(_names), WithJsonSchema(_NAMES_SCHEMA)]
 Marks: TypeAlias = Annotated[Any, BeforeValidator(_marks), WithJsonSchema(_NAMES_SCHEMA)]
 Reason: TypeAlias = Annotated[Any, BeforeValidator(_reason), WithJsonSchema(_REASON_SCHEMA)]
@@ -387,6 +379,11 @@ class Table(Part):
     )
     sample: Count | None = _field("how many rows are chosen", 50)
     seed: Count | None = _field("with the same seed, the same rows are chosen", 1)
+
+
+def read_table(value: JsonObject, place: Place) -> Table | None:
+    """Return the keys of a table beside `from`. Notes faults."""
+    return read_part(Table, {**value, "from": ""}, place)
 
 
 class PromptFile(Part):

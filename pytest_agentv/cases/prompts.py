@@ -121,8 +121,7 @@ def is_visible(message: InputMessage) -> bool:
 
 def asks_nothing(written: Iterable[JsonObject], messages: Iterable[InputMessage]) -> bool:
     """Whether only blanks are sent to the target, given the messages as written and with files read."""
-    has_calls = any(message.get("tool_calls") for message in written)
-    if has_calls:
+    if any(message.get("tool_calls") for message in written):
         return False
     for part in (part for message in messages for part in message.parts):
         match part:

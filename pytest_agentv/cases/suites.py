@@ -235,10 +235,7 @@ def _near_list_key(header: JsonObject) -> str:
         return " (with the key targets, this is a targets file: --agentv-targets-file names one)"
     if not header.keys().isdisjoint(FOREIGN_KEYS):
         return f" ({_of_other_tool(header)})"
-    from pytest_agentv.cases.keys import Suite  # noqa: PLC0415 - imports pydantic
-    from pytest_agentv.files.kind_reader import known_keys  # noqa: PLC0415 - imports pydantic
-
-    unknown = (key for key in header if key not in known_keys(Suite) or key == "case")
+    unknown = (key for key in header if key not in ("evaluators", "targets"))
     hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
 
@@ -424,18 +421,12 @@ def _filled(suite: SuiteSource, entry: CaseEntry, own: JsonObject, of_file: Json
 
 
 def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) -> JsonObject:
-    """Return values for collection, filled. Notes faults.
-
-    What cannot be filled is left out: the case is an error, which needs no fixture and must not be skipped.
-    """
+    """Return values for collection, filled. After a fault, no filled ones: such a case is an error, and not skipped."""
     noted = len(place.problems)
-    filled: Any = fill(templates, variables, place)
+    filled: JsonObject = fill(templates, variables, place)
     if len(place.problems) == noted:
-        return filled  # type: ignore[no-any-return]
-    return {key: _without_templates(item) for key, item in filled.items()}
-
-
-def _without_templates(value: Json) -> Json:
-    if isinstance(value, list):
-        return [each for each in value if not _holds_template(each)]
-    return None if _holds_template(value) else value
+        return filled
+    return {
+        key: [each for each in item if not _holds_template(each)] if isinstance(item, list) else None
+        for key, item in templates.items()
+    }

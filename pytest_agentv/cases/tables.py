@@ -146,12 +146,11 @@ def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[di
 def read_parquet_rows(path: Path) -> list[Row]:
     """Return the rows. Dates become texts. Raises `SourceError` without pyarrow, and for what it cannot read."""
     try:
-        from pyarrow import ArrowException  # noqa: PLC0415 - optional
-        from pyarrow.parquet import read_table  # noqa: PLC0415 - optional
+        from pyarrow import ArrowException, parquet  # noqa: PLC0415 - optional
     except ImportError:
         raise SourceError(path, "needs pyarrow: pip install 'pytest-agentv[parquet]'") from None
     try:
-        rows = [_plain(row) for row in read_table(path).to_pylist()]
+        rows = [_plain(row) for row in parquet.read_table(path).to_pylist()]
     except (OSError, ArrowException, ValueError, TypeError, OverflowError) as error:
         raise SourceError(path, f"cannot be read as Parquet: {' '.join(str(error).split())}") from None
     table = Table(path, has_lines=False)
@@ -382,9 +381,7 @@ def _whole_cases(rows: Iterable[Row], shared: Shared, place: Place) -> Iterator[
         if row.table.path.suffix == ".parquet":  # texts may name the variables that are null
             written = {key: item if key == "vars" else _without_nulls(item) for key, item in written.items()}
         value, origins = with_defaults(written, shared.defaults)
-        yield CaseEntry(
-            index, valid_id(value), line, value, row, _fault(row, row.fault) if row.fault else None, origins
-        )
+        yield CaseEntry(index, valid_id(value), line, value, row, _fault(row, row.fault), origins)
 
 
 def _without_nulls(value: Json) -> Json:
@@ -403,12 +400,12 @@ def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator
     for index, row in enumerate(rows):
         known = {**variables, **row.values} if variables else row.values
         eval_id = None if row.fault else _filled_id(name, known)
-        yield CaseEntry(index, eval_id, line, value, row, _fault(row, row.fault) if row.fault else None, origins)
+        yield CaseEntry(index, eval_id, line, value, row, _fault(row, row.fault), origins)
 
 
-def _fault(row: Row, message: str, key: str = "") -> Problem:
+def _fault(row: Row, message: str | None, key: str = "") -> Problem | None:
     told = None if row.table.has_lines else row.where
-    return Problem(row.table.path, row.line, key, message, row=told)
+    return None if message is None else Problem(row.table.path, row.line, key, message, row=told)
 
 
 def _filled_id(template: Json, variables: JsonObject) -> str | None:

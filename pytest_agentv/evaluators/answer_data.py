@@ -60,25 +60,22 @@ def json_values(text: str) -> Iterator[Json]:
         if found := [value for value in found if isinstance(value, dict | list)]:
             yield from found
             return
+    told = "the JSON in the answer is cut or broken: {}"
+    yield from (value for _, value in _values_amid(text, _OBJECT_OR_LIST, _SURELY_JSON, told))
+
+
+def _values_amid(text: str, begin: re.Pattern[str], surely: re.Pattern[str], told: str) -> Iterator[tuple[str, Json]]:
+    """Yield the JSON amid a text with its spelling. Raises `ValueError` where JSON surely begins, but is broken."""
     end = 0
-    while start := _OBJECT_OR_LIST.search(text, end):
-        begin, end = start.start(), start.start() + 1
+    while start := begin.search(text, end):
+        at, end = start.start(), start.start() + 1
         try:
-            value, end = DECODER.raw_decode(text, begin)
+            value, end = DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            if _SURELY_JSON.match(text, begin):
-                raise ValueError(f"the JSON in the answer is cut or broken: {error}") from None
+            if surely.match(text, at):
+                raise ValueError(told.format(error)) from None
             continue
-        yield value
-
-
-def json_object(text: str) -> JsonObject | None:
-    """Return the JSON object of a text; None for any other text."""
-    try:
-        value = strict_json(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+        yield text[at:end], value
 
 
 def parse_answer(answer: str) -> Json | Absent:
@@ -92,12 +89,18 @@ def parse_answer(answer: str) -> Json | Absent:
         return ABSENT
 
 
-def parse_json(text: str) -> Json | Absent:
+def parse_json(text: str, parse_int: Callable[[str], float] | None = whole_number) -> Json | Absent:
     """Return the JSON value of a text; `ABSENT` for any other text."""
     try:
-        return strict_json(text, whole_number)
+        return strict_json(text, parse_int)
     except ValueError:
         return ABSENT
+
+
+def json_object(text: str) -> JsonObject | None:
+    """Return the JSON object of a text; None for any other text."""
+    value = parse_json(text, parse_int=None)
+    return value if isinstance(value, dict) else None
 
 
 def no_data(name: str, answer: str, fault: object) -> str:
@@ -321,8 +324,8 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     """
     objects = list(reply_objects(reply))
     found = {text: value for text, value in objects if accepts(value)}
-    material = [_without_blanks(text) for text in (*question.material, question.system_prompt)] if found else []
-    own = [value for text, value in found.items() if not any(_without_blanks(text) in each for each in material)]
+    material = ["".join(text.split()) for text in (*question.material, question.system_prompt)] if found else []
+    own = [value for text, value in found.items() if not any("".join(text.split()) in each for each in material)]
     if own and all(value == own[0] for value in own):
         return own[0]
     if own:
@@ -344,17 +347,7 @@ def reply_objects(reply: str) -> Iterator[tuple[str, JsonObject]]:
             yield reply, whole
             return
     text = _THOUGHTS.sub("", reply)  # they hold drafts
-    end = 0
-    while start := _START.search(text, end):
-        try:
-            value, end = DECODER.raw_decode(text, start.start())
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"The JSON in the judge's reply is cut or broken: {error}.") from None
-        yield text[start.start() : end], value
-
-
-def _without_blanks(text: str) -> str:
-    return "".join(text.split())
+    yield from _values_amid(text, _START, _START, "The JSON in the judge's reply is cut or broken: {}.")
 
 
 def has_score(found: JsonObject) -> bool:

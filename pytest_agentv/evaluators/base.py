@@ -1,10 +1,11 @@
 """The base of every kind of evaluator. Importing this costs pydantic: import it lazily."""
 
 import itertools
+import json
 import re
 from abc import abstractmethod
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
@@ -36,6 +37,19 @@ AnswerPath: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf"^(?=.*\S)(?:\$\.?)?{_STEPS}$"}),
 ]
 """The place of a part of a JSON answer."""
+
+
+def finite(value: Json) -> Json:
+    """Return data without NaN and infinities, which no answer equals: a negated check would always pass."""
+    try:
+        json.dumps(value, allow_nan=False, default=str, skipkeys=True)
+    except ValueError:
+        raise expected("data without NaN and infinities") from None
+    return value
+
+
+ExpectedData: TypeAlias = Annotated[Any, AfterValidator(finite)]
+"""What an answer, or a part of it, has to be."""
 
 
 class Evaluator(Kind):

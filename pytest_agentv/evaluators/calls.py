@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import json_equal, parse_json
-from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.base import Evaluator, ExpectedData, finite
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import SLACK
 from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, verdict
@@ -45,7 +45,7 @@ def _arguments(value: Json) -> Json:
             fault = check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
         if fault:
             raise ValueError(f"{name}: {fault}")
-    return value
+    return finite(value)
 
 
 def _rule(wanted: Json, word: str) -> Json:
@@ -70,7 +70,7 @@ class ExpectedCall(Part):
         examples=[{"query": {"regex": "tents?"}}],
     )
     input: Arguments = Field(default=ABSENT, description="another word for `args`", examples=["any"])
-    output: Any = Field(
+    output: ExpectedData = Field(
         default=ABSENT,
         description="what the call's `output` holds at every depth: listed keys of mappings, listed elements of lists "
         "from the start",
@@ -211,7 +211,7 @@ class ToolTrajectory(Evaluator):
         else:
             score = _score_mode(self, calls or (), counts, context.target)
         found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
-        return found if limits.value else found.replace(value=0.0, unknown=None)
+        return found if limits.value else found.replace(value=0.0, unknown=None, unchecked=None)
 
 
 def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
@@ -240,6 +240,9 @@ def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mappi
             return Score(1.0, hits=("No tool sequence specified",))
         compare = _compare_exactly if config.mode == "exact" else _find_in_order
         score = all_or_nothing(compare(expected, calls, target))
+        if config.mode == "in_order" and not score.value and _may_have_come(expected, calls, target):
+            # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
+            score = score.replace(unchecked="An earlier call had other arguments, and the sequence may stand behind it")
         unsure = []
         for item in expected:
             same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
@@ -278,6 +281,17 @@ def _find_in_order(
             yield False, f"Expected {item.tool} at position {position}: tool found at {found} but {fault}"
         else:
             yield True, f"Found {item.tool} at position {found}"
+
+
+def _may_have_come(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
+    """Whether the calls came in this order, whatever came between them, or one does not report what is compared."""
+    rest = iter(calls)
+    try:
+        return all(
+            any(call.tool == item.tool and not call_fault(item, call, target) for call in rest) for item in expected
+        )
+    except EvaluatorError:
+        return True
 
 
 def _compare_exactly(

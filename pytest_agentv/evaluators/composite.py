@@ -141,10 +141,7 @@ class LlmAggregator(Aggregator):
     prompt: Text | None = Field(default=None, description="a file, or a text with `{{ EVALUATOR_RESULTS_JSON }}`")
     prompt_path: Text | None = spelled("prompt_path", "promptPath", default=None, description="the prompt's file")
 
-    @model_validator(mode="after")
-    def _read_prompt(self, info: ValidationInfo) -> Self:
-        prompted: Self = with_prompt(self, info)
-        return prompted
+    _read_prompt = model_validator(mode="after")(with_prompt)
 
     async def combine(self, results: Results, context: Context) -> Score:
         judge = require_judge(context.services, "a composite's `llm_judge` aggregator")
@@ -318,15 +315,9 @@ def results_by_name(results: Results) -> dict[str, Json]:
     return found
 
 
-_OF_THE_RUN: Final = ("duration_ms", "judge_metrics")
-"""Keys of results that differ in each run, and say nothing about the answer.
-
-With them, no reply would be in the cache.
-"""
-
-
 def _camel_case_result(plain: JsonObject) -> dict[str, Json]:
-    camel = _camel_case_keys({key: value for key, value in plain.items() if key not in _OF_THE_RUN})
+    of_the_run = ("duration_ms", "judge_metrics")  # with what differs in each run, no reply would be in the cache
+    camel = _camel_case_keys({key: value for key, value in plain.items() if key not in of_the_run})
     if "evaluatorProviderRequest" in camel:
         camel["evaluatorProviderRequest"] = _camel_case_keys(camel["evaluatorProviderRequest"])
     if "evaluatorResults" in camel:

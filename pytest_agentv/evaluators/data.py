@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 from xml.parsers import expat
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.cases.evaluators import load_evaluator
@@ -25,7 +26,7 @@ from pytest_agentv.evaluators.answer_data import (
     parse_json,
     read_path,
 )
-from pytest_agentv.evaluators.base import AnswerPath, Evaluator, scope_of
+from pytest_agentv.evaluators.base import AnswerPath, Evaluator, ExpectedData, scope_of
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import judge, prepare, shared_key, text_of_part
 from pytest_agentv.evaluators.text import other_form, shown, verdict
@@ -64,7 +65,7 @@ class Equals(Evaluator):
         {"answer": '{"sent": true, "items": 2}', "assert": [{"equals": {"items": 2, "sent": True}}]},
     )
 
-    value: Any = Field(
+    value: ExpectedData = Field(
         description="a text, around which blanks do not count; or data, which the JSON of the answer must be. With "
         "`path`, the text `120` equals the number 120, and the number equals no text",
         examples=["yes"],
@@ -222,8 +223,6 @@ class IsYaml(SyntaxCheck):
 
     def fault(self, text: str) -> str | None:
         """Read only the syntax: create no object, and follow no alias."""
-        import yaml  # noqa: PLC0415 - only for this check
-
         if isinstance(parse_json(text), dict | list):  # all JSON is YAML 1.2; the package reads YAML 1.1
             return None
         depth, anchors, has_data = 0, set(), False
@@ -487,14 +486,8 @@ class FieldCheck(Part):
                 yield key, f"it belongs to match: {match}"
 
 
-class FieldFinding(NamedTuple):
-    """The outcome of comparing one field."""
-
-    matched: bool | None
-    """None: the answer has a value that could not be read, so that nothing was compared."""
-    text: str
-    """The hit, or the miss with its reason."""
-    weight: float
+FieldFinding: TypeAlias = tuple[bool | None, str, float]
+"""Whether a field matches (None: the answer has a value that could not be read), the hit or the miss, its weight."""
 
 
 _NO_JSON: Final = "Failed to parse candidate answer as JSON"
@@ -554,7 +547,9 @@ class FieldAccuracy(Evaluator):
         for check in self.fields:
             wanted = read_path(data, check.path)
             is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
-            if wanted is ABSENT or is_left_out or check.match == "exact" or read_as(check, wanted) is not None:
+            is_nan = isinstance(wanted, float) and math.isnan(wanted)
+            is_usable = not is_nan if check.match == "exact" else read_as(check, wanted) is not None
+            if wanted is ABSENT or is_left_out or is_usable:
                 continue
             what = "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
             what = what if check.match == "date" else "number"
@@ -570,18 +565,18 @@ class FieldAccuracy(Evaluator):
             return Score(0.0, misses=(_NOTHING_EXPECTED,), unknown=unknown)
         findings = [check_field(check, candidate, expected) for check in self.fields]
         is_mean = self.aggregation == "weighted_average"
-        hits = [finding.text for finding in findings if finding.matched]
-        misses = [finding.text for finding in findings if not finding.matched]
-        weighed = [(float(finding.matched or False), finding.weight) for finding in findings]
-        if is_mean and not any(finding.weight for finding in findings):
+        hits = [text for matched, text, _ in findings if matched]
+        misses = [text for matched, text, _ in findings if not matched]
+        if is_mean and not any(weight for _, _, weight in findings):
             unknown = "No field of the answer counts: each weighs 0, or is optional and missing"
+        mean = weighted_mean([(float(matched or False), weight) for matched, _, weight in findings])
         return Score(
-            weighted_mean(weighed) if is_mean else float(not misses),
+            mean if is_mean else float(not misses),
             hits=tuple(hits[:4]),  # the reasoning counts all of them
             misses=tuple(misses[:4]),
             reasoning=f"{len(hits)}/{len(findings)} fields matched",
             unknown=unknown,
-            unchecked="; ".join(finding.text for finding in findings if finding.matched is None) or None,
+            unchecked="; ".join(text for matched, text, _ in findings if matched is None) or None,
         )
 
 
@@ -590,24 +585,24 @@ def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFind
     path = check.path
     wanted, given = read_path(expected, path), read_path(candidate, path)
     if wanted is ABSENT:
-        return FieldFinding(True, f"{path}: no expected value", check.weight)
+        return True, f"{path}: no expected value", check.weight
     if given is ABSENT and check.required:
-        return FieldFinding(False, f"{path} (required, missing)", check.weight)
+        return False, f"{path} (required, missing)", check.weight
     if given is ABSENT:
-        return FieldFinding(True, f"{path}: optional field missing", 0.0)
+        return True, f"{path}: optional field missing", 0.0
     got, goal = read_as(check, given), read_as(check, wanted)
     if check.match == "exact":
-        is_met, note = json_equal(got, goal), _difference(got, goal)
+        is_met, note = json_equal(got, goal), _type_difference(got, goal)
     elif got is None or goal is None:
         side = "candidate" if got is None else "expected"
         note = f"unparseable {side} date" if check.match == "date" else "non-numeric value"
-        return FieldFinding(None if got is None else False, f"{path} ({note})", check.weight)
+        return None if got is None else False, f"{path} ({note})", check.weight
     elif check.match == "date":
         is_met, note = got == goal, f"date mismatch: got {got}, expected {goal}"
     else:
         is_met, note = _compare_numbers(check, got, goal)
     says_more = not is_met or check.match == "numeric_tolerance"
-    return FieldFinding(is_met, f"{path} ({note})" if says_more else path, check.weight)
+    return is_met, f"{path} ({note})" if says_more else path, check.weight
 
 
 def read_as(check: FieldCheck, value: Json) -> Any:
@@ -619,16 +614,11 @@ def read_as(check: FieldCheck, value: Json) -> Any:
     return value
 
 
-def _difference(given: Json, wanted: Json) -> str:
-    got, expected = _type_name(given), _type_name(wanted)
+def _type_difference(given: Json, wanted: Json) -> str:
+    """Say how values differ, in the words of AgentV's messages: a list and null are objects."""
+    words = {bool: "boolean", str: "string", int: "number", float: "number"}
+    got, expected = words.get(type(given), "object"), words.get(type(wanted), "object")
     return "value mismatch" if got == expected else f"type mismatch: got {got}, expected {expected}"
-
-
-def _type_name(value: Json) -> str:
-    """The word of AgentV's messages: a list and null are objects."""
-    if isinstance(value, bool):
-        return "boolean"
-    return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else "object"
 
 
 def _compare_numbers(check: FieldCheck, number: float, goal: float) -> tuple[bool, str]:

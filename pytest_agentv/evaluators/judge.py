@@ -159,10 +159,7 @@ class PromptJudge(ModelJudge):
     )
     prompt_path: Text | None = spelled("prompt_path", "promptPath", default=None, description="the prompt's file")
 
-    @model_validator(mode="after")
-    def _read_prompt(self, info: ValidationInfo) -> Self:
-        prompted: Self = with_prompt(self, info)
-        return prompted
+    _read_prompt = model_validator(mode="after")(with_prompt)
 
 
 class LlmJudge(PromptJudge):
@@ -334,31 +331,26 @@ def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubri
     if unchecked := _unchecked(rubrics, checks):
         raise ValueError(f"{unchecked}.")
     results: list[EvaluatorResult] = []
-    findings: dict[bool, list[str]] = {True: [], False: []}
+    told: dict[bool, list[str]] = {True: [], False: []}
     for rubric in rubrics:
-        is_met, text = checks[rubric.id]["satisfied"], rubric.description
-        reason = reasoning_of(checks[rubric.id])
-        findings[is_met].append(_with_reason(text, reason))
+        is_met, reason, text = checks[rubric.id]["satisfied"], reasoning_of(checks[rubric.id]), (rubric.description,)
+        told[is_met].append(_with_reason(rubric.description, reason))
         results.append(
             EvaluatorResult(
-                name=text,
+                name=rubric.description,
                 type="statement",
-                score=1.0 if is_met else 0.0,
+                score=float(is_met),
                 weight=1.0,
-                verdict="pass" if is_met else "fail",
-                hits=(text,) if is_met else (),
-                misses=() if is_met else (text,),
+                verdict=verdict_of(float(is_met)),
+                hits=text if is_met else (),
+                misses=() if is_met else text,
                 reasoning=reason and trim(reason),
             )
         )
-    value = len(findings[True]) / len(rubrics)
+    value = len(told[True]) / len(rubrics)
+    hits, misses = tuple(told[True]), tuple(told[False])
     return Score(
-        value,
-        hits=tuple(findings[True]),
-        misses=tuple(findings[False]),
-        verdict=verdict_of(value),
-        reasoning=reasoning,
-        results=tuple(results),
+        value, hits=hits, misses=misses, verdict=verdict_of(value), reasoning=reasoning, results=tuple(results)
     )
 
 
@@ -370,39 +362,34 @@ async def judge_rubrics(
     include_trace: bool = False,
     read: Callable[[str, JudgeQuestion, Sequence[Rubric]], Score] = read_checks,
 ) -> Score:
-    """Ask the judge about all rubrics at once. Raises `EvaluatorError` if the judge cannot be reached."""
-    question = build_rubrics_question(rubrics, context, include_trace=include_trace)
-    return await ask_judge(judge, question, context, lambda reply, question: read(reply, question, rubrics))
-
-
-def build_rubrics_question(
-    rubrics: Sequence[Rubric], context: Context, *, include_trace: bool = False
-) -> JudgeQuestion:
-    """Return the sections of the case, then the rubrics."""
+    """Ask the judge about all rubrics at once, behind the case. Raises `EvaluatorError` if it cannot be reached."""
     case = context.case
     seen = texts_of_steps(context, include_trace=include_trace)
     quotes = Quotes((context.candidate_answer, *seen.values()))
-    reference = [section("reference_answer", case.reference_answer)] if trim(case.reference_answer) else []
     lines = [
         f"- [{each.id}]{' (REQUIRED)' if each.required else ''}"
         f"{f' (weight: {format_number(each.weight)})' if each.weight != 1 else ''}: {each.description}"
         for each in rubrics
     ]
+    texts = {
+        "question": question_of(context),
+        "expected_outcome": case.expected_outcome,
+        **({"reference_answer": case.reference_answer} if trim(case.reference_answer) else {}),
+        "candidate_answer": quotes.around(context.candidate_answer),
+        **{name: quotes.around(text) for name, text in seen.items()},
+        "rubrics": "\n".join(lines),
+    }
     sections = (
-        section("question", question_of(context)),
-        section("expected_outcome", case.expected_outcome),
-        *reference,
-        section("candidate_answer", quotes.around(context.candidate_answer)),
-        *(section(name, quotes.around(text)) for name, text in seen.items()),
-        section("rubrics", "\n".join(lines)),
+        *(section(name, text) for name, text in texts.items()),
         "Check the candidate answer against every rubric of the list and reply with the JSON object.",
     )
-    return JudgeQuestion(
+    question = JudgeQuestion(
         f"{shipped('rubrics-system')} {quotes.rule}\n\n{shipped('reply-checks')}",
         "\n\n".join(sections),
         (*sections, *seen.values()),
         CHECKS_SCHEMA,
     )
+    return await ask_judge(judge, question, context, lambda reply, question: read(reply, question, rubrics))
 
 
 def _checks_of(
@@ -413,14 +400,14 @@ def _checks_of(
     # The prompt lists the rubrics as `[id]`, and some judges reply with that.
     ids = {f"[{rubric.id}]": rubric.id for rubric in rubrics} | {rubric.id: rubric.id for rubric in rubrics}
     checks: dict[str, JsonObject] = {}
-    doubtful: dict[str, None] = {}
+    doubtful: list[str] = []
     for check in found["checks"]:
         name = ids.get(check["id"].strip(), check["id"])
         first = checks.setdefault(name, check)
         if name in ids and first["satisfied"] is not check["satisfied"]:
-            doubtful[name] = None
+            doubtful.append(name)
     if doubtful:
-        names = ", ".join(doubtful)
+        names = ", ".join(dict.fromkeys(doubtful))
         raise ValueError(f"The judge's reply says of {names} both that it is satisfied and that it is not.")
     return checks, reasoning_of(found, "overall_reasoning")
 

@@ -5,25 +5,25 @@ import asyncio
 import builtins
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, parse_answer
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.calls import calls_of, why_unknown
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.run import ROUNDING, require_judgements
+from pytest_agentv.evaluators.run import recordable
 from pytest_agentv.files.places import NAMES as ELSEWHERE
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, json_fault, own_copy, unshared
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, own_copy, unshared
 from pytest_agentv.model.kind import Part, Text
-from pytest_agentv.model.results import EvaluatorResult, Score
+from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.user_modules import import_callable
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
@@ -89,56 +89,6 @@ class FactoryEvaluator(Evaluator):
 def factory_class(word: str, factory: EvaluatorFactory) -> type[FactoryEvaluator]:
     """Return the class of a kind that a hook adds as a factory, the older form of `pytest_agentv_evaluators`."""
     return type("FactoryEvaluator", (FactoryEvaluator,), {"kind": word, "factory": staticmethod(factory)})
-
-
-_SCORE: Final = TypeAdapter(Score)
-
-
-def recordable(score: Any, what: str) -> Any:
-    """Return a score from user code as results files have it. Raises `EvaluatorError` if it cannot be recorded.
-
-    Also if a member of it could not judge, as in a built-in composite: the status of the case is then `error`.
-    """
-    if not isinstance(score, Score):
-        return score  # `build_result` reports that, and a value that is no number
-    refused = f"{what} returned a Score that cannot be recorded:"
-    try:
-        read = _SCORE.validate_python(score.replace(value=0.0)).replace(value=score.value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise EvaluatorError(f"{refused} `{'.'.join(map(str, first['loc']))}`: {first['msg']}") from None
-    held = {f"its `{name}`": getattr(read, name) for name in ("request", "details")}
-    for member in _members(read.results or ()):
-        if not -ROUNDING <= member.score <= 1 + ROUNDING:
-            found = f"the score of its member {member.name!r} is {member.score}"
-            raise EvaluatorError(f"{refused} {found}: expected a number from 0 to 1")
-        for name in ("evaluator_provider_request", "details"):
-            held[f"the `{name}` of its member {member.name!r}"] = getattr(member, name)
-    for name, data in held.items():
-        if fault := json_fault(data):
-            raise EvaluatorError(f"{refused} {name} {fault}")
-    if read.error is None and read.results:
-        try:
-            require_judgements(read.results)
-        except EvaluatorError as error:
-            error.results = read.results
-            raise
-    return read
-
-
-def _members(results: Sequence[EvaluatorResult]) -> Iterator[EvaluatorResult]:
-    for result in results:
-        yield result
-        yield from _members(result.evaluator_results or ())
-
-
-def recordable_members(members: Any) -> tuple[EvaluatorResult, ...] | None:
-    """Return the members that an error from user code holds, with tuples; None if they cannot be recorded."""
-    try:
-        found: tuple[EvaluatorResult, ...] = recordable(Score(0.0, results=members, error="no judgement"), "it").results
-    except EvaluatorError:
-        return None
-    return found
 
 
 # `python`: an expression, or a function of a file, that judges in this process.

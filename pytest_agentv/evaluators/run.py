@@ -4,7 +4,9 @@ import asyncio
 import dataclasses
 import inspect
 import math
+import re
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,10 +17,18 @@ from pytest_agentv.errors import EvaluatorError, KindError
 from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop
 from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
 from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, compact_json, counted, format_number, json_fault
-from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.model.cases import AnyEvaluator, member_fault
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.runtime.files import read_regular_file
-from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_thread, told, user_traceback
+from pytest_agentv.runtime.user_code import (
+    attempt_async,
+    attempt_here,
+    is_ours,
+    leaves,
+    run_in_thread,
+    told,
+    user_traceback,
+)
 from pytest_agentv.runtime.workspaces import is_cut
 
 # The keys that all kinds share: judge a part of the answer, negate the verdict, be required.
@@ -122,11 +132,8 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
         result = build_result(evaluator, outcome.get())
     except BaseException as error:  # noqa: BLE001 - as above
         result = build_result(evaluator, _failure(evaluator, error))
-        if context.dry_run:
-            from pytest_agentv.evaluators.script import is_of_mock  # noqa: PLC0415 - only for failures in dry runs
-
-            if is_of_mock(error):
-                result = result.replace(error=None, error_kind=None)
+        if context.dry_run and is_of_mock(error):
+            result = result.replace(error=None, error_kind=None)
     known = context.services
     asked = [known.judges.get(each) for each in evaluator.judged_by] or [known.judge] if evaluator.asks_judge else []
     models = (getattr(each, "model", None) or getattr(each, "name", None) for each in asked)
@@ -142,8 +149,6 @@ def _failure(evaluator: AnyEvaluator, error: BaseException) -> Score:
     if isinstance(error, EvaluatorError):
         output, members = error.output, error.results
     if members is not None and evaluator.own_code is not None:
-        from pytest_agentv.evaluators.python import recordable_members  # noqa: PLC0415 - for kinds of users only
-
         members = recordable_members(members)
     return Score(
         0.0,
@@ -180,8 +185,6 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         context = context.replace(services=judged_services(evaluator, context.services))
         score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
         if evaluator.own_code is not None:
-            from pytest_agentv.evaluators.python import recordable  # noqa: PLC0415 - for kinds of users only
-
             score = recordable(score, f"evaluate() of {evaluator.label!r}")
             if not isinstance(score, Score):  # users may return anything, for example a class
                 return score  # type: ignore[no-any-return]
@@ -295,6 +298,60 @@ def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
     )
 
 
+@cache
+def _reader() -> Any:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - listing cases needs no pydantic
+
+    return TypeAdapter(Score)
+
+
+def recordable(score: Any, what: str) -> Any:
+    """Return a score from user code as results files have it. Raises `EvaluatorError` if it cannot be recorded.
+
+    Also if a member of it could not judge, as in a built-in composite: the status of the case is then `error`.
+    """
+    if not isinstance(score, Score):
+        return score  # `build_result` reports that, and a value that is no number
+    refused = f"{what} returned a Score that cannot be recorded:"
+    try:
+        read = _reader().validate_python(score.replace(value=0.0)).replace(value=score.value)
+    except ValueError as error:
+        first = error.errors(include_url=False)[0]  # type: ignore[attr-defined]  # it is pydantic's
+        raise EvaluatorError(f"{refused} `{'.'.join(map(str, first['loc']))}`: {first['msg']}") from None
+    held = {f"its `{name}`": getattr(read, name) for name in ("request", "details")}
+    for member in _members(read.results or ()):
+        if not -ROUNDING <= member.score <= 1 + ROUNDING:
+            found = f"the score of its member {member.name!r} is {member.score}"
+            raise EvaluatorError(f"{refused} {found}: expected a number from 0 to 1")
+        for name in ("evaluator_provider_request", "details"):
+            held[f"the `{name}` of its member {member.name!r}"] = getattr(member, name)
+    for name, data in held.items():
+        if fault := json_fault(data):
+            raise EvaluatorError(f"{refused} {name} {fault}")
+    if read.error is None and read.results:
+        try:
+            require_judgements(read.results)
+        except EvaluatorError as error:
+            error.results = read.results
+            raise
+    return read
+
+
+def _members(results: Sequence[EvaluatorResult]) -> Iterator[EvaluatorResult]:
+    for result in results:
+        yield result
+        yield from _members(result.evaluator_results or ())
+
+
+def recordable_members(members: Any) -> tuple[EvaluatorResult, ...] | None:
+    """Return the members that an error from user code holds, with tuples; None if they cannot be recorded."""
+    try:
+        found: tuple[EvaluatorResult, ...] = recordable(Score(0.0, results=members, error="no judgement"), "it").results
+    except EvaluatorError:
+        return None
+    return found
+
+
 def _type_of(value: object) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
@@ -323,8 +380,6 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
             found.close()  # else Python warns that nobody awaits it
         what = f"prepare() of {evaluator.kind!r} returned {_type_of(found)}"
         raise EvaluatorError(f"{what}, expected an Evaluator or None", "config")
-    from pytest_agentv.model.kind import member_fault  # noqa: PLC0415 - for kinds of users only
-
     if fault := member_fault(found):
         raise EvaluatorError(fault, "config")
     return found  # type: ignore[no-any-return]
@@ -430,3 +485,46 @@ def _voted(evaluator: Any, answered: Sequence[_Reply]) -> Score:
         warnings=tuple(dict.fromkeys(warning for each in scores for warning in each.warnings)),
     )
     return _finished(evaluator, score) if is_average else score
+
+
+# Failures of checks on the answers of mocks.
+
+SDK_FAILURE: Final = "Evaluation failed: "
+"""The beginning of the reasoning that the SDK prints before it exits with 1."""
+
+
+class ScriptFailedError(EvaluatorError):
+    """A script ran, and exited with another code than 0."""
+
+    def __init__(self, message: str, said: str, output: str | None) -> None:
+        """`said` is the part of the message that the script wrote."""
+        super().__init__(message, "process", output)
+        self.said = said
+
+
+_BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)
+"""Errors that code raises whatever the answer is."""
+_RAISED: Final = re.compile(
+    rf"^{SDK_FAILURE}|^Traceback \(most recent call last\)|^ +File \".+\", line \d|^ +at ", re.MULTILINE
+)
+"""What Python, JavaScript and the SDKs write of an exception. A script that fails otherwise may be unable to start."""
+_SAID: Final = re.compile(
+    r"\b(?:Name|UnboundLocal|Reference|Indentation|Tab|Import|ModuleNotFound|FileNotFound)Error\b"
+    r"|\bSyntaxError\b(?!: .*(?:valid JSON|JSON input|in JSON|JSON Parse))"  # JavaScript says so of an answer
+    r"|can't open file|cannot import name|Cannot find (?:module|package)|No module named|No such file|\bENOENT\b"
+    r"|\bis not defined\b|command not found"
+)
+"""What scripts say of errors that do not depend on the answer."""
+
+
+def is_of_mock(error: BaseException) -> bool:
+    """Whether a check that works may fail with this error on the answer of a mock: it ran, and raised on the answer."""
+    if isinstance(error, ScriptFailedError):
+        return bool(_RAISED.search(error.said)) and not _SAID.search(error.said)
+    if isinstance(error, KindError):
+        if error.kind != "crash":
+            return False
+        if error.__cause__ is None:
+            return not any(is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__)[-1:])
+        error = error.__cause__
+    return all(isinstance(leaf, Exception) and not isinstance(leaf, _BROKEN) for leaf in leaves(error))

@@ -3,11 +3,9 @@
 import asyncio
 import hmac
 import json
-import re
 import secrets
 import shlex
 import signal
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -24,9 +22,9 @@ from pydantic import (
     field_validator,
 )
 
-from pytest_agentv.cases.evaluators import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
+from pytest_agentv.cases.evaluators import INTERPRETER, SCRIPT_SUFFIXES, script_command
 from pytest_agentv.cases.references import Scope
-from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError, ProviderError, locate
+from pytest_agentv.errors import ErrorKind, EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import (
@@ -38,7 +36,7 @@ from pytest_agentv.evaluators.context import (
     camel_case_message,
     current_meter,
 )
-from pytest_agentv.evaluators.run import KEYS, NO_WORKSPACE
+from pytest_agentv.evaluators.run import KEYS, NO_WORKSPACE, SDK_FAILURE, ScriptFailedError
 from pytest_agentv.files.problems import near_file
 from pytest_agentv.model.base import Json, JsonObject, compact_json, format_number, mapping, pretty_json, trim
 from pytest_agentv.model.cases import EvalCase
@@ -48,7 +46,6 @@ from pytest_agentv.model.results import Score, Verdict, verdict_of
 from pytest_agentv.model.secrets import Masker, beginning, masked
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.user_code import is_ours, leaves
 from pytest_agentv.runtime.workspaces import in_eval_dir
 from pytest_agentv.sdk import TOKEN_VARIABLE, URL_VARIABLE
 
@@ -232,9 +229,6 @@ STDERR_LIMIT: Final = 2000
 OUTPUT_LIMIT: Final = 10_000
 """Characters of unusable output that the record keeps."""
 
-SDK_FAILURE: Final = "Evaluation failed: "
-"""The beginning of the reasoning that the SDK prints before it exits with 1."""
-
 SHOWN: Final = 200
 """Characters of a script, or of wrong output, that a message shows."""
 
@@ -272,7 +266,10 @@ def words_of_command(value: Json) -> Json:
 def _folder(value: str | None, info: ValidationInfo) -> str | None:
     """Return the absolute folder of a script. Without a folder, or if it is missing, return the eval file's folder."""
     scope = scope_of(info)
-    return value if scope is None else str(find_cwd(value, scope))
+    if scope is None:
+        return value
+    folder = scope.references.find_folder(value, scope.place.at("cwd")) if value else None
+    return str(folder or scope.references.eval_dir)
 
 
 Folder: TypeAlias = Annotated[Text | None, AfterValidator(_folder)]
@@ -360,15 +357,6 @@ class CodeJudge(Evaluator):
             masker=masker,
         )
         return await off_loop(len(stdout), parse_judgement, stdout)
-
-
-class ScriptFailedError(EvaluatorError):
-    """A script ran, and exited with another code than 0."""
-
-    def __init__(self, message: str, said: str, output: str | None) -> None:
-        """`said` is the part of the message that the script wrote."""
-        super().__init__(message, "process", output)
-        self.said = said
 
 
 _NOTHING_TO_MASK: Final = Masker()
@@ -506,34 +494,6 @@ def read_aggregate(stdout: str) -> Score:
         warning = f"the aggregator prints the verdict 'fail' and the score {score.value:g}: the score counts"
         return score.replace(verdict=verdict, warnings=(warning,))
     return score.replace(verdict=verdict)
-
-
-_BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)
-"""Errors that code raises whatever the answer is."""
-_RAISED: Final = re.compile(
-    rf"^{SDK_FAILURE}|^Traceback \(most recent call last\)|^ +File \".+\", line \d|^ +at ", re.MULTILINE
-)
-"""What Python, JavaScript and the SDKs write of an exception. A script that fails otherwise may be unable to start."""
-_SAID: Final = re.compile(
-    r"\b(?:Name|UnboundLocal|Reference|Indentation|Tab|Import|ModuleNotFound|FileNotFound)Error\b"
-    r"|\bSyntaxError\b(?!: .*(?:valid JSON|JSON input|in JSON|JSON Parse))"  # JavaScript says so of an answer
-    r"|can't open file|cannot import name|Cannot find (?:module|package)|No module named|No such file|\bENOENT\b"
-    r"|\bis not defined\b|command not found"
-)
-"""What scripts say of errors that do not depend on the answer."""
-
-
-def is_of_mock(error: BaseException) -> bool:
-    """Whether a check that works may fail with this error on the answer of a mock: it ran, and raised on the answer."""
-    if isinstance(error, ScriptFailedError):
-        return bool(_RAISED.search(error.said)) and not _SAID.search(error.said)
-    if isinstance(error, KindError):
-        if error.kind != "crash":
-            return False
-        if error.__cause__ is None:
-            return not any(is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__)[-1:])
-        error = error.__cause__
-    return all(isinstance(leaf, Exception) and not isinstance(leaf, _BROKEN) for leaf in leaves(error))
 
 
 # `command`: a shell command that passes in the workspace.

@@ -32,30 +32,15 @@ _PLAIN: Final = {
 """Characters of typography, and those of keyboards that look like them; nothing for invisible ones."""
 
 Finds: TypeAlias = Callable[[str, str], bool]
-"""Whether a text is in an answer, by the rule of a check."""
+"""Whether an answer has a text, by the rule of a check; such as `str.startswith`."""
 
 
-def contains(text: str, answer: str) -> bool:
-    """Whether a text is in an answer; case counts."""
-    return text in answer
-
-
-def contains_folded(text: str, answer: str) -> bool:
+def contains_folded(answer: str, text: str) -> bool:
     """Whether a text is in an answer; case does not count."""
     return text.casefold() in answer.casefold()
 
 
-def begins(text: str, answer: str) -> bool:
-    """Whether an answer begins with a text."""
-    return answer.startswith(text)
-
-
-def ends(text: str, answer: str) -> bool:
-    """Whether an answer ends with a text."""
-    return answer.endswith(text)
-
-
-def has_word(text: str, answer: str) -> bool:
+def has_word(answer: str, text: str) -> bool:
     """Whether a text stands at word boundaries, with any white space between its parts; case does not count."""
     return _pattern(text).search(answer.casefold()) is not None
 
@@ -70,7 +55,11 @@ class TextCheck(Evaluator):
     """A check of the answer's text that takes microseconds."""
 
     is_graded = False
-    finds = staticmethod(contains)
+
+    @staticmethod
+    def finds(answer: str, text: str, /) -> bool:
+        """Whether an answer has a text, by the rule of the check."""
+        return text in answer
 
     async def evaluate(self, context: Context) -> Score:
         return self.check(context.candidate_answer)
@@ -92,7 +81,7 @@ class FoundCheck(TextCheck):
 
     def check(self, answer: str) -> Score:
         wanted = (self.value,) if isinstance(self.value, str) else self.value
-        found = [text for text in wanted if self.finds(text, answer)]
+        found = [text for text in wanted if self.finds(answer, text)]
         lacking = [text for text in wanted if text not in found] if self.gives_share or not found else []
         return Score(
             len(found) / len(wanted) if self.gives_share else float(bool(found)),
@@ -124,12 +113,12 @@ def other_form(wanted: str, answer: str, finds: Finds) -> str:
     All checks compare code points. People see no difference between "é" as one and as two code points, and hardly one
     between the apostrophes of keyboards and of typography.
     """
-    if (wanted.isascii() and answer.isascii()) or finds(wanted, answer):
+    if (wanted.isascii() and answer.isascii()) or finds(answer, wanted):
         return ""
 
     def matches(but: str = "") -> bool:
         table = str.maketrans({key: value for key, value in _PLAIN.items() if key != but})
-        return finds(*(unicodedata.normalize("NFKC", text.translate(table)) for text in (wanted, answer)))
+        return finds(*(unicodedata.normalize("NFKC", text.translate(table)) for text in (answer, wanted)))
 
     if not matches():
         return ""
@@ -143,12 +132,12 @@ def other_form(wanted: str, answer: str, finds: Finds) -> str:
 
 
 class Contains(FoundCheck):
-    """A text is in the answer."""
+    """A text is in the answer (case-sensitive)."""
 
     kind = "contains"
     examples = ({"answer": "You may return it within 30 days.", "assert": [{"contains": "30 days"}]},)
 
-    value: Text = Field(description="what must be there (case-sensitive)", examples=["30 days"])
+    value: Text = Field(description="what must be there", examples=["30 days"])
 
 
 class ContainsAll(FoundCheck):
@@ -174,41 +163,28 @@ class ContainsAny(FoundCheck):
     )
 
 
-class IContains(FoundCheck):
+class IContains(Contains):
     """A text is in the answer (case-insensitive)."""
 
     kind = "icontains"
     finds = staticmethod(contains_folded)
     examples = ({"answer": "Free Shipping on all orders.", "assert": [{"icontains": "free shipping"}]},)
 
-    value: Text = Field(description="what must be there, in upper or lower case", examples=["free shipping"])
 
-
-class IContainsAll(FoundCheck):
+class IContainsAll(ContainsAll):
     """Several texts are in the answer (case-insensitive)."""
 
     kind = "icontains-all"
-    gives_share = True
     finds = staticmethod(contains_folded)
     examples = ({"answer": "The Tent costs 120 Euros.", "assert": [{"icontains-all": ["tent", "euros"]}]},)
 
-    value: Annotated[Items[Text], NOT_EMPTY] = Field(
-        description="the texts; the score is the share that is there (case-insensitive)",
-        examples=[["tent", "euros"]],
-    )
 
-
-class IContainsAny(FoundCheck):
+class IContainsAny(ContainsAny):
     """One of several texts is in the answer (case-insensitive)."""
 
     kind = "icontains-any"
     finds = staticmethod(contains_folded)
     examples = ({"answer": "We send it by Post.", "assert": [{"icontains-any": ["post", "courier"]}]},)
-
-    value: Annotated[Items[Text], NOT_EMPTY] = Field(
-        description="the texts; one of them must be there (case-insensitive)",
-        examples=[["post", "courier"]],
-    )
 
 
 class EdgeCheck(TextCheck):
@@ -220,7 +196,7 @@ class EdgeCheck(TextCheck):
 
     def check(self, answer: str) -> Score:
         text, wanted = trim(answer), trim(self.value)
-        if self.finds(wanted, text):
+        if self.finds(text, wanted):
             return verdict(True, f"{self.verb} with {shown(wanted)}", "")
         edge = slice(len(wanted)) if self.verb == "starts" else slice(-len(wanted), None)
         held = masked(text)[edge]  # the masker could not find half a secret later
@@ -233,7 +209,7 @@ class StartsWith(EdgeCheck):
 
     kind = "starts-with"
     verb = "starts"
-    finds = staticmethod(begins)
+    finds = staticmethod(str.startswith)
     examples = ({"answer": "Yes, within 30 days.", "assert": [{"starts-with": "Yes"}]},)
 
     value: Text = Field(
@@ -246,7 +222,7 @@ class EndsWith(EdgeCheck):
 
     kind = "ends-with"
     verb = "ends"
-    finds = staticmethod(ends)
+    finds = staticmethod(str.endswith)
     examples = ({"answer": "It costs 120 euros.", "assert": [{"ends-with": "euros."}]},)
 
     value: Text = Field(description="how the answer ends; whitespace around both is ignored", examples=["Kind regards"])
@@ -265,18 +241,12 @@ class Word(FoundCheck):
     value: Text = Field(description="a word, or several in a row (case-insensitive)", examples=["30 euros"])
 
 
-class Words(FoundCheck):
-    """Several words are in the answer, and not only as parts of words."""
+class Words(ContainsAll):
+    """Several words are in the answer (case-insensitive), and not only as parts of words."""
 
     kind = "words"
-    gives_share = True
     finds = staticmethod(has_word)
     examples = ({"answer": "The Tent costs 120 euros.", "assert": [{"words": ["tent", "120"]}]},)
-
-    value: Annotated[Items[Text], NOT_EMPTY] = Field(
-        description="the words; the score is the share that is there (case-insensitive)",
-        examples=[["tent", "120"]],
-    )
 
 
 Number: TypeAlias = Annotated[int, Field(ge=0)]
@@ -315,8 +285,11 @@ class Length(TextCheck):
 
     @model_validator(mode="after")
     def _needs_a_limit(self) -> Self:
-        if not list(self._limits()):
+        if not self.summary():
             raise ValueError("length needs a limit: min_words, max_words, min_chars, max_chars or max_lines")
+        for least, most in ((self.min_words, self.max_words), (self.min_chars, self.max_chars)):
+            if least is not None and most is not None and least > most:
+                raise ValueError(f"no length is at least {least} and at most {most}")
         return self
 
     def summary(self) -> str:
@@ -383,8 +356,8 @@ class Heuristic(Evaluator):
         reported, and does not change it.
         """
         answer = context.candidate_answer
-        hits = tuple(keyword for keyword in self.hits if contains_folded(keyword, answer))
-        misses = tuple(keyword for keyword in self.misses if contains_folded(keyword, answer))
+        hits = tuple(keyword for keyword in self.hits if contains_folded(answer, keyword))
+        misses = tuple(keyword for keyword in self.misses if contains_folded(answer, keyword))
         hit_ratio = len(hits) / len(self.hits) if self.hits else 1.0
         miss_ratio = len(misses) / len(self.misses) if self.misses else 0.0
         sign = error_sign(answer)

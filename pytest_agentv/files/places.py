@@ -147,9 +147,6 @@ EXPECTED_KEYS: Final = ("expected", "expected_output", "expected_messages")
 EVALUATOR_LIST_KEYS: Final = ("assert", "assertions", "evaluators")
 LEGACY_EVALUATOR_KEYS: Final = ("evaluator", "grader")
 
-MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
-"""The keys for pytest."""
-
 NO_REASONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("no", "n", "off", "false", "0"), "write {}: false"),
     **dict.fromkeys(

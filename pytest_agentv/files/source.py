@@ -21,7 +21,7 @@ from yaml.events import (
 
 from pytest_agentv.errors import NO_REGULAR_FILE, SourceError
 from pytest_agentv.files.problems import Problem, describe_value
-from pytest_agentv.model.base import Json, JsonObject, format_number
+from pytest_agentv.model.base import Json, JsonObject, format_number, refuse_constant
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The path of a value: `("cases", 3, "id")`."""
@@ -188,10 +188,6 @@ def parse_json_object(path: Path, line: str, number: int) -> Json:
     return value
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
-
-
 def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
     """Return a mapping of pairs. Raises `ValueError` for a duplicate key, because one value would be lost."""
     value = dict(pairs)
@@ -201,7 +197,7 @@ def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
     return value
 
 
-STRICT_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unlike_keys)
+STRICT_JSON: Final = json.JSONDecoder(parse_constant=refuse_constant, object_pairs_hook=_unlike_keys)
 """Decodes users' JSON. Raises `ValueError` for `NaN` and for duplicate keys in a mapping."""
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.base import JsonObject, Record, is_amount
 from pytest_agentv.model.messages import InputMessage
 
 if TYPE_CHECKING:  # it is of a higher floor, and its import costs pydantic
@@ -206,3 +206,40 @@ class Target(Record):
     """The absolute path of its targets file."""
     line: int | None = None
     """The line in the targets file, 1-based."""
+
+
+_MEMBERS: Final = {
+    "label": str,
+    "weight": int | float,
+    "judged_by": tuple,
+    "asks_judge": object,
+    "calls_targets": object,
+    "embeds_with": str | None,
+    "scripts": tuple | list,
+}
+"""Members of evaluators that a user's kind may override, with the types that the rest of the code relies on."""
+
+
+def member_fault(evaluator: Any) -> str | None:
+    """Return which member of a user's evaluator has a wrong type, or raises an error; None: none does."""
+    name, member = type(evaluator).__name__, ""
+    try:
+        for member, wanted in _MEMBERS.items():
+            if not isinstance(value := getattr(evaluator, member), wanted):
+                expected_type = getattr(wanted, "__name__", wanted)
+                return f"`{member}` of {name} is of type {type(value).__name__}, expected {expected_type}"
+        member = "walk()"
+        for each in evaluator.walk():
+            each.evaluate  # noqa: B018 - it raises for other values
+        member = "scripts"
+        for folder, words in evaluator.scripts:
+            [folder, *words]  # noqa: B018 - as above
+        member = "summary()"
+        if not isinstance(evaluator.summary(), str):
+            return f"`{member}` of {name} returned no text"
+        member = "required_score()"
+        if not is_amount(evaluator.weight) or not is_amount(evaluator.required_score(0.5)):
+            return f"`weight` or `{member}` of {name} is no number of 0 or more"
+    except Exception as error:  # noqa: BLE001 - it is the user's code
+        return f"`{member}` of {name} raised {type(error).__name__}: {error}".removesuffix(": ")
+    return None

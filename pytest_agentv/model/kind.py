@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from pytest_agentv.model.base import ABSENT, is_amount
+from pytest_agentv.model.base import ABSENT
 
 EXPECTED: Final = "expected"
 """The error type of `expected`."""
@@ -175,40 +175,3 @@ def _classes(annotation: Any) -> Iterator[type[Part]]:
         return
     for argument in get_args(annotation):
         yield from _classes(argument)
-
-
-_MEMBERS: Final = {
-    "label": str,
-    "weight": int | float,
-    "judged_by": tuple,
-    "asks_judge": object,
-    "calls_targets": object,
-    "embeds_with": str | None,
-    "scripts": tuple | list,
-}
-"""Members of evaluators that a user's kind may override, with the types that the rest of the code relies on."""
-
-
-def member_fault(evaluator: Any) -> str | None:
-    """Return which member of a user's evaluator has a wrong type, or raises an error; None: none does."""
-    name, member = type(evaluator).__name__, ""
-    try:
-        for member, wanted in _MEMBERS.items():
-            if not isinstance(value := getattr(evaluator, member), wanted):
-                expected_type = getattr(wanted, "__name__", wanted)
-                return f"`{member}` of {name} is of type {type(value).__name__}, expected {expected_type}"
-        member = "walk()"
-        for each in evaluator.walk():
-            each.evaluate  # noqa: B018 - it raises for other values
-        member = "scripts"
-        for folder, words in evaluator.scripts:
-            [folder, *words]  # noqa: B018 - as above
-        member = "summary()"
-        if not isinstance(evaluator.summary(), str):
-            return f"`{member}` of {name} returned no text"
-        member = "required_score()"
-        if not is_amount(evaluator.weight) or not is_amount(evaluator.required_score(0.5)):
-            return f"`weight` or `{member}` of {name} is no number of 0 or more"
-    except Exception as error:  # noqa: BLE001 - it is the user's code
-        return f"`{member}` of {name} raised {type(error).__name__}: {error}".removesuffix(": ")
-    return None

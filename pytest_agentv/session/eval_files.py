@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.cases.entries import CaseEntry, SuiteSource, names_of
+from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, SuiteSource, names_of
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import SourceError
-from pytest_agentv.files.places import MARK_KEYS, is_reason, mark_fault
+from pytest_agentv.files.places import is_reason, mark_fault
 from pytest_agentv.files.problems import Hint, Problem, join_problems
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.user_modules import call_row_maker
@@ -41,7 +41,7 @@ def case_marks(
     `known` holds the marks of this run by name. New ones are added.
     """
     header, own = suite.header_of(entry), entry.value if isinstance(entry.value, dict) else {}
-    if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
+    if not any(key in own or key in header for key in COLLECTED_KEYS):
         return [], ()
     marks = []
     for name in dict.fromkeys((*names_of(header.get("marks")), *names_of(own.get("marks")))):

@@ -5,49 +5,16 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from results_files import read_results
-
-from pytest_agentv.cli.main import main
 
 RECORD = {"eval_id": "a", "score": 1, "hits": [], "candidate_answer": "two\nlines\n", "details": {"camelKey": "1e3"}}
 
 TRY = "Try: agentv convert --help"
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(-9, 9) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@given(st.lists(st.dictionaries(st.text(max_size=5), values, min_size=1, max_size=4), min_size=1, max_size=4))
-def test_there_and_back_is_the_same(tmp_path_factory, records):
-    folder = tmp_path_factory.getbasetemp()
-    source, there, back = (folder / name for name in ("c.jsonl", "c.yaml", "c2.jsonl"))
-    source.write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert main(["convert", str(source), "--force"]) == 0
-    assert main(["convert", str(there), "--force", "-o", str(back)]) == 0
-    assert list(read_results(back).results) == records
-
-
-def test_what_cannot_be_read_is_told_and_left_out(agentv):
-    Path("r.jsonl").write_text('{"a": 1}\nno json\n[]\n{"a": "\\ud800", "b": NaN}\n{"brok')
-    run = agentv("convert", "r.jsonl")
-    assert (run.exit_code, run.out) == (1, "Converted 2 records to r.yaml\n")
-    assert run.err == (
-        "r.jsonl:2: the line is invalid JSON: Expecting value, column 1; it was skipped\n"
-        "r.jsonl:3: expected a result (a mapping), got a list; it was skipped\n"
-        "r.jsonl:5: the last line is incomplete, as after a crash; it was skipped\n"
-    )
-    assert Path("r.yaml").read_text() == "---\na: 1\n---\na: \N{REPLACEMENT CHARACTER}\nb: null\n"
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "./link.jsonl"])

@@ -4,11 +4,9 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-
-from pytest_agentv.cli import init
-from pytest_agentv.cli.init import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,25 +22,6 @@ def tree():
     return read
 
 
-@pytest.fixture
-def at_a_terminal(monkeypatch):
-    """Answer the question that is asked at a terminal."""
-
-    def answer(text):
-        def reply(question):
-            asked.append(question)
-            if text is None:
-                raise EOFError
-            return text
-
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-        monkeypatch.setattr("builtins.input", reply)
-        return asked
-
-    asked = []
-    return answer
-
-
 @pytest.mark.skipif(shutil.which("git") is None, reason="asks git")
 def test_what_runs_leave_is_kept_out_of_version_control(agentv, tmp_path):
     agentv("init")
@@ -50,7 +29,6 @@ def test_what_runs_leave_is_kept_out_of_version_control(agentv, tmp_path):
         "results/eval_1.jsonl",
         "answers.sqlite-wal",
         "results/.eval_1.jsonl.lock",
-        "cache/a.json",
         "traces/a.json",
         "prompts/a.json",
     ]
@@ -64,19 +42,17 @@ def test_what_runs_leave_is_kept_out_of_version_control(agentv, tmp_path):
     assert [name for name in seen if name != "??"] == [".agentv/.gitignore"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"), [("n", "mine\n"), ("", "mine\n"), (None, "mine\n"), ("y", None), ("Yes ", None)]
-)
-def test_at_a_terminal_the_user_is_asked_once_for_all(agentv, tree, at_a_terminal, answer, text):
+@pytest.mark.parametrize(("answer", "is_kept"), [("n", True), ("", True), (EOFError(), True), ("Yes ", False)])
+def test_at_a_terminal_the_user_is_asked_once_for_all(agentv, tree, monkeypatch, answer, is_kept):
     Path("evals").mkdir()
     for name in ("evals/targets.yaml", "pytest.ini"):
         Path(name).write_text("mine\n")
-    asked = at_a_terminal(answer)
-    run = agentv("init")
-    assert asked == ["Overwrite them? [y/N] "]
-    assert run.out.startswith("These files already exist:\n  evals/targets.yaml\n")
-    body = (ROOT / "examples/first/targets.yaml").read_text("utf-8")
-    assert tree()["evals/targets.yaml"].partition("\n")[2] == (body if text is None else "")
+    asked = Mock(side_effect=[answer])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", asked)
+    assert agentv("init").out.startswith("These files already exist:\n  evals/targets.yaml\n")
+    asked.assert_called_once_with("Overwrite them? [y/N] ")
+    assert (tree()["evals/targets.yaml"] == "mine\n") == is_kept
 
 
 @pytest.mark.parametrize(
@@ -103,7 +79,7 @@ def test_settings_are_shown_and_not_written_where_pytest_has_a_file_of_its_own(a
 def test_the_files_name_the_schemas_of_the_package(agentv, tree, tmp_path, monkeypatch, is_within):
     """Relative where the package lies in the project, so that the line works for everybody with the same folders."""
     package = tmp_path / ("shop/.venv/site-packages" if is_within else "my packages") / "eval.schema.json"
-    monkeypatch.setattr(init, "schema_path", lambda kind: package.with_name(f"{kind}.schema.json"))
+    monkeypatch.setattr("pytest_agentv.cli.init.schema_path", lambda kind: package.with_name(f"{kind}.schema.json"))
     agentv("init", "shop")
     written = tree("shop")
     where = "../.venv/site-packages/" if is_within else f"{package.parent.as_uri()}/"
@@ -118,21 +94,16 @@ def test_two_folders_are_one_too_many(agentv):
     assert list(Path().iterdir()) == []
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_is_copied_whole_and_is_small(agentv, tree, example):
-    agentv("init", f"--example={example}")
-    folder, written = ROOT / "examples" / EXAMPLES[example], tree("evals")
-    copied = {path for path in folder.rglob("*.*") if path.suffix != ".pyc" and path.name != "README.md"}
-    assert written.keys() == {path.relative_to(folder).as_posix() for path in copied}
-    for name, text in written.items():
-        has_schema = text.startswith("# yaml-language-server: ")
-        assert has_schema == name.endswith((".eval.yaml", "targets.yaml"))
-        assert (text.partition("\n")[2] if has_schema else text) == (folder / name).read_text("utf-8")
-    assert sum(map(len, tree().values())) < 40_000
-
-
-def test_the_wheel_has_the_examples():
-    """In a checkout they lie beside the package."""
+def test_the_wheel_has_the_examples(agentv, tree):
+    """In a checkout they lie beside the package. What `--example` copies is small."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     shipped = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert shipped == {f"examples/{name}": f"pytest_agentv/examples/{name}" for name in EXAMPLES.values()}
+    examples = {"first": "first", "rag": "rag_files", "agent": "two_variants", "service": "web_service"}
+    examples["prompts"] = "two_prompts"
+    assert shipped == {f"examples/{name}": f"pytest_agentv/examples/{name}" for name in examples.values()}
+    for example, name in examples.items():
+        assert agentv("init", example, f"--example={example}").exit_code == 0
+        copied = {path for path in (ROOT / "examples" / name).rglob("*.*") if path.suffix != ".pyc"}
+        names = {f"evals/{path.relative_to(ROOT / 'examples' / name).as_posix()}" for path in copied}
+        assert names - {"evals/README.md"} <= tree(example).keys()
+        assert sum(map(len, tree(example).values())) < 40_000

@@ -20,14 +20,6 @@ def test_a_command_is_imported_only_when_it_is_run():
     assert output.splitlines()[-1] == "[]"
 
 
-def test_wrong_arguments_are_told_with_the_way_to_the_help(agentv):
-    run = agentv("compare", "--threshold=x", "a", "b")
-    assert run.exit_code == 2
-    assert run.err == (
-        "agentv compare: argument -t/--threshold: expected a number from 0 to 1, got 'x'\nTry: agentv compare --help\n"
-    )
-
-
 def test_a_name_that_the_system_refuses_is_told_without_a_traceback(agentv):
     run = agentv("convert", "x" * 5000 + ".jsonl")
     assert run.exit_code == 2

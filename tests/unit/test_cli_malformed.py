@@ -8,8 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from thorough import tries
 
-from pytest_agentv.cli.main import main
-
 RESULTS = "".join(
     json.dumps({"eval_id": f"ä{number}", "score": 0.5, "hits": ["x"], "candidate_answer": "two\nlines"}) + "\n"
     for number in range(3)
@@ -61,11 +59,6 @@ MANY = settings(max_examples=tries(12, 250), suppress_health_check=[HealthCheck.
 """The files are written anew for each example."""
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("malformed")
-
-
 @st.composite
 def mutated(draw, text):
     """Cut bytes out of a text, put others in, or break it off."""
@@ -77,47 +70,38 @@ def mutated(draw, text):
     return data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
 
 
-def check(capsys, arguments, exit_codes):
-    """Run a command that must print something and must not raise."""
-    exit_code = main(arguments)
-    out, err = capsys.readouterr()
-    assert exit_code in exit_codes
-    assert out or err
-    assert "Traceback" not in out + err
-    assert "\x00" not in out + err
-    return exit_code, out, err
-
-
 @pytest.fixture
-def silent(capsys, folder, monkeypatch):
-    monkeypatch.chdir(folder)
+def check(agentv):
+    """Run a command that must print something and must not raise."""
+
+    def check(arguments, exit_codes):
+        run = agentv(*arguments)
+        assert run.exit_code in exit_codes
+        assert run.out or run.err
+        assert "Traceback" not in run.out + run.err
+        assert "\x00" not in run.out + run.err
+        return run.exit_code, run.out, run.err
+
     for name, text in FILES.items():
         Path(name).write_bytes(text.encode())
-    return capsys
+    return check
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.yaml"])
 @MANY
 @given(data=st.data())
-def test_mutated_results_are_compared_or_refused(silent, name, data):
+def test_mutated_results_are_compared_and_converted_or_refused(check, name, data):
     Path("broken" + name).write_bytes(data.draw(mutated(FILES[name]) | st.binary(max_size=200)))
     for pair in (("broken" + name, name), (name, "broken" + name)):
-        exit_code, out, err = check(silent, ["compare", *pair], {0, 1, 2})
+        exit_code, out, err = check(["compare", *pair], {0, 1, 2})
         assert any(line.startswith("agentv compare: ") for line in err.splitlines()[-1:]) is (exit_code == 2)
         if out:
             compared = json.loads(out)
             assert exit_code == 2 or (compared["matched"] and not compared["unmatched"]["file1"])
         else:
             assert exit_code == 2
-
-
-@pytest.mark.parametrize("name", ["r.jsonl", "r.yaml"])
-@MANY
-@given(data=st.data())
-def test_mutated_results_are_converted_or_refused(silent, name, data):
-    Path("broken" + name).write_bytes(data.draw(mutated(FILES[name]) | st.binary(max_size=200)))
     out_name = "out.yaml" if name.endswith(".jsonl") else "out.jsonl"
-    exit_code, out, err = check(silent, ["convert", "broken" + name, "--force", "--out", out_name], {0, 1, 2})
+    exit_code, out, err = check(["convert", "broken" + name, "--force", "--out", out_name], {0, 1, 2})
     assert (err == "") is (exit_code == 0)
     assert out.startswith("Converted ") is (exit_code < 2)
 
@@ -125,9 +109,9 @@ def test_mutated_results_are_converted_or_refused(silent, name, data):
 @pytest.mark.parametrize("name", VALIDATED)
 @MANY
 @given(data=st.data())
-def test_mutated_files_are_validated(silent, name, data):
+def test_mutated_files_are_validated(check, name, data):
     Path(name).write_bytes(data.draw(mutated(FILES[name]) | st.binary(max_size=200)))
-    exit_code, out, err = check(silent, ["validate", "--format=json", *VALIDATED], {0, 1})
+    exit_code, out, err = check(["validate", "--format=json", *VALIDATED], {0, 1})
     report = json.loads(out)
     assert err == ""
     assert exit_code == int(report["errors"] > 0)
@@ -135,15 +119,13 @@ def test_mutated_files_are_validated(silent, name, data):
     Path(name).write_bytes(FILES[name].encode())
 
 
-@pytest.mark.parametrize("command", ["compare", "convert", "validate"])
 @pytest.mark.parametrize(
     "text", [b"", b"\x00" * 100, b"\xff\xfe" * 50, b"\x1f\x8b\x08" + bytes(range(256)), b"[" * 100_000]
 )
 @pytest.mark.parametrize("suffix", ["jsonl", "yaml"])
-def test_files_that_are_none_are_refused(silent, command, text, suffix):
+def test_files_that_are_none_are_refused(check, text, suffix):
     name = f"none.{suffix}"
     Path(name).write_bytes(text)
-    second = {"compare": ["r.jsonl"], "convert": ["--out", "none.out.jsonl"], "validate": []}[command]
-    exit_code, _, _ = check(silent, [command, name, *second], {0, 1, 2})
-    assert exit_code == (1 if command == "validate" else 2)
-    Path(name).unlink()
+    assert check(["compare", name, "r.jsonl"], {2})
+    assert check(["convert", name, "--out", "none.out.jsonl"], {2})
+    assert check(["validate", name], {1})

@@ -5,11 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-from verdict_cases import case, run_of
-from views import repeated
-
-from pytest_agentv.reports.judged_cases import unique_names
-from pytest_agentv.reports.reading import baseline_of, baseline_text
 
 
 @pytest.fixture(autouse=True)
@@ -18,46 +13,46 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def line(case, **more):
-    repeat = {"scores": list(case.scores), "passes": case.passes, "asked": case.asked}
-    names = {"eval_id": case.eval_id, "eval_file": case.eval_file, "target": case.target}
-    rest = {"score": sum(case.scores) / (case.judged or 1), "threshold": 1, "repeat": repeat}
-    hashes = {"case_hash": case.case_hash, "grading_hash": case.grading_hash, "target_hash": case.target_hash}
-    return names | rest | hashes | more
+def line(name, passes, judged=5, **more):
+    """Return the result of a case of which some answers pass."""
+    scores = [1] * passes + [0] * (judged - passes)
+    counts = {"planned": judged, "asked": judged, "judged": judged, "errors": 0, "needed": judged}
+    repeat = counts | {"scores": scores, "passes": passes, "min_pass_rate": 1.0, "min_pass_rate_source": "case"}
+    names = {"eval_id": name, "eval_file": "evals/a.yaml", "target": "azure", "case_hash": f"hash of {name}"}
+    rest = {"grading_hash": "grading", "target_hash": "51c0", "score": sum(scores) / judged, "threshold": 1}
+    return names | rest | {"repeat": repeat} | more
 
 
 def results(name, cases):
-    Path(name).write_text("".join(json.dumps(value | repeated(value)) + "\n" for value in cases))
+    Path(name).write_text("".join(json.dumps(value) + "\n" for value in cases))
     return name
 
 
-def run(name, passes, **more):
-    return results(name, [line(case, **more) for case in run_of(passes)])
+def run(name, passes, judged=5, **more):
+    return results(name, [line(f"c{n}", each, judged, **more) for n, each in enumerate(passes)])
 
 
-def judged_once(name, outcomes, **more):
-    cases = run_of(outcomes, judged=1)
-    return results(name, [line(case, **{key: value[n] for key, value in more.items()}) for n, case in enumerate(cases)])
+def baseline(*lines, **head):
+    """Write a baseline of cases: their names, and what each line holds more."""
+    first = {"agentv_baseline": 1, "repeat": 5, "target": "azure", "target_hash": "51c0", **head}
+    usual = {"grading": "grading", "scores": [1] * 5, "threshold": 1}
+    cases = [{"hash": f"hash of {name}", **usual, "case": f"evals/a.yaml::{name}", **more} for name, more in lines]
+    return results("agentv.baseline.jsonl", [first, *cases])
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"),
+    ("passes", "judged", "expected"),
     [
-        (lambda: judged_once("a.jsonl", [1] * 47 + [0] * 3), (0.94, 0.837829083112, 0.979385029651)),
-        (lambda: judged_once("a.jsonl", [1] * 490 + [0] * 10), (0.98, 0.963579816753, 0.989100816404)),
-        (lambda: judged_once("a.jsonl", [0] * 10), (0, 0, 0.277532799863)),
-        (lambda: run("a.jsonl", [4, 5, 5, 3, 5, 0, 2, 5, 5, 5]), (0.78, 0.481649795, 0.9311677173)),
-        (lambda: run("a.jsonl", [5] * 10), (1, 0.6614913773, 1)),
-        (lambda: run("a.jsonl", [4] * 10), (0.8, 0.4445294983, 0.9523653281)),
-        (
-            lambda: judged_once("a.jsonl", map(int, "110110001111"), group="000112223344"),
-            (0.6666666667, 0.1799018373, 0.9480096744),
-        ),
+        ([1] * 47 + [0] * 3, 1, (0.94, 0.837829083112, 0.979385029651)),
+        ([1] * 490 + [0] * 10, 1, (0.98, 0.963579816753, 0.989100816404)),
+        ([0] * 10, 1, (0, 0, 0.277532799863)),
+        ([4, 5, 5, 3, 5, 0, 2, 5, 5, 5], 5, (0.78, 0.481649795, 0.9311677173)),
+        ([5] * 10, 5, (1, 0.6614913773, 1)),
+        ([4] * 10, 5, (0.8, 0.4445294983, 0.9523653281)),
     ],
-    ids=["47/50", "490/500", "0/10", "k=5", "all of k=5", "same of k=5", "groups"],
 )
-def test_the_golden_numbers_of_a_run(agentv, path, expected):
-    name = path()
+def test_the_golden_numbers_of_a_run(agentv, passes, judged, expected):
+    name = run("a.jsonl", passes, judged)
     told = json.loads(agentv("compare", name, name, "--statistics", "--format=json").out)
     assert (told["mean"], told["low"], told["high"]) == pytest.approx(expected, abs=1e-9)
 
@@ -72,9 +67,8 @@ def test_the_golden_numbers_of_a_run(agentv, path, expected):
     ],
 )
 def test_the_golden_numbers_of_a_difference(agentv, wins, losses, n, low, high):
-    same = n - wins - losses
-    old = judged_once("a.jsonl", [0] * wins + [1] * (losses + same))
-    new = judged_once("b.jsonl", [1] * wins + [0] * losses + [1] * same)
+    same = [1] * (n - wins - losses)
+    old, new = run("a.jsonl", [0] * wins + [1] * losses + same, 1), run("b.jsonl", [1] * wins + [0] * losses + same, 1)
     told = json.loads(agentv("compare", old, new, "--statistics", "--format=json").out)
     assert (told["delta_low"], told["delta_high"]) == pytest.approx((low, high), abs=1e-9)
 
@@ -89,63 +83,68 @@ def test_scores_without_a_threshold_are_no_passes_and_their_order_tells_nothing(
     assert "never 2" not in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("compare", "base.jsonl", "new.jsonl"), "`agentv compare --statistics BASELINE RESULTS`"),
-        (("compare", "new.jsonl", "base.jsonl", "--statistics"), "`agentv compare --statistics BASELINE RESULTS`"),
-        (("report", "base.jsonl"), "`agentv compare --statistics BASELINE RESULTS`"),
-    ],
-)
-def test_a_baseline_in_the_place_of_results_is_told(agentv, arguments, told):
-    Path("base.jsonl").write_text('{"agentv_baseline": 1}\n{"case": "a::b", "scores": [1], "threshold": 1}\n')
-    Path("new.jsonl").write_text('{"eval_id": "b", "score": 1}\n')
-    run = agentv(*arguments)
-    assert run.exit_code == 2
-    assert f"base.jsonl: is a baseline, not a results file: {told}" in run.err
-    assert "no eval_id" not in run.err
-
-
-def test_cases_that_the_earlier_run_could_not_judge_are_named(agentv):
-    base = results("a.jsonl", [line(run_of([5])[0], error="HTTP 503"), *map(line, run_of([5] * 9)[1:])])
-    assert "Not judged 1   c0" in agentv("compare", base, run("b.jsonl", [5] * 9), "--statistics").out
-
-
 def test_a_baseline_and_the_parts_of_a_run(agentv):
-    cases = run_of([5] * 200)
-    Path("agentv.baseline.jsonl").write_text(baseline_text(baseline_of(cases)))
-    parts = [results(f"{n}.jsonl", map(line, cases[n::2])) for n in range(2)]
-    done = agentv("compare", "agentv.baseline.jsonl", *parts, "--statistics", "--gate")
+    base = baseline(*((f"c{n}", {}) for n in range(200)))
+    parts = [results(f"{n}.jsonl", (line(f"c{each}", 5) for each in range(n, 200, 2))) for n in range(2)]
+    done = agentv("compare", base, *parts, "--statistics", "--gate")
     assert done.exit_code == 0
     assert "Against agentv.baseline.jsonl (200 cases x 5, target azure): 200 compared" in done.out
-    assert agentv("compare", "agentv.baseline.jsonl", parts[0], "--statistics", "--gate").exit_code == 3, "half is gone"
+    assert agentv("compare", base, parts[0], "--statistics", "--gate").exit_code == 3, "half is gone"
 
 
 @pytest.mark.parametrize("is_later_first", [True, False])
 def test_of_several_parts_the_result_that_ended_last_counts_as_in_merge(agentv, is_later_first):
-    base = run("a.jsonl", [5] * 20)
-    bad = run("b.jsonl", [1] * 20, timestamp="2026-11-20T10:00:02Z")
+    base, bad = run("a.jsonl", [5] * 20), run("b.jsonl", [1] * 20, timestamp="2026-11-20T10:00:02Z")
     good = run("c.jsonl", [5] * 20, timestamp="2026-11-20T10:00:01+00:00")
     parts = (bad, good) if is_later_first else (good, bad)
     assert agentv("compare", base, *parts, "--statistics", "--gate").exit_code == 1
 
 
+CASE = '"case": "evals/a.yaml::lamp"'
+THRESHOLD = '"threshold": 1,'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('{"hash": "hash of tent"', "{broken", ":3: invalid JSON: Expecting property name"),
+        ('{"hash": "hash of tent"', '[]\n{"hash": "hash of tent"', ":3: expected a JSON object"),
+        ("a.yaml::tent", "a.yaml::lamp", ":3: the case 'evals/a.yaml::lamp' is there twice"),
+        ("[1, 1, 1, 1, 1]", "[]", ":2: scores: expected a list of numbers from 0 to 1"),
+        ("[1, 1, 1, 1, 1]", "[1.5]", ":2: scores: expected a list of numbers from 0 to 1"),
+        (THRESHOLD, '"threshold": "x",', ":2: threshold: expected a number"),
+        (THRESHOLD, '"passes": 6, "threshold": 1,', ":2: passes: expected a number from 0 to 5"),
+        ('"repeat": 5', '"repeat": 0', ":1: repeat: expected a whole number from 1"),
+        (CASE, '"case": 1', ":2: case: expected a text"),
+        ('"azure"', '["azure"]', ":1: target: expected a text"),
+        ('"gpt@9f3c"', "5", ":1: judge: expected a text"),
+        ('"catalogue"', "{}", ":3: group: expected a text"),
+        ('"hash of lamp"', "5", ":2: hash: expected a text"),
+        (": 1, ", ": 2, ", ":1: is a baseline of a later version of pytest-agentv: its format is 2"),
+    ],
+)
+def test_a_broken_baseline_is_refused_at_its_line(agentv, old, new, fault):
+    path = Path(baseline(("lamp", {}), ("tent", {"group": "catalogue"}), judge="gpt@9f3c"))
+    path.write_text(path.read_text().replace(old, new, 1))
+    done = agentv("compare", str(path), run("a.jsonl", [5]), "--statistics")
+    assert (done.exit_code, done.out) == (2, "")
+    assert f"{path}{fault}" in done.err
+
+
 def test_parts_of_a_run_may_have_one_test_of_several_with_an_id(agentv):
-    cases = [case("a", 5, eval_file="t.py", node_id=f"t.py::test[{number}]") for number in range(3)]
-    cases = [each.replace(name="t.py::a") for each in cases]
-    Path("agentv.baseline.jsonl").write_text(baseline_text(baseline_of(unique_names(cases))))
-    lines = [line(each, node_id=each.node_id) for each in cases]
+    nodes = [f"t.py::test[{number}]" for number in range(3)]
+    named = {"hash": "hash of a", "scores": [1] * 5, "threshold": 1}
+    base = baseline(*(("a", named | {"case": f"{node}::a", "test": node}) for node in nodes))
+    lines = [line("a", 5, eval_file="t.py", node_id=node) for node in nodes]
     for first, second in ((lines[:1], lines[1:]), (lines[:1], lines)):
         parts = results("a.jsonl", first), results("b.jsonl", second)
-        done = agentv("compare", "agentv.baseline.jsonl", *parts, "--statistics", "--format=json")
-        said = json.loads(done.out)
+        said = json.loads(agentv("compare", base, *parts, "--statistics", "--format=json").out)
         assert (said["n"], said["gone"], said["new"], said["verdict"]) == (3, [], [], "inconclusive")
 
 
 @pytest.mark.parametrize("judged", [1, 5])
 def test_a_plan_does_not_take_a_run_that_was_all_green_for_one_without_chance(agentv, judged):
-    path = results("a.jsonl", [line(case) for case in run_of([judged] * 8, judged)])
-    done = agentv("plan", path, "--see", "5")
+    done = agentv("plan", run("a.jsonl", [judged] * 8, judged), "--see", "5")
     rows = [row.split() for row in done.out.splitlines()[4:8]]
     assert [int(row[1].replace(",", "")) for row in rows] == [134, 106, 106, 106]
     assert "as many cases as there are" not in done.out
@@ -155,26 +154,13 @@ def test_a_plan_does_not_take_a_run_that_was_all_green_for_one_without_chance(ag
 
 def test_a_plan_from_one_answer_per_case_says_that_it_is_an_upper_bound(agentv):
     results("a.jsonl", [{"eval_id": f"c{n}", "score": n % 2, "threshold": 1} for n in range(8)])
-    results("b.jsonl", [{"eval_id": f"c{n}", "score": n % 3 > 0, "threshold": 1} for n in range(8)])
     results("b.jsonl", [{"eval_id": f"c{n}", "score": int(n % 3 > 0), "threshold": 1} for n in range(8)])
     assert "an upper bound, as if all cases were alike" in agentv("plan", "a.jsonl").out
     done = agentv("plan", "a.jsonl", "--against=b.jsonl")
     assert "an upper bound, half of that of the differences" in done.out
 
 
-@pytest.mark.parametrize(
-    ("points", "least"), [("0", "0"), ("101", "0"), ("many", "0"), ("nan", "0"), ("1e-300", "1e-07"), ("1e-7", "1e-07")]
-)
-def test_a_plan_needs_points(agentv, points, least):
-    done = agentv("plan", run("a.jsonl", [5]), f"--see={points}")
-    assert done.exit_code == 2
-    assert f"expected points, a number above {least} up to 100" in done.err
-
-
-LABELS = [("c0", "pass"), ("c1", "fail"), ("c2", "pass"), ("c3", "fail"), ("c9", "pass")]
-
-
-def labels(name="labels.jsonl", pairs=LABELS, **more):
+def labels(name="labels.jsonl", *, pairs, **more):
     return results(name, [{"eval_id": eval_id, "label": label, **more} for eval_id, label in pairs])
 
 
@@ -228,13 +214,6 @@ def test_a_person_labels_blind_and_goes_on_later(agentv, person):
     assert (agreed["cases"] + agreed["split"], agreed["raters"], agreed["unmatched"]) == (12, 2, 0)
 
 
-def test_answers_are_shown_in_random_order(person):
-    answers = {f"c{n}": f"It costs {n} euros" for n in range(40)}
-    done, _ = person(answered("a.jsonl", answers), *["s"] * 40)
-    shown = sorted(range(40), key=lambda n: done.out.index(f"It costs {n} euros\n"))
-    assert shown != list(range(40))  # by chance once in 40! calls
-
-
 def test_a_label_is_of_the_answer_that_was_seen(agentv, person):
     person(answered("a.jsonl", {"c0": "120 euros", "c1": "130 euros"}), "p", "p")
     answered("b.jsonl", {"c0": "120 euros", "c1": "I do not know"})
@@ -265,52 +244,75 @@ def test_what_cannot_be_labelled(agentv):
     assert (done.exit_code, "expected a name that ends in .jsonl" in done.err) == (2, True)
 
 
-def test_cases_on_which_people_are_split_have_no_label(agentv):
-    labels = "eval_id,label,rater\n" + "".join(
-        f"{case},{label},{rater}\n"
-        for case, said in {"c0": "pf", "c1": "pp", "c2": "ff"}.items()
-        for rater, label in zip("ab", said.replace("p", "pass ").replace("f", "fail ").split(), strict=True)
-    )
-    Path("labels.csv").write_text(labels)
-    run("r.jsonl", [5, 5, 0])
-    done = agentv("agree", "labels.csv", "r.jsonl", "--min-kappa=0", "--format=table")
-    assert done.out.startswith("2 cases with a label and a verdict\n")
-    assert "1 case on which people are split left out" in done.out
-    assert "Krippendorff's alpha of 2 people: 0.4" in done.out, "it tells of these too"
-    assert done.exit_code == 1, "two cases tell next to nothing"
-    Path("labels.csv").write_text("eval_id,label\nc0,pass\nc0,fail\n")
-    done = agentv("agree", "labels.csv", "r.jsonl")
-    assert (done.exit_code, done.err) == (2, "agentv agree: people are split on all cases that were judged\n")
-
-
-def test_enough_labels_correct_the_pass_rate(agentv):
-    results("a.jsonl", [{"eval_id": f"c{n}", "score": int(n % 5 > 0), "threshold": 1} for n in range(300)])
-    pairs = [(f"c{n}", "pass" if n % 4 else "fail") for n in range(120)]
-    done = agentv("agree", labels(pairs=pairs), "a.jsonl", "--format=table")
-    assert "Pass rate corrected by the labels: 7" in done.out
-    assert "(approximate)" in done.out
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ('{"label": "pass"}', "l.jsonl:1: eval_id: expected a text, got null"),
-        ('{"eval_id": "a", "label": "great"}', "l.jsonl:1: label: expected pass, fail or a number from 0 to 1, got"),
-        ('{"eval_id": "a", "label": 3}', "l.jsonl:1: label: expected pass, fail or a number from 0 to 1, got"),
-        ("", "l.jsonl: holds no labels: expected lines with eval_id and label"),
-        ("{broken", "l.jsonl:1: the last line is incomplete"),
-    ],
-)
-def test_labels_that_cannot_be_read(agentv, text, fault):
-    Path("l.jsonl").write_text(text)
-    done = agentv("agree", "l.jsonl", run("a.jsonl", [5]))
-    assert (done.exit_code, done.out) == (2, "")
-    assert fault in done.err
-
-
 def test_labels_as_spreadsheets_write_them(agentv):
     Path("l.csv").write_text(f"\ufeffeval_id;label;answer\nc0;pass;{'x' * 200_000}\n", encoding="utf-8")
     assert "1 case with a label and a verdict" in agentv("agree", "l.csv", run("a.jsonl", [5]), "-ftable").out
     Path("l.csv").write_text('eval_id,label\nc0,"pass\n')
     done = agentv("agree", "l.csv", "a.jsonl")
     assert (done.exit_code, 'l.csv:2: is no valid CSV: a quote (") is opened and never closed' in done.err) == (2, True)
+
+
+TOOLS = [["lookup"], [], ["lookup"], [], []]
+
+
+def flaky(name, tools):
+    figures = {"scores": [1, 0, 1, 0, 0], "passes": 2, "tools": tools}
+    return line(name, 2, repeat=line(name, 2)["repeat"] | figures)
+
+
+def many(passes, judged=5, **more):
+    return [line(f"c{number}", each, judged, **more) for number, each in enumerate(passes)]
+
+
+OUT = [line(f"c{number}", 0, error="HTTP 503", status="error") for number in (46, 47)]
+BOTH = [line(name, 5, target=target) for name in "ab" for target in ("azure", "other")]
+VARIANTS = [
+    line(f"c{n}@{name}", passes, target=name, combination=name, node_id=f"evals/a.yaml::c{n}@{name}")
+    for name, passes in (("gpt", 5), ("pi", 2))
+    for n in range(6)
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said", "unsaid"),
+    [
+        (many([4] * 48), [*many([5] * 46), *OUT], ["on 46 of 48 cases: the others could not be judged"], []),
+        (
+            [line("a", 5, target=each) for each in ("gpt", "claude")] + [line("b", 5)],
+            [line("a", 0, target=each) for each in ("gpt", "claude")] + [line("b", 0)],
+            ["BROKEN a (gpt) 5/5 -> 0/5", "BROKEN a (claude) 5/5 -> 0/5", "BROKEN b 5/5 -> 0/5"],
+            [],
+        ),
+        (BOTH, BOTH[::2], ["Gone 2 a (other), b (other)", "the run has no case of the target other"], []),
+        (many([5] * 5), many([0] * 4 + [5]), ["worse 4 cases differ", "fewer than 5 cases differ"], ["regressed:"]),
+        (many([1] * 2100, 1), many([1] * 2099 + [0], 1), ["Pass rate 99.95 % 95 % CI:"], ["100.00 %"]),
+        (many([1] * 2100, 1), many([1] * 2100, 1), ["Pass rate 100.0 % 95 % CI:"], []),
+        (VARIANTS, VARIANTS, ["Pass rate gpt 100.0 %", "pi 40.0 %", "-60.0 to gpt, 95 % CI: "], ["70.0 %"]),
+        (
+            [flaky("refund", TOOLS)],
+            [flaky("refund", TOOLS), line("b", 5)],
+            ["Hint refund: failing answers skip `lookup` (3 of 3), passing ones never (0 of 2)"],
+            [],
+        ),
+        (
+            [flaky("a", TOOLS)],
+            [flaky("a", [[] if tools else ["delete"] for tools in TOOLS])],
+            ["Hint a: failing answers call `delete` (3 of 3), passing ones never (0 of 2)"],
+            [],
+        ),
+        (
+            [flaky("a", TOOLS)],
+            [flaky("a", [["lookup"]] * 5), flaky("b", None), flaky("c", [[], ["a"], [], [], []])],
+            [],
+            ["Hint"],
+        ),
+        ([flaky("a", TOOLS)], [flaky(f"c{n}", TOOLS) for n in range(12)], ["... 9 more: --agentv-verbose"], []),
+    ],
+)
+def test_what_must_be_said_so_that_nobody_is_misled(agentv, monkeypatch, old, new, said, unsaid):
+    monkeypatch.setenv("COLUMNS", "80")
+    told = agentv("compare", results("a.jsonl", old), results("b.jsonl", new), "--statistics").out
+    assert max(len(text) for text in told.splitlines() if not text.startswith("Verdict: ")) <= 80
+    told = " ".join(told.split())
+    assert [text for text in said if text not in told] == []
+    assert [text for text in unsaid if text in told] == []

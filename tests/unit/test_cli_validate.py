@@ -63,3 +63,44 @@ def test_a_pipe_is_not_waited_for(agentv, name):
         f"{name}: error: cannot be read: expected a regular file, not a folder, a pipe or a device\n"
     )
     agentv("validate", "evals")
+
+
+SAFE = [
+    "agent {PROMPT}",
+    "a=$(agent {PROMPT})",
+    'echo "$(agent $X {PROMPT})/x"',
+    'agent "$(git rev-parse HEAD)" "${HOME:-x}" {PROMPT}',
+    "# it's a comment\nagent 'a' \"b\" {PROMPT}",
+    "n=$((1+1)); agent --prompt={PROMPT}",
+    "agent <<< {PROMPT}",
+    "printf '{\"q\": '{PROMPT}'}'",
+    "agent \\'x a#{PROMPT}",
+]
+UNSAFE = [
+    "'{PROMPT}'",
+    '"{PROMPT}"',
+    "agent 'x {PROMPT}",
+    '"$(agent "{PROMPT}")"',
+    '"$(agent) {PROMPT}"',
+    '"$(agent # x)" {PROMPT}',
+    '"${X:-"{PROMPT}"}"',
+    '"\\"{PROMPT}"',
+    "`agent {PROMPT}`",
+    "agent # {PROMPT}",
+    "agent;#{PROMPT}",
+    "cat <<E\n{PROMPT}\nE",
+    "$(({PROMPT}))",
+    "${X:-{PROMPT}}",
+    "\\{PROMPT}",
+    "$'{PROMPT}'",
+]
+
+
+def test_the_prompt_has_to_be_a_word_of_its_own_in_a_command(agentv):
+    commands = SAFE + [f"agent {{EVAL_ID}} {each}" for each in UNSAFE]
+    targets = [{"name": f"t{n}", "provider": "cli", "command_template": each} for n, each in enumerate(commands)]
+    write("targets.yaml", json.dumps({"targets": targets}))
+    problems = json.loads(agentv("validate", "--format=json", "targets.yaml").out)["problems"]
+    assert [each["message"].partition(" within")[0] for each in problems] == ["{PROMPT} stands"] * len(UNSAFE)
+    places = [f"targets[{n}].command_template" for n in range(len(SAFE), len(commands))]
+    assert [each["key"] for each in problems] == places

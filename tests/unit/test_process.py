@@ -1,6 +1,10 @@
+"""What processes share, and what is left of programs however they or the run end."""
+
 import asyncio
 import os
+import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -8,15 +12,17 @@ import textwrap
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from thorough import varied
 
-from pytest_agentv.runtime import processes
-from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.files import InUse, flocked
+from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.runtime.processes import ProcessResult, run_process
 from pytest_agentv.runtime.reaper import kill_marked, read_processes, temporary_folder, watched
-from pytest_agentv.runtime.user_code import run_in_thread
+from pytest_agentv.store.answers import connect
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 HAS_PROC = Path("/proc/self/stat").exists()
@@ -52,44 +58,11 @@ def read_pid(path: Path) -> int:
     return int(path.read_text())
 
 
-def test_output_is_decoded_with_replacement_characters_and_plain_line_ends() -> None:
-    assert run_shell(r"printf 'a\377b\r\nc\rd'").stdout == "a\ufffdb\nc\rd"
-
-
-def test_a_flood_of_output_is_cut_and_its_program_killed() -> None:
-    result = run_shell("yes & exec yes")
-
-    assert result.overflowed
-    assert len(result.stdout) == processes.OUTPUT_LIMIT
-    assert result.exit_code != 0
-
-
 def test_a_timeout_lets_the_program_clean_up() -> None:
     result = run_shell("trap 'sleep 0.2; echo cleaned; exit 7' TERM; while :; do sleep 0.05; done", timeout=0.3)
 
     assert result.timed_out
     assert (result.exit_code, result.stdout) == (7, "cleaned\n")
-
-
-def test_a_program_that_ignores_the_polite_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
-
-    result = run_shell("trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)
-
-    assert result.timed_out
-    assert result.exit_code == -signal.SIGKILL
-
-
-@pytest.mark.skipif(not HAS_PROC, reason="sessions are found in /proc")
-def test_a_timeout_ends_descendants_in_sessions_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
-    pid_file = tmp_path / "pid"
-    inner = f"sh -c 'trap : TERM; echo $$ > {pid_file}; while :; do sleep 0.1; done'"
-
-    result = run_shell(f"setsid {inner} & wait", timeout=0.5)
-
-    assert result.timed_out
-    assert not is_running(read_pid(pid_file))
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="needs /proc")
@@ -135,37 +108,6 @@ def _arguments(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return ""
-
-
-def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
-    argv = ["/bin/sh", "-c", f"trap '' TERM; echo x > {ready}; while :; do sleep 0.05; done"]
-
-    async def scenario() -> float:
-        task = asyncio.ensure_future(run_process(argv, cwd="/", env=ENVIRONMENT, timeout_seconds=None))
-        await asyncio.to_thread(wait_until, ready.exists)
-        started = time.monotonic()
-        task.cancel()
-        await asyncio.sleep(0.1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return time.monotonic() - started
-
-    assert asyncio.run(scenario()) < 0.9
-
-
-def start_error(argv: list[str], cwd: str = "/") -> str:
-    with pytest.raises(ProcessStartError) as caught:
-        asyncio.run(run_process(argv, cwd=cwd, env=ENVIRONMENT, timeout_seconds=1))
-    return str(caught.value)
-
-
-def test_an_argument_that_is_too_long_is_a_start_error_that_names_the_limit() -> None:
-    assert start_error(["echo", "x" * 3_000_000]) == (
-        "cannot run 'echo': its arguments are too long (3000006 bytes); the system takes 128 KiB for each argument "
-        "and about 2 MiB for all of them and the environment: pass long texts in a file or on standard input"
-    )
 
 
 KILLED_RUN = textwrap.dedent(
@@ -224,56 +166,6 @@ def test_nothing_is_left_when_the_run_itself_is_killed(tmp_path: Path, command: 
     wait_until(lambda: not is_running(pid) and not temporary.exists())
 
 
-def test_a_forked_child_that_outlives_the_run_does_not_keep_the_watcher_from_its_work(tmp_path: Path) -> None:
-    program = KILLED_RUN.replace("asyncio.run(main())", "").rstrip() + textwrap.dedent(
-        """
-        import threading, time
-        threading.Thread(target=lambda: asyncio.run(main())).start()
-        while not os.path.exists(os.path.join(folder, "told")):
-            time.sleep(0.01)
-        forked = os.fork()
-        if forked == 0:
-            time.sleep(1000)
-        with open(os.path.join(folder, "forked"), "w") as file:
-            file.write(f"{forked}\\n")
-        """
-    )
-    command = "echo $$ > pid; exec sleep 1000"
-    runner = subprocess.Popen([sys.executable, "-c", program, str(tmp_path), command], start_new_session=True)
-    forked = read_pid(tmp_path / "forked")
-    pid = read_pid(tmp_path / "pid")
-    os.kill(runner.pid, signal.SIGKILL)
-    runner.wait()
-
-    try:
-        wait_until(lambda: not is_running(pid))
-    finally:
-        os.kill(forked, signal.SIGKILL)
-
-
-def test_the_watcher_ends_with_a_run_that_ends_well() -> None:
-    program = (
-        "import asyncio, logging, os\n"
-        "logging.getLogger('asyncio').setLevel('ERROR')  # it warns of steps that take long on a busy machine\n"
-        "from pytest_agentv.runtime import reaper\n"
-        "from pytest_agentv.runtime.processes import run_process\n"
-        "asyncio.run(run_process(['true'], cwd='/', env=dict(os.environ), timeout_seconds=9))\n"
-        "print(reaper._WATCHER._process.pid)\n"
-    )
-
-    result = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert result.stderr == ""
-    assert not is_running(int(result.stdout))
-
-
-def test_a_thread_that_raises_stop_iteration_does_not_hang_the_caller() -> None:
-    with pytest.raises(RuntimeError, match="StopIteration"):
-        asyncio.run(run_in_thread(lambda: next(iter(())), "mine"))
-
-
 def start(**environment: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["sleep", "1000"], env={**ENVIRONMENT, **environment}, start_new_session=True)
 
@@ -281,15 +173,15 @@ def start(**environment: str) -> "subprocess.Popen[bytes]":
 @pytest.mark.skipif(not HAS_PROC, reason="marks are found in /proc")
 def test_processes_with_a_mark_are_killed_and_no_others() -> None:
     value = uuid.uuid4().hex
-    ours = [start(MARK=value), start(MARK=value, OTHER="x")]
-    others = [start(), start(MARK=f"{value}0"), start(XMARK=value), start(OTHER=f"MARK={value}")]
+    marks = [{"MARK": value}, {"MARK": value, "OTHER": "x"}, {}, {"MARK": f"{value}0"}, {"XMARK": value}]
+    children = [start(**mark) for mark in (*marks, {"OTHER": f"MARK={value}"})]
     try:
-        wait_until(lambda: all(b"sleep" in Path(f"/proc/{child.pid}/cmdline").read_bytes() for child in ours + others))
+        wait_until(lambda: all(b"sleep" in Path(f"/proc/{child.pid}/cmdline").read_bytes() for child in children))
         kill_marked(f"MARK={value}")
-        assert [child.wait(10) for child in ours] == [-signal.SIGKILL] * 2
-        assert [child.poll() for child in others] == [None] * 4
+        assert [child.wait(10) for child in children[:2]] == [-signal.SIGKILL] * 2
+        assert [child.poll() for child in children[2:]] == [None] * 4
     finally:
-        for child in ours + others:
+        for child in children:
             child.kill()
             child.wait()
 
@@ -316,3 +208,68 @@ def test_a_temporary_folder_with_folders_that_cannot_be_written_to_is_removed(
             os.seteuid(0)
     assert not folder.exists()
     assert outside.stat().st_mode & 0o777 == 0o500
+
+
+def test_a_file_is_in_use_until_all_who_use_it_have_ended(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.touch()
+    first, second = InUse(), InUse()
+    first.begin(path)
+    second.begin(path)
+    first.end()
+    assert flocked(path) is None
+    second.end()
+    descriptor = flocked(path)
+    assert descriptor is not None
+    assert flocked(path) is None
+    os.close(descriptor)
+
+
+def test_a_forked_process_is_told_that_the_loop_is_not_there() -> None:
+    """Threads do not survive a fork: a wait for the loop would never end."""
+    thread = LoopThread()
+    thread.run(asyncio.sleep(0))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            thread.run(asyncio.sleep(0))
+        except RuntimeError as error:
+            thread.cancel_all()
+            thread.stop()
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    is_told = bool(select.select([reading], [], [], 20)[0])
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        told = pipe.read()
+
+    assert is_told
+    assert told == (
+        f"this process was forked from process {os.getpid()}, where the cases of the run are evaluated: "
+        "evaluate there, or in a process that is started anew (`spawn`)"
+    )
+
+
+OTHER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("insert into run values(hex(randomblob(4)), 'f', 1)")
+db.close()
+"""
+
+
+def test_a_second_connection_leaves_the_first_one_its_locks(tmp_path: Path) -> None:
+    """Another process took itself for the last one, deleted the log of changes, and the rows after that were lost."""
+    path = tmp_path / "answers.sqlite"
+    with closing(connect(path)) as writer, closing(connect(path)) as reader:
+        writer.execute("insert into run values('ours', 'f', 1)")
+        for _ in range(2):
+            subprocess.run([sys.executable, "-c", OTHER, path], check=True)
+            writer.execute("insert into run values(hex(randomblob(4)), 'f', 1)")
+        assert reader.execute("select count(*) from run").fetchone() == (5,)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("select count(*) from run").fetchone() == (5,)

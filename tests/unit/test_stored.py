@@ -1,25 +1,26 @@
-"""Which answers the store keeps, and which questions get them."""
+"""Which answers the store keeps, which questions get them, and what makes those of a target invalid."""
 
 import asyncio
 import dataclasses
 import json
-import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode
+from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.engine.stored import StoredProvider
-from pytest_agentv.errors import ProviderError
+from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.cases import Target
-from pytest_agentv.model.messages import Costs, Message, TokenUsage, TraceEvent
+from pytest_agentv.model.messages import Costs, Message, TokenUsage
 from pytest_agentv.model.secrets import Masker, Secret
 from pytest_agentv.providers.api.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli import Cli
 from pytest_agentv.providers.kind import Provider
+from pytest_agentv.providers.python import Python
 from pytest_agentv.store.answers import AnswerStore, Question, Runs, Stored
 from pytest_agentv.store.fingerprints import Fingerprints
 
@@ -27,26 +28,20 @@ REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
 RESPONSE = ProviderResponse((Message("assistant", "an answer"),), token_usage=TokenUsage(1, 2))
 
 
-class CountingProvider:
-    """Counts its calls."""
+class Answering:
+    """Gives one answer."""
 
     mode: PromptMode = "lm"
 
-    def __init__(self, response: ProviderResponse | ProviderError = RESPONSE, seconds: float = 0) -> None:
-        self.calls = 0
-        self._response = response
-        self._seconds = seconds
+    def __init__(self, response: ProviderResponse = RESPONSE) -> None:
+        self.response = response
 
     async def check(self) -> None: ...
 
     async def close(self) -> None: ...
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        self.calls += 1
-        await asyncio.sleep(self._seconds)
-        if isinstance(self._response, ProviderError):
-            raise self._response
-        return self._response
+        return self.response
 
 
 def target(settings: Provider | None = None, kind: str = "openai") -> Target:
@@ -54,7 +49,7 @@ def target(settings: Provider | None = None, kind: str = "openai") -> Target:
 
 
 def ask(
-    provider: CountingProvider, folder: Path, of: Target | None = None, request: ProviderRequest = REQUEST
+    provider: Answering, folder: Path, of: Target | None = None, request: ProviderRequest = REQUEST
 ) -> ProviderResponse:
     """Ask as a run of its own does that may take the answers of all runs."""
     fingerprint = Fingerprints([folder, Path(__file__).parent], lambda *_: None).of_target(of or target())
@@ -64,28 +59,6 @@ def ask(
         return asyncio.run(StoredProvider(provider, fingerprint, store, Masker(["sk-secret-1"])).invoke(request))
     finally:
         store.close()
-
-
-def asked_twice(provider: CountingProvider, folder: Path) -> list[bool]:
-    """Ask in two runs, and return whether the answers came from the store."""
-    return [ask(provider, folder).cached for _ in range(2)]
-
-
-def test_the_same_question_is_asked_once_and_the_hit_is_marked(tmp_path: Path) -> None:
-    provider = CountingProvider()
-    first, second = (ask(provider, tmp_path) for _ in range(2))
-    assert (first.cached, second.cached, provider.calls) == (False, True, 1)
-    assert second.token_usage == TokenUsage(1, 2)
-    assert stat.S_IMODE((tmp_path / "answers.sqlite").stat().st_mode) == 0o600
-
-
-def test_an_answer_is_kept_with_the_time_that_it_took_or_that_the_target_reports(tmp_path: Path) -> None:
-    first, second = (ask(CountingProvider(seconds=0.02), tmp_path).duration_ms for _ in range(2))
-    assert first is not None
-    assert first >= 19
-    assert second == first
-    tells = CountingProvider(RESPONSE.replace(duration_ms=7.5), seconds=0.02)
-    assert [ask(tells, tmp_path / "tells").duration_ms for _ in range(2)] == [7.5, 7.5]
 
 
 @pytest.mark.parametrize(
@@ -102,104 +75,27 @@ def test_an_answer_is_kept_with_the_time_that_it_took_or_that_the_target_reports
     ids=["none", "null", "no JSON", "secret", "no trace", "failed", "incomplete"],
 )
 def test_an_answer_that_no_other_run_may_take_is_not_kept(tmp_path: Path, response: ProviderResponse) -> None:
-    provider = CountingProvider(response)
-    assert asked_twice(provider, tmp_path) == [False, False]
+    assert [ask(Answering(response), tmp_path).cached for _ in range(2)] == [False, False]
     assert b"sk-secret-1" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_a_failure_is_not_kept(tmp_path: Path) -> None:
-    failing = CountingProvider(ProviderError("down", "network"))
-    for _ in range(2):
-        with pytest.raises(ProviderError, match="down"):
-            ask(failing, tmp_path)
-    assert failing.calls == 2
-
-
-def test_half_a_character_is_kept_as_well(tmp_path: Path) -> None:
-    """Models that are cut off end in the middle of an emoji."""
-    provider = CountingProvider(RESPONSE.replace(output_messages=(Message("assistant", "so \ud83d"),)))
-    assert asked_twice(provider, tmp_path) == [False, True]
-
-
-def test_what_is_kept_for_debugging_is_masked_and_nothing_else_changes(tmp_path: Path) -> None:
-    provider = CountingProvider(RESPONSE.replace(raw={"stderr": "used sk-secret-1"}))
-    first, second = (ask(provider, tmp_path) for _ in range(2))
-    assert second == first.replace(cached=True, raw={"stderr": "used ***"})
-
-
-@pytest.mark.scenario("Provider returns a trace")
-def test_the_trace_of_a_file_is_kept_because_the_next_call_may_write_the_file_anew(tmp_path: Path) -> None:
-    file = tmp_path / "trace.jsonl"
-    file.write_text('{"type": "tool_call", "name": "first"}')
-    provider = CountingProvider(RESPONSE.replace(trace_ref=str(file)))
-    ask(provider, tmp_path)
-    file.write_text('{"type": "tool_call", "name": "of another case"}')
-    kept = ask(provider, tmp_path)
-    assert (kept.trace, kept.trace_ref, provider.calls) == ((TraceEvent("tool_call", name="first"),), None, 1)
-
-
-def test_settings_that_do_not_affect_an_answer_do_not_have_it_paid_for_again(tmp_path: Path) -> None:
-    provider = CountingProvider()
-    for patience in ({}, {"max_retries": 7}, {"retry_max_delay_ms": 9, "retry_status_codes": [429]}):
-        ask(provider, tmp_path, target(OpenAi(model="gpt", **patience)))
-    assert provider.calls == 1
-
-
-class Talker(Provider):
-    """A kind of a user, to which our words mean something else."""
-
-    kind = "talker"
-    verbose: bool = False
-    timeout_seconds: float | None = None
-
-    def open(self, environment: object) -> object:
-        return CountingProvider()
-
-
 PLAIN = target()
-TALKER = target(Talker(), "talker")
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    "other",
     [
-        (PLAIN, target(OpenAi(model="gpt-2", temperature=0.5))),
-        (PLAIN, target(OpenAi(model="gpt", temperature=0.7))),
-        (PLAIN, target(OpenAi(model="gpt", temperature=0.5, base_url="http://localhost"))),
-        (PLAIN, target(Cli(command_template="echo", cwd="/"))),
-        (PLAIN, target(kind="azure")),
-        (PLAIN, target(OpenAi(model="gpt", api_key=Secret("sk-other-22"), temperature=0.5))),
-        (PLAIN, PLAIN.replace(provider_batching=True)),
-        (TALKER, target(Talker(verbose=True), "talker")),
+        target(OpenAi(model="gpt-2", temperature=0.5)),
+        target(OpenAi(model="gpt", temperature=0.7)),
+        target(OpenAi(model="gpt", temperature=0.5, base_url="http://localhost")),
+        target(Cli(command_template="echo", cwd="/")),
+        target(kind="azure"),
+        target(OpenAi(model="gpt", api_key=Secret("sk-other-22"), temperature=0.5)),
+        PLAIN.replace(provider_batching=True),
     ],
 )
-def test_another_target_is_asked_anew(tmp_path: Path, one: Target, other: Target) -> None:
-    assert [ask(CountingProvider(), tmp_path, each).cached for each in (one, other, one)] == [False, False, True]
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        REQUEST.replace(prompt=Prompt("another")),
-        REQUEST.replace(prompt=Prompt("question", "guidelines")),
-        REQUEST.replace(prompt=Prompt("question", chat_prompt=(ChatMessage("user", "x"),))),
-        REQUEST.replace(system_prompt="be kind"),
-        REQUEST.replace(eval_id="b"),
-        REQUEST.replace(answer=1),
-        REQUEST.replace(reruns=1),
-    ],
-)
-def test_what_shapes_the_answer_is_asked_anew(tmp_path: Path, request_: ProviderRequest) -> None:
-    ask(CountingProvider(), tmp_path)
-    assert not ask(CountingProvider(), tmp_path, request=request_).cached
-
-
-def test_a_changed_file_is_asked_anew(tmp_path: Path) -> None:
-    file = tmp_path / "notes.txt"
-    request = REQUEST.replace(input_paths=(str(file),))
-    for text, is_hit in (("one", False), ("one", True), ("two", False)):
-        file.write_text(text)
-        assert ask(CountingProvider(), tmp_path, request=request).cached is is_hit
+def test_another_target_is_asked_anew(tmp_path: Path, other: Target) -> None:
+    assert [ask(Answering(), tmp_path, each).cached for each in (PLAIN, other, PLAIN)] == [False, False, True]
 
 
 QUESTION = Question("a.yaml::a", "a", "key")
@@ -262,26 +158,6 @@ def test_answers_that_are_older_than_some_days_are_deleted(tmp_path: Path, monke
     assert found(last) is None
 
 
-@pytest.mark.parametrize(
-    "spoil", [Path.mkdir, lambda path: path.write_text("no database" * 99)], ids=["folder", "text"]
-)
-def test_a_file_that_cannot_be_used_is_told_once_and_nothing_is_kept(tmp_path: Path, spoil: object) -> None:
-    path = tmp_path / "answers.sqlite"
-    assert callable(spoil)
-    spoil(path)
-    told: list[str] = []
-    store = AnswerStore(Runs(path, "run", Path("own")), told.append)
-
-    async def use() -> None:
-        for _ in range(2):
-            await store.add(QUESTION, "{}", Costs(1))
-            assert store.find(QUESTION) is None
-
-    asyncio.run(use())
-    store.close()
-    assert len(told) == 1
-
-
 def test_a_judgement_with_half_a_character_holds_up_no_answer(tmp_path: Path) -> None:
     async def ask() -> object:
         first = await store.add(question, "{}", Costs(1))
@@ -296,3 +172,80 @@ def test_a_judgement_with_half_a_character_holds_up_no_answer(tmp_path: Path) ->
     store.close()
     assert isinstance(found, Stored)
     assert found.judgement == [{"hits": ["\ud800"]}]
+
+
+PROJECT = {
+    "agent.py": "import os, prices as p\nfrom shop import (\n    stock,  # a module\n    NAME,\n)\n",
+    "prices.py": "if True:\n    import shop.deep.inner\n",
+    "shop/__init__.py": "NAME = 1\n",
+    "shop/stock.py": "from .deep import outer\n",
+    "shop/deep/__init__.py": "",
+    "shop/deep/inner.py": "def late():\n    try:\n        import last\n    finally: ...\n",
+    "shop/deep/outer.py": "match 1:\n    case 1: from ...near import x\n",
+    "near.py": "import near, agent\n",
+    "last.py": "",
+    "unrelated.py": "",
+    "os.txt": "",
+    "venv/lib/site-packages/installed.py": "",
+}
+PROGRAM = {
+    *("agent.py", "prices.py", "near.py", "last.py"),
+    *("shop/__init__.py", "shop/stock.py", "shop/deep/__init__.py", "shop/deep/inner.py", "shop/deep/outer.py"),
+}
+
+
+def write(folder: Path, files: dict[str, str] = PROJECT) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def hash_of(root: Path, settings: Any, warnings: list[Problem] | None = None, **others: Any) -> str | None:
+    target = Target("t", "kind", settings, path=str(root / "targets.yaml"), line=1, **others)
+    told = [] if warnings is None else warnings
+    return Fingerprints([root], lambda problem, _: told.append(problem)).of_target(target)
+
+
+def counting(root: Path, settings: Any) -> set[str]:
+    """Return the files whose edit changes the hash of a target."""
+    usual, found = hash_of(root, settings), set[str]()
+    assert usual is not None
+    for name in PROJECT:
+        text = (root / name).read_text()
+        (root / name).write_text(f"{text}\n")
+        found |= {name} if hash_of(root, settings) != usual else set()
+        (root / name).write_text(text)
+    return found
+
+
+@pytest.mark.parametrize("name", ["agent.py:answer", "agent:answer"])
+def test_a_function_is_its_module_and_what_that_imports_early_or_late(tmp_path: Path, name: str) -> None:
+    assert counting(write(tmp_path), Python(callable=name)) == PROGRAM
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python last.py {PROMPT} --note agent.txt", {"last.py"}),
+        ("python -m shop.deep.inner", {"shop/__init__.py", "shop/deep/__init__.py", "shop/deep/inner.py", "last.py"}),
+        ("cat os.txt; (./unrelated.py)|cat>last.py", {"os.txt", "unrelated.py"}),
+        ("agent --config=os.txt", {"os.txt"}),
+        ("cd shop && python __init__.py; cd deep;cat inner.py", {"shop/__init__.py", "shop/deep/inner.py", "last.py"}),
+        ("cd missing || cd 'a\0b' && cat os.txt", set()),
+        ("echo hello > os.txt; echo hello >> os.txt; cat os.txt", set()),
+        ("python venv/lib/site-packages/installed.py", set()),
+        ("python missing.py; cat 'an open quote os.txt", {"os.txt"}),
+        (f"cat {'x' * 5000} /etc/hostname .", set()),
+    ],
+)
+def test_the_words_of_a_command_name_files(tmp_path: Path, command: str, expected: set[str]) -> None:
+    settings = Cli.model_construct(command_template=command)
+    assert counting(write(tmp_path), settings) == expected
+
+
+@pytest.mark.parametrize("text", ["this is no Python", "a\0b"])
+def test_a_file_whose_imports_cannot_be_read_may_have_changed(tmp_path: Path, text: str) -> None:
+    write(tmp_path, {**PROJECT, "shop/deep/outer.py": text})
+    assert hash_of(tmp_path, Python(callable="agent.py:answer")) is None

@@ -65,17 +65,10 @@ def cases(count: int) -> list[str]:
     return [f"a.eval.yaml::case-{number}" for number in range(count)]
 
 
-def functions(count: int) -> list[str]:
-    return [f"test_a.py::test_{number}" for number in range(count)]
-
-
 def ids_of(parts: list[tuple[bool, int]]) -> list[str]:
     """Return the ids of files: whether they hold cases, and how many items."""
-    return [
-        f"{number}-{each}"
-        for number, (is_cases, count) in enumerate(parts)
-        for each in (cases if is_cases else functions)(count)
-    ]
+    names = {True: "a.eval.yaml::case", False: "test_a.py::test"}
+    return [f"{file}-{names[kind]}-{n}" for file, (kind, count) in enumerate(parts) for n in range(count)]
 
 
 def test_each_worker_gets_twice_as_many_cases_as_it_may_have_in_flight() -> None:
@@ -89,12 +82,12 @@ def test_each_worker_gets_twice_as_many_cases_as_it_may_have_in_flight() -> None
 
 def test_places_of_the_target_override_those_of_the_option() -> None:
     scheduler = LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=20"))
-    nodes = start(scheduler, cases(400))
-    complete(scheduler, nodes[0], places=1)
-    given = len(nodes[0].given)
+    node = start(scheduler, cases(400))[0]
+    complete(scheduler, node, places=1)
+    given = len(node.given)
     for _ in range(given - 3):
-        complete(scheduler, nodes[0])
-    assert len(nodes[0].given) == given, "as xdist has it"
+        complete(scheduler, node)
+    assert len(node.given) == given, "as xdist has it"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -114,36 +107,7 @@ def test_without_cases_workers_get_what_they_get_of_xdist(kind: str, words: list
         assert [node.shutting_down for node in nodes] == [node.shutting_down for node in others]
 
 
-@given(st.data())
-def test_each_item_is_run_once_whatever_ends_first(data: st.DataObject) -> None:
-    workers = data.draw(st.integers(1, 4))
-    words = data.draw(st.sampled_from([(), ("--agentv-workers=2",), ("--agentv-workers=50",)]))
-    parts = data.draw(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=4))
-    ids = ids_of(parts)
-    ours = LoadScheduling(config_of(f"--tx={workers}*popen", *words))
-    nodes = start(ours, ids, workers)
-    run: list[int] = []
-    while busy := [node for node in nodes if node.can_go_on]:
-        node = data.draw(st.sampled_from(busy))
-        if data.draw(st.integers(0, 9)) == 0:
-            run += node.given[: node.done]
-            item = node.given[node.done]
-            nodes.remove(node)
-            assert ours.remove_node(node) == ids[item]
-            run.append(item)
-            nodes.append(Worker(len(run)))
-            ours.add_node(nodes[-1])
-            ours.add_node_collection(nodes[-1], ids)
-            ours.schedule()
-        else:
-            complete(ours, node, data.draw(st.sampled_from([None, 1, 3, 25])))
-    run += [index for node in nodes for index in node.given]
-    assert sorted(run) == list(range(len(ids)))
-    assert [node.done for node in nodes] == [len(node.given) for node in nodes]
-    assert ours.tests_finished
-
-
-@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=tries(20, 400))
 @given(st.data())
 def test_each_item_of_many_files_is_run_once_whichever_workers_die(kind: str, data: st.DataObject) -> None:
@@ -180,23 +144,3 @@ def test_each_item_of_many_files_is_run_once_whichever_workers_die(kind: str, da
             complete(ours, node, data.draw(st.sampled_from([None, 1, 3, 25])))
     assert sorted(run) == list(range(len(ids)))
     assert [node.done for node in nodes] == [len(node.given) for node in nodes]
-
-
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_a_worker_that_still_collects_gets_no_items_when_the_others_do(kind: str) -> None:
-    """xdist takes the collection of a worker that died for that of the one which replaces it."""
-    ours = getattr(scheduling, kind)(config_of("--tx=2*popen"))
-    dead, other, new = map(Worker, range(3))
-    ids = ids_of([(False, 1), (False, 1)])
-    for node in (dead, other):
-        ours.add_node(node)
-    ours.add_node_collection(dead, ids)
-    ours.remove_node(dead)
-    ours.add_node(new)
-    ours.add_node_collection(other, ids)
-    assert ours.collection_is_completed
-    ours.schedule()
-    assert (sorted(other.given), new.given) == ([0, 1], [])
-    ours.add_node_collection(new, ids)
-    ours.schedule()
-    assert (sorted(other.given), new.given) == ([0, 1], [])

@@ -11,7 +11,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.executors.worker import JobRefused, Reply, Setup, close_engine, pack, run_job
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import InputMessage, TextPart
-from pytest_agentv.model.options import RunOptions, check_workers, parse_executor
+from pytest_agentv.model.options import RunOptions
 
 SECRET = "s3cr3t-of-the-worker"
 HOME = Path("/nowhere/shop")
@@ -100,42 +100,7 @@ def test_a_worker_takes_no_job_of_a_run_that_is_over(setup: Setup) -> None:
     assert Reply.from_plain(json.loads(run_job(setup.to_bytes(), job_of()))) == Reply()
 
 
-def test_jobs_and_setups_hold_no_variable(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_API_KEY", SECRET)
-    assert SECRET.encode() not in job_of() + setup.to_bytes()
-
-
 def test_what_cannot_be_pickled_is_refused(setup: Setup) -> None:
     with pytest.raises(JobRefused):
         pack(lambda: None, HOME)
     assert json.loads(run_job(setup.to_bytes(), b"no pickle", lambda: True))["refused"]
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("local", "local"),
-        (" LOCAL ", "local"),
-        ("dask://here", "dask://here:8786"),
-        ("dask://here:99/", "dask://here:99"),
-        ("DASK+TLS://here", "dask+tls://here:8786"),
-        ("tls://[::1]:99", "tls://[::1]:99"),
-    ],
-)
-def test_executors_are_parsed(text: str, value: str) -> None:
-    assert parse_executor(text) == value
-
-
-@pytest.mark.parametrize(
-    "text", ["", "processes", "processes:2", "dask", "dask://", "ray://x", "dask://a:b", "local:2"]
-)
-def test_other_executors_are_refused(text: str) -> None:
-    with pytest.raises(ValueError):
-        parse_executor(text)
-
-
-@pytest.mark.parametrize(("executor", "most"), [(None, 50), ("local", 50), ("dask://here:1", 3200)])
-def test_an_executor_takes_more_cases(executor: str | None, most: int) -> None:
-    assert check_workers(str(most), executor) == most
-    with pytest.raises(ValueError):
-        check_workers(str(most + 1), executor)
