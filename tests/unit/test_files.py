@@ -2,7 +2,6 @@
 
 import os
 import resource
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,6 @@ from pytest_agentv.runtime import files as locks
 from pytest_agentv.runtime.files import (
     LockedAppender,
     ProcessLock,
-    remove_leftovers,
     write_atomically,
     write_pieces_atomically,
 )
@@ -32,16 +30,6 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_the_first_record_creates_folder_and_file_and_a_lock_until_it_is_closed(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "results" / "run.jsonl"
-    appender = LockedAppender(path)
-    appender.append(b"1\n")
-    assert sorted(file.name for file in path.parent.iterdir()) == [".run.jsonl.lock", "run.jsonl"]
-    appender.close()
-    assert path.read_bytes() == b"1\n"
-    assert [file.name for file in path.parent.iterdir()] == ["run.jsonl"]
-
-
 def test_a_line_torn_by_another_process_in_the_meantime_is_closed_too(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     appender = LockedAppender(path)
@@ -51,16 +39,6 @@ def test_a_line_torn_by_another_process_in_the_meantime_is_closed_too(tmp_path: 
     appender.append(b"2\n")
     appender.close()
     assert path.read_bytes() == b"1\ntor\n2\n"
-
-
-def test_a_deleted_folder_is_made_again_with_what_the_file_held(tmp_path: Path) -> None:
-    path = tmp_path / "results" / "run.jsonl"
-    appender = LockedAppender(path)
-    appender.append(b"1\n")
-    shutil.rmtree(path.parent)
-    appender.append(b"2\n")
-    appender.close()
-    assert path.read_bytes() == b"1\n2\n"
 
 
 def test_a_file_that_was_replaced_gets_the_next_records(tmp_path: Path) -> None:
@@ -118,61 +96,6 @@ def test_a_failed_atomic_write_keeps_the_old_file_and_leaves_nothing(tmp_path: P
     assert str(caught.value) == f"{path}: cannot be written: File too large"
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["report.json"]  # noqa: PTH208 - names are what matters
-
-
-@pytest.mark.parametrize("before", [b"", b"one\n", b"torn"])
-def test_probing_leaves_a_file_as_it_is_and_appending_goes_on(tmp_path: Path, before: bytes) -> None:
-    path = tmp_path / "deep" / "r.jsonl"
-    path.parent.mkdir()
-    path.write_bytes(before)
-    appender = LockedAppender(path)
-    appender.probe()
-    assert path.read_bytes() == before
-    appender.append(b"two\n")
-    appender.probe()
-    appender.append(b"three\n")
-    appender.close()
-    assert path.read_bytes() == before + (b"\n" if before == b"torn" else b"") + b"two\nthree\n"
-
-
-def left_by_a_killed_writer(folder: Path) -> Path:
-    """Return a file as a writer leaves it that is killed before its last step."""
-    before, found = set(folder.iterdir()), set()
-
-    def pieces() -> Iterator[bytes]:
-        found.update(folder.iterdir())
-        yield b"half"
-
-    write_pieces_atomically(folder / "a.txt", pieces())
-    (left,) = found - before
-    left.write_bytes(b"half")
-    return left
-
-
-def test_what_a_killed_writer_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
-    left, now, foreign = left_by_a_killed_writer(tmp_path), left_by_a_killed_writer(tmp_path), tmp_path / ".ab12.tmp"
-    foreign.write_text("of another program")
-    for path in (left, foreign, tmp_path / "a.txt"):
-        os.utime(path, (0, 0))
-    remove_leftovers(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"a.txt", now.name, foreign.name}
-    remove_leftovers(tmp_path / "missing")
-
-
-def test_pieces_that_cannot_be_made_leave_the_old_file(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("old")
-
-    def pieces():
-        yield b"new"
-        raise ValueError("no more")
-
-    with pytest.raises(ValueError, match="no more"):
-        write_pieces_atomically(path, pieces())
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-    write_pieces_atomically(path, [b"ne", b"w\n"])
-    assert path.read_text() == "new\n"
 
 
 @pytest.mark.parametrize("name", ["pipe", "link"])

@@ -57,17 +57,6 @@ def test_calls_with_equal_variables_are_made_together_and_others_wait() -> None:
     assert [word for word, variables in log if not variables] == ["in", "out"]
 
 
-def test_what_is_shown_is_no_variable_of_the_process() -> None:
-    process = ProcessVariables()
-
-    async def scenario() -> None:
-        async with process.shown(B):
-            assert {*process.original()} == {*os.environ} - {*B}
-        assert process.original() == dict(os.environ)
-
-    run(scenario())
-
-
 def test_a_value_of_the_process_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     process = ProcessVariables()
 
@@ -118,25 +107,6 @@ def test_a_cancelled_call_keeps_nobody_waiting() -> None:
             await asyncio.sleep(0)
         waiting[0].cancel()
         await waiting[1]
-
-    run(scenario())
-
-
-def test_a_call_within_a_call_takes_part_in_its_turn_even_when_others_wait() -> None:
-    process = ProcessVariables()
-
-    async def other() -> None:
-        async with process.shown(B):
-            assert seen() == B
-
-    async def scenario() -> None:
-        async with process.shown(A):
-            waiting = apart(other())
-            await asyncio.sleep(0)
-            async with process.shown(dict(A)):
-                assert seen() == A
-            assert seen() == A
-        await waiting
 
     run(scenario())
 

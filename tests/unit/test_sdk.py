@@ -1,14 +1,11 @@
 """The SDK of Python judges: what they are given, how they answer, their client, and how fast they start."""
 
 import asyncio
-import errno
 import io
 import json
 import math
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv import sdk
-from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.errors import ProviderError
-from pytest_agentv.evaluators.context import Context, ProxiedQuestion, build_payload
-from pytest_agentv.evaluators.script import TargetProxy, parse_judgement
-from pytest_agentv.model import messages
-from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.sdk import build_reply, read_input, run_judge
 
 MINIMAL = {
     "question": "q",
@@ -43,7 +32,7 @@ def judged(monkeypatch, capsys, function: Any, payload: Any = MINIMAL) -> tuple[
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     code = 0
     try:
-        run_judge(function)
+        sdk.run_judge(function)
     except SystemExit as error:
         code = int(error.code or 0)
     told = capsys.readouterr()
@@ -158,54 +147,8 @@ def test_a_judge_starts_with_little_more_than_json():
 # --- the case
 
 
-def test_the_case_that_a_run_writes_is_read_whole():
-    usage = messages.TokenUsage(10, 5, 1)
-    call = messages.ToolCall("knowledgeSearch", {"docId": "x"}, [1], "id", "now", 5.0)
-    case = EvalCase(
-        *("c", "d", "/e.yaml", 1, "outcome", "question", ()),
-        input_messages=({"role": "user", "content": [{"type": "text", "value": "v"}]},),
-        expected_messages=({"role": "assistant", "content": {"a": 1}},),
-        reference_answer="ideal",
-        guideline_paths=("/g.md",),
-        file_paths=("/g.md", "/a.py"),
-    )
-    context = Context(
-        case,
-        Prompt("q"),
-        "answer",
-        output_messages=(messages.Message("assistant", None, (call,), "n", "now", {"k": 1}), messages.Message("tool")),
-        trace=(messages.TraceEvent("tool_call", name="t", input=1, output=2, text="x", metadata={"m": 1}),),
-        trace_summary=messages.TraceSummary(1, ("knowledgeSearch",), {"knowledgeSearch": 1}, 0, usage, 0.1, 12),
-        metrics=messages.ExecutionMetrics(usage, 0.1, 12, {"knowledgeSearch": (5.0,)}, 0.5, 5),
-    )
-    payload = json.loads(json.dumps(build_payload(context, {"maxWords": 3})))
-    assert read_input(payload) == sdk.CodeJudgeInput(
-        question="question",
-        expected_outcome="outcome",
-        candidate_answer="answer",
-        expected_messages=(sdk.Message("assistant", {"a": 1}),),
-        reference_answer="ideal",
-        output_messages=(
-            sdk.Message(
-                *("assistant", None, (sdk.ToolCall("knowledgeSearch", {"doc_id": "x"}, [1], "id", "now", 5),)),
-                *("n", "now", {"k": 1}),
-            ),
-            sdk.Message("tool"),
-        ),
-        guideline_files=("/g.md",),
-        input_files=("/a.py",),
-        input_messages=(sdk.Message("user", [{"type": "text", "value": "v"}]),),
-        trace_summary=sdk.TraceSummary(
-            1, ("knowledgeSearch",), {"knowledge_search": 1}, 0, sdk.TokenUsage(10, 5, 1), 0.1, 12
-        ),
-        config={"max_words": 3},
-        execution_metrics=sdk.ExecutionMetrics(sdk.TokenUsage(10, 5, 1), 0.1, 12, {"knowledge_search": [5]}, 0.5, 5),
-        trace=(sdk.TraceEvent("tool_call", name="t", input=1, output=2, text="x", metadata={"m": 1}),),
-    )
-
-
 def test_what_is_not_known_is_none():
-    case = read_input(MINIMAL)
+    case = sdk.read_input(MINIMAL)
     assert (case.output_messages, case.trace_summary, case.config, case.execution_metrics, case.trace) == (None,) * 5
 
 
@@ -213,81 +156,9 @@ def test_what_is_not_known_is_none():
     st.recursive(st.none() | st.text() | st.floats(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 )
 def test_any_data_is_read_or_refused_with_a_wire_error(data):
-    for read in (read_input, build_reply):
+    for read in (sdk.read_input, sdk.build_reply):
         with pytest.raises(sdk.WireError):
             read(data)
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.booleans())
-def test_any_score_is_told_as_it_is_and_the_run_clamps_it(score):
-    reply = json.dumps(build_reply({"score": score}))
-    assert json.loads(reply)["score"] == score
-    found = parse_judgement(reply)
-    assert (found.error, found.value) == (None, score)
-
-
-# --- the client
-
-
-class EchoTargets:
-    default_name = "judge"
-    names = ("main", "judge", "broken")
-
-    def resolve(self, name: str) -> Any:
-        async def ask(asked: ProxiedQuestion) -> ProviderResponse:
-            if name == "broken":
-                raise ProviderError("the model is down")
-            shown = [asked.question, asked.system_prompt, asked.eval_id, asked.attempt]
-            call = messages.ToolCall("search", {"docId": 1}, duration_ms=5.0)
-            return ProviderResponse((messages.Message("assistant", f"{name} {shown}", (call,)),))
-
-        return ask
-
-
-@pytest.fixture
-def client() -> Iterator[sdk.TargetClient]:
-    """A client of a proxy with 3 calls."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    context = Context(EvalCase("c", "d", "/e.yaml", 1, "o", "q", (), ()), Prompt("q"), "answer")
-    proxy = TargetProxy(EchoTargets(), 3, context)
-    asyncio.run_coroutine_threadsafe(proxy.__aenter__(), loop).result(10)
-    try:
-        yield sdk.TargetClient(proxy.url, proxy.token)
-    finally:
-        asyncio.run_coroutine_threadsafe(proxy.__aexit__(None, None, None), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()
-
-
-def test_the_client_asks_targets_and_counts(client, monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # the proxy of the system is not used
-    response = client.invoke("größe", system_prompt="s", eval_case_id="case", attempt=0, target="main")
-    text = "main ['größe', 's', 'case', 0]"
-    message = sdk.Message("assistant", text, (sdk.ToolCall("search", {"docId": 1}, duration_ms=5),))
-    assert response == sdk.InvokeResponse((message,), text)
-    requests = [sdk.InvokeRequest("a"), {"question": "b", "target": "broken"}]
-    told = ["judge ['a', None, 'proxy', 1]", "Error: the model is down"]
-    assert [response.raw_text for response in client.invoke_batch(requests)] == told
-    assert client.get_info() == sdk.TargetInfo("judge", 3, 3, ("main", "judge", "broken"))
-
-
-def test_a_call_that_fails_raises_the_proxys_reason_and_status(client):
-    def failure(call: Any, *given: Any, **more: Any) -> tuple[str, int | None]:
-        with pytest.raises(sdk.TargetInvocationError) as caught:
-            call(*given, **more)
-        return str(caught.value), caught.value.status_code
-
-    assert failure(client.invoke, "q", target="x")[1] == 400
-    assert failure(client.invoke, "q", target="broken") == ("the model is down", 500)
-    exceeded = "Batch would exceed max calls (current: 1, batch: 3, limit: 3)"
-    assert failure(client.invoke_batch, [{"question": "q"}] * 3) == (exceeded, 429)
-    assert failure(sdk.TargetClient(client._url, "wrong").get_info) == ("Unauthorized", 401)
-    reason = f"[Errno {errno.ECONNREFUSED}] Connection refused"
-    message = f"the target proxy at http://127.0.0.1:1 cannot be reached: {reason}"
-    assert failure(sdk.TargetClient("http://127.0.0.1:1", "t").get_info) == (message, None)
 
 
 @pytest.mark.parametrize(

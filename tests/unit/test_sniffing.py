@@ -1,11 +1,14 @@
-"""Which files look like eval files by what they hold."""
+"""Which files look like eval files by what they hold; and no file, however odd, raises anything but our errors."""
 
 import contextlib
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+import yaml
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.cases.cases import load_case
@@ -13,10 +16,13 @@ from pytest_agentv.cases.discovery import case_list_line, is_eval_file, left_out
 from pytest_agentv.cases.entries import table_spec
 from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import dataset_fault, read_suite
-from pytest_agentv.errors import NO_REGULAR_FILE, CaseError, SourceError
+from pytest_agentv.errors import NO_REGULAR_FILE, AgentvError, CaseError, SourceError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.source import read_yaml
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS
+from pytest_agentv.providers.table import KINDS as PROVIDER_KINDS
+from pytest_agentv.targets.definitions import load_targets_file
 
 
 @pytest.fixture(autouse=True)
@@ -278,3 +284,83 @@ def test_whatever_the_bytes_of_a_file_collecting_it_has_cases_or_one_error_with_
         suite = read_suite(path)
         for entry in suite.entries:
             load_case(suite, entry, LoadContext(root, root))
+
+
+VALID = "target: t\nevalcases:\n  - id: a\n    outcome: ok\n    input: [{role: user, content: hi}]\n    rubrics: [x]\n"
+KEYS = st.sampled_from(
+    [
+        *("id", "expected_outcome", "input", "input_messages", "expected_output", "execution", "evaluators", "rubrics"),
+        *("threshold", "target", "role", "content", "type", "value", "name", "weight", "script", "cwd", "prompt"),
+        *("aggregator", "weights", "fields", "minimums", "mode", "expected", "tool_calls", "tool", "args"),
+    ]
+) | st.text(max_size=3)
+KINDS = st.sampled_from(
+    [
+        *("llm_judge", "rubric", "code", "code_judge", "composite", "tool_trajectory", "field_accuracy", "latency"),
+        *("cost", "token_usage", "heuristic"),
+    ]
+)
+SCALARS: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(["user", "file", "text", "composite"]),
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=15
+)
+CHECKS = st.builds(
+    lambda kind, rest: {"name": "e", "type": kind, **rest}, KINDS, st.dictionaries(KEYS, VALUES, max_size=4)
+)
+CASES = st.builds(
+    lambda rest, evaluators: {"id": "a", "outcome": "ok", "input": "hi", "evaluators": evaluators, **rest},
+    st.dictionaries(KEYS, VALUES, max_size=4),
+    st.lists(CHECKS, max_size=3),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.dictionaries(KEYS, VALUES, max_size=3), st.lists(CASES | VALUES, max_size=3))
+def test_no_file_raises_anything_but_our_errors(header: dict[str, Any], cases: list[Any]) -> None:
+    check_file(yaml.safe_dump({**header, "evalcases": cases}, allow_unicode=True))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_no_mutated_file_raises_anything_but_our_errors(data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, len(VALID)))
+    length = data.draw(st.integers(0, 8))
+    check_file(VALID[:position] + data.draw(st.text(max_size=4)) + VALID[position + length :])
+
+
+def check_file(text: str) -> None:
+    path = Path("random.yaml")
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        suite = read_suite(path)
+    except SourceError:
+        return
+    for entry in suite.entries:
+        try:
+            load_case(suite, entry, LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS))
+        except CaseError:
+            continue
+
+
+TARGET_KEYS = st.sampled_from(
+    (
+        *("name", "judge_target", "workers", "settings", "env", "healthcheck", "args", "model", "api_key", "trace"),
+        *("command_template", "callable", "arguments", "retry_status_codes", "timeout_seconds", "log_format", "wait"),
+    )
+)
+PROVIDERS = st.sampled_from(("azure", "cli", "mock", "python", "codex", "pi", "vscode", "litellm", "other"))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PROVIDERS, st.dictionaries(TARGET_KEYS, VALUES | st.just("${{ V }}"), max_size=5))
+def test_no_shape_of_a_target_breaks_the_loader(provider: str, values: dict[str, Any]) -> None:
+    path = write("targets.yaml", json.dumps({"targets": [{"name": "a", "provider": provider, **values}]}))
+    with contextlib.suppress(AgentvError):
+        assert load_targets_file(path.absolute(), PROVIDER_KINDS).definitions[0].kind

@@ -1,3 +1,5 @@
+"""Values of YAML and their lines. `tests/corpus/yaml-at-its-edges` shows scalars, and what is told of faults."""
+
 import contextlib
 import math
 from pathlib import Path
@@ -7,51 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.files.source import build_yaml, plain_value, read_yaml
+from pytest_agentv.files.source import build_yaml, read_yaml
 
 HERE = Path("cases.yaml")
 
 
 def value_of(text: str) -> object:
     return build_yaml(HERE, text, 2)[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("yes", "yes"),
-        ("no", "no"),
-        ("on", "on"),
-        ("off", "off"),
-        ("2025-01-15", "2025-01-15"),
-        ("2025-01-15T10:00:00Z", "2025-01-15T10:00:00Z"),
-        ("010", 10),
-        ("0o10", 8),
-        ("0x1F", 31),
-        ("0b11", "0b11"),
-        ("1_000", "1_000"),
-        ("12:30", "12:30"),
-        ("1e3", 1000),
-        (".5", 0.5),
-        ("1.", 1),
-        ("+1", 1),
-        ("-7", -7),
-        ("true", True),
-        ("True", True),
-        ("TRUE", True),
-        ("tRUE", "tRUE"),
-        ("null", None),
-        ("~", None),
-        ("", None),
-        ("-", "-"),
-        (".", "."),
-        ("١٢", "١٢"),
-        ("-.inf", float("-inf")),
-    ],
-)
-def test_plain_scalars_have_the_values_of_yaml_1_2(text: str, value: object) -> None:
-    assert plain_value(text) == value
-    assert type(plain_value(text)) is type(value) or isinstance(value, int)
 
 
 @pytest.mark.parametrize(
@@ -86,32 +50,6 @@ def test_plain_scalars_have_the_values_of_yaml_1_2(text: str, value: object) -> 
 )
 def test_documents_become_plain_values(text: str, value: object) -> None:
     assert value_of(text) == value
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: 1\nb: 2\na: 3", "cases.yaml:3: duplicate key 'a', first on line 1"),
-        ("x:\n  - {k: 1, k: 2}", "cases.yaml:2: duplicate key 'k', first on line 2"),
-        ("1: a\n'1': b", "cases.yaml:2: duplicate key '1', first on line 1"),
-        ("a: 1\n---\nb: 2", "cases.yaml:2: a second document starts here; expected one document in the file"),
-        ("a: &x [*x]", "cases.yaml:1: the alias *x has no anchor &x before it"),
-        ("a: *nowhere", "cases.yaml:1: the alias *nowhere has no anchor &nowhere before it"),
-        ("<<: 3", "cases.yaml:1: a merge key `<<` takes a mapping or a list of mappings"),
-        (
-            "a: {{ b }}",
-            "cases.yaml:1: a key must be a plain value, not a mapping or a list (a text with {{ }} needs quotes)",
-        ),
-        ("a: !!int x", "cases.yaml:1: the text 'x' is no !!int"),
-        ("a: !!seq x", "cases.yaml:1: the text 'x' is no !!seq"),
-        ("a: !!str [x]", "cases.yaml:1: a list is no !!str"),
-        ("a: 1\nb: !!seq\n  c: 2", "cases.yaml:2: a mapping is no !!seq"),
-    ],
-)
-def test_faults_are_told_with_their_line(text: str, message: str) -> None:
-    with pytest.raises(SourceError) as caught:
-        value_of(text)
-    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -185,53 +123,6 @@ def test_characters_that_json_writes_as_two_escapes_are_read(tmp_path: Path) -> 
     assert read_yaml(path).value == {"a": "\U0001f642", "b": "\\ud83d\\ude42", "c": "\\\U0001f642"}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            'a: 1\nb: "never closed\nc: 2\n',
-            "x.yaml:4: invalid YAML: while scanning a quoted scalar that begins on line 2, "
-            "found unexpected end of stream",
-        ),
-        (
-            "a:\n\t- b\n",
-            "x.yaml:2: invalid YAML: while scanning for the next token, found character that cannot start any token "
-            "(a tab cannot indent YAML: use spaces)",
-        ),
-        (
-            "a:\n  - b: c\n   d: e\n",
-            "x.yaml:3: invalid YAML: while parsing a block collection that begins on line 2, did not find expected '-' "
-            "indicator (is this line indented as its neighbours are?)",
-        ),
-        (
-            "a: b: c",
-            "x.yaml:1: invalid YAML: mapping values are not allowed in this context "
-            "(a text with a colon needs quotes; else look at the indentation)",
-        ),
-        (
-            "a: 'it's'\n",
-            "x.yaml:1: invalid YAML: while parsing a block mapping, did not find expected key "
-            "(is this line indented as its neighbours are, and a quote not closed too early?)",
-        ),
-        (
-            "a: @b",
-            "x.yaml:1: invalid YAML: while scanning for the next token, found character that cannot start any token "
-            "(a text that begins with this character needs quotes)",
-        ),
-        (
-            'a: "\\d+"',
-            "x.yaml:1: invalid YAML: while parsing a quoted scalar, found unknown escape character "
-            "(double quotes read backslashes: use single quotes)",
-        ),
-        ("ü: é\nb: x\0y\n", "x.yaml:2: invalid YAML: the character U+0000 is not allowed"),
-        ("a: 1\nb:\n  - " + "[" * 5_000, "x.yaml:3: the values are nested too deeply"),
-        ("a: [\n" + "[" * 200_000 + "\n]\n[", "x.yaml:2: the values are nested too deeply"),  # takes no hours
-        ("a: [[[[\n" + "[" * 5_000, "x.yaml:2: the values are nested too deeply"),
-        # Newer releases of libyaml refuse those above. This one is too deep for Python only.
-        ("a: [[[[\n" + "[" * 900 + "]" * 900 + "\n]]]]", "x.yaml:1: the values are nested too deeply"),
-    ],
-)
-def test_a_fault_is_told_with_the_line_that_helps_to_find_it(text: str, message: str) -> None:
-    with pytest.raises(SourceError) as caught:
-        build_yaml(Path("x.yaml"), text, 2)
-    assert str(caught.value) == message
+def test_values_nested_too_deeply_take_no_hours() -> None:
+    with pytest.raises(SourceError, match=r"^cases\.yaml:2: the values are nested too deeply$"):
+        value_of("a: [\n" + "[" * 200_000 + "\n]\n[")

@@ -1,160 +1,169 @@
-"""Every kind in one table: passing, failing, negated, with a path, with a wrong value, short and long."""
+"""What no folder of the corpus shows of checks: that the corpus has all kinds, their examples, and how long they take.
 
+`tests/corpus/checks-of-every-kind` and `checks-at-their-edges` show what they find.
+"""
+
+import asyncio
 import json
-from dataclasses import dataclass, replace
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from docs_pages import ROOT, read_page
+from hypothesis import given
+from hypothesis import strategies as st
 
+import pytest_agentv
+from pytest_agentv.cases.evaluators import load_evaluators
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.cases.references import References, Scope
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.evaluators.text import check_pattern, search_now
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import read_yaml
+from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message, ToolCall
 
-SCHEMA = {"type": "object", "required": ["price"]}
+CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
+CORPUS = Path(__file__).parents[2] / "corpus" / "checks-of-every-kind" / "evals" / "kinds.eval.yaml"
+KINDS = {word: kind for word, kind in EVALUATORS.items() if kind.examples and word != "similar"}
 
 
-@dataclass(frozen=True)
-class Row:
-    """A kind, what passes and fails it, and a value that is wrong with its message."""
+@pytest.fixture
+def load(tmp_path):
+    """Load an evaluator as an eval file has it."""
+    (tmp_path / "checks.py").write_text("raise SystemExit\ndef is_polite(answer):\n    return True\n")
 
-    value: Any
-    passing: str
-    failing: str
-    wrong: Any
-    message: str
-    more: tuple[tuple[str, Any], ...] = ()
-    """Further keys."""
+    def read(item: Any) -> Any:
+        path = tmp_path / "qa.yaml"
+        path.write_text(f"evaluators:\n  - {json.dumps(item)}\n", "utf-8")
+        source = read_yaml(path)
+        place = Place(source, ("evaluators",), [])
+        found = load_evaluators(Scope(source.value["evaluators"], place, References(*[tmp_path] * 3), EVALUATORS))
+        assert place.problems == []
+        return found[0]
 
-    @property
-    def keys(self) -> dict[str, Any]:
-        return dict(self.more)
-
-
-TEXT = "expected a non-empty text, got the number 5"
-LIST = "expected a list, got the text 'x'"
-ROWS = {
-    "bleu": Row("a b c d e", "a b c d e", "q", 5, TEXT, (("threshold", 0.9),)),
-    "contains": Row("tent", "a tent", "a car", 5, TEXT),
-    "contains-all": Row(["a", "b"], "a b", "c", "x", LIST),
-    "contains-any": Row(["a", "b"], "b", "c", "x", LIST),
-    "contains-json": Row(SCHEMA, 'so: {"price": 1}', "so: {}", {"type": 5}, "is no JSON Schema: type: 5 is not valid"),
-    "ends-with": Row("end", "the end\n", "the start", 5, TEXT),
-    "equals": Row("yes", " yes\n", "no", None, "expected a value, got null"),
-    "field": Row("x", '{"x": 1}', '{"y": 1}', "a..b", "expected a path such as items[0].price, got the text 'a..b'"),
-    "icontains": Row("Tent", "a TENT", "a car", 5, TEXT),
-    "icontains-all": Row(["A", "b"], "a B", "c", [], "expected at least one entry, got an empty list"),
-    "icontains-any": Row(["A", "b"], "a", "c", "x", LIST),
-    "is-json": Row(SCHEMA, '{"price": 1}', "{}", 5, "expected a JSON Schema (a mapping) or the path of its file"),
-    "is-xml": Row(True, "<a/>", "<a>", 5, "expected a mapping of its keys, got the number 5"),
-    "is-yaml": Row(True, "a: 1", "a: [", "x", "expected a mapping of its keys, got the text 'x'"),
-    "length": Row({"max_words": 2}, "a b", "a b c", {"max_words": -1}, "expected a number of 0 or more"),
-    "levenshtein": Row("abcd", "abcx", "wxyz", 5, TEXT, (("threshold", 0.7),)),
-    "python": Row("'tent' in answer", "a tent", "a car", "len(", "is no Python expression: '(' was never closed"),
-    "regex": Row("t.nt", "a tent", "a car", "(a", "is no regular expression: missing ), unterminated subpattern"),
-    "rouge": Row("a b c", "a b c", "d", 5, TEXT, (("threshold", 0.9),)),
-    "starts-with": Row("so", " so it is", "it is so", 5, TEXT),
-    "statements": Row(["tent"], "a tent", "a car", ["x", " "], "expected a non-empty text, got the text ' '"),
-    "tool-called": Row("search", "called", "other", 5, TEXT),
-    "word": Row("30", "for 30 euros", "for 130 euros", 5, TEXT),
-    "words": Row(["30", "days"], "30 days", "130 holidays", "x", LIST),
-}
-CALLS = {"called": (ToolCall("search"),), "other": (ToolCall("read"),)}
+    return read
 
 
-def judged(bench, item, answer):
-    messages = (Message("assistant", "x", CALLS.get(answer, ())),)
-    return bench.judged(item, answer, output_messages=messages)
+def context_of(answer: str, **given: Any) -> Context:
+    return Context(CASE, Prompt("q"), answer).replace(**given)
 
 
-def long_form(kind, row):
-    if isinstance(row.value, dict) and not EVALUATORS[kind].takes_data:
-        return {"type": kind, **row.value, **row.keys}
-    key = EVALUATORS[kind].short_key
-    return {"type": kind, **({key: row.value} if key else {}), **row.keys}
+def test_the_corpus_has_every_check():
+    cases = yaml.safe_load(CORPUS.read_text("utf-8"))["cases"]
+    assert {case["id"].removesuffix("-passes") for case in cases} >= set(KINDS)
 
 
-each_kind = pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("word", EVALUATORS)
+def test_each_word_of_the_table_names_a_class_of_that_kind_whose_keys_are_described(word):
+    kind = EVALUATORS[word]
+    assert kind.kind == {"code": "code_judge", "rubric": "llm_judge"}.get(word, word)
+    assert kind.__doc__
+    assert [name for name, field in kind.model_fields.items() if not field.description] == []
 
 
-def test_the_table_has_every_check():
-    assert set(ROWS) == {word for word, kind in EVALUATORS.items() if kind.examples} - {"similar"}
-
-
-@each_kind
-def test_short_and_long_form_say_the_same(bench, kind):
-    row = ROWS[kind]
-    short, long = bench.one({kind: row.value, **row.keys}), bench.one(long_form(kind, row))
-    assert short == long
-    snake = bench.one({kind.replace("-", "_"): row.value, **row.keys})
-    assert snake == short
-
-
-@each_kind
-def test_it_passes_and_fails_and_negation_turns_the_verdict_round(bench, kind):
-    row = ROWS[kind]
-    for item in ({kind: row.value, **row.keys}, long_form(kind, row)):
-        plain, failing = judged(bench, item, row.passing), judged(bench, item, row.failing)
-        assert (plain.score, plain.verdict, plain.error, failing.error) == (1.0, "pass", None, None)
-        assert (failing.score, failing.verdict) == (0.0, "fail")
-        assert plain.hits
-        assert failing.misses
-    spellings = (
-        {f"not-{kind}": row.value, **row.keys},
-        {f"not_{kind.replace('-', '_')}": row.value, **row.keys},
-        {kind: row.value, **row.keys, "negate": True},
-        {**long_form(kind, row), "type": f"not-{kind}"},
-    )
-    for item in spellings:
-        passing, failing = judged(bench, item, row.passing), judged(bench, item, row.failing)
-        assert (passing.score, failing.score) == (0.0, 1.0)
-        assert (passing.hits, passing.misses) == (plain.misses, plain.hits)
-        assert passing.name.startswith(f"not-{kind}")
-        assert "negated" in (passing.reasoning or "")
-
-
-@each_kind
-def test_a_path_chooses_what_is_judged(bench, kind):
-    row, item = ROWS[kind], {kind: ROWS[kind].value, **ROWS[kind].keys, "path": "items[0].x"}
-    if kind == "field":
-        assert bench.judged({"field": "items[0].x"}, '{"items": [{"x": null}]}').score == 1.0
-        return
-    if kind == "tool-called":
-        _, faults = bench.load(item)
-        assert faults == [
-            "/qa.yaml:2: evaluators[0].path: nobody reads this key (tool-called does not judge the answer)"
-        ]
-        return
-    if kind == "is-json":  # a part is data already
-        row = replace(row, passing=json.loads(row.passing), failing=json.loads(row.failing))
-    answer = "It is:\n```json\n" + json.dumps({"items": [{"x": row.passing}]}) + "\n```"
-    result = judged(bench, item, answer)
-    assert (result.score, result.error) == (1.0, None)
-    assert judged(bench, item, json.dumps({"items": [{"x": row.failing}]})).score == 0.0
-    for name in (kind, f"not-{kind}"):
-        missing = judged(bench, {name: row.value, **row.keys, "path": "items[0].x"}, '{"items": [{"y": 1}]}')
-        assert (missing.score, missing.misses) == (0.0, ("items[0].x is missing: items[0] has y",))
-
-
-def test_wrong_values_are_told_with_their_lines_also_by_validate(bench, agentv, monkeypatch):
-    """One file with all of them, so that validate runs once."""
-    monkeypatch.chdir(bench.folder)
-    lines = ["evalcases:", "  - id: a", "    expected_outcome: o", "    input: q", "    assert:"]
-    lines += [f"      - {json.dumps({kind: row.wrong, **row.keys})}" for kind, row in ROWS.items()]
-    (bench.folder / "a.eval.yaml").write_text("\n".join(lines) + "\n")
-    run = agentv("validate", "a.eval.yaml")
-    assert run.exit_code == 1
-    for number, (kind, row) in enumerate(ROWS.items()):
-        where = f"a.eval.yaml:{6 + number}: "
-        told = [line for line in run.out.splitlines() if line.startswith(where)]
-        assert len(told) == 1, f"{kind}: {told}"
-        assert f".assert[{number}].{kind}" in told[0]
-        assert row.message in told[0]
-
-
-@each_kind
-def test_the_examples_of_a_kind_pass(bench, kind, called):
-    (bench.folder / "checks.py").write_text("def is_polite(answer):\n    return True\n")
-    calls = called(ToolCall("search", input={"query": "tent"}))
+@pytest.mark.parametrize("kind", set(KINDS) - {"statements"})
+def test_the_examples_of_a_kind_pass(load, kind, tmp_path):
+    messages = (Message("assistant", "x", (ToolCall("search", input={"query": "tent"}),)),)
     for example in EVALUATORS[kind].examples:
         for item in example["assert"]:
-            if kind != "statements":
-                assert bench.judged(item, example["answer"], **calls).score == 1.0
+            check = load(item)  # the file of a function is not run by loading
+            (tmp_path / "checks.py").write_text("def is_polite(answer):\n    return True\n")
+            context = context_of(example["answer"], output_messages=messages)
+            assert asyncio.run(run_evaluator(check, context)).score == 1.0
+
+
+def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_does(load, tmp_path):
+    page = read_page(ROOT / "docs/coming-from.md")
+    (block,) = [block for block in page.blocks if block.name == "evals/marks.py"]
+    (tmp_path / "marks.py").write_text(block.text, "utf-8")
+    verdicts = {
+        ("ANSWER: 3.14", 3): "III",
+        ("ANSWER: 3", 3): "ICC",
+        ("ANSWER: C", "C++"): "III",
+        ("The ANSWER: A or maybe ANSWER: B", "A"): "III",
+        ("ANSWER: yes (or no)", "yes"): "III",
+        ("ANSWER: A\nANSWER: B", "A"): "III",
+        ("B", "B"): "III",
+        ("ANSWER:\nB", "B"): "CCC",
+        ("ANSWER: the tent", "The tent"): "IIC",
+    }
+    checks = [load({"python": f"marks.py:{kind}"}) for kind in ("is_letter", "is_word", "is_line")]
+    for (answer, target), expected in verdicts.items():
+        context = context_of(answer, case=CASE.replace(vars={"target": target}))
+        found = [asyncio.run(run_evaluator(check, context)).score for check in checks]
+        assert "".join("C" if score else "I" for score in found) == expected, answer
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "seconds"),
+    [({"contains": "x", "path": "a"}, "[" * 60_000, None), ({"regex": "(a|a)+$"}, "a" * 40 + "b", 0.3)],
+)
+def test_a_check_that_takes_long_does_not_hold_up_the_loop(load, monkeypatch, check, answer, seconds):
+    if seconds:
+        monkeypatch.setattr("pytest_agentv.evaluators.text.SECONDS", seconds)
+    evaluator, pauses = load(check), []
+
+    async def judge_and_look():
+        judging = asyncio.ensure_future(run_evaluator(evaluator, context_of(answer)))
+        while not judging.done():
+            started = time.process_time()
+            await asyncio.sleep(0.01)
+            pauses.append(time.process_time() - started)
+        return judging.result()
+
+    result = asyncio.run(judge_and_look())
+    assert (result.score, result.error_kind) == (0.0, "timeout" if seconds else None)
+    assert not seconds or "was given up after 0.3 s: it tries too many ways to match" in result.error
+    # In the loop, the longest pause would be nearly all of the time.
+    assert max(pauses) < 0.3 * sum(pauses), pauses
+
+
+def test_code_that_hangs_is_given_up(load):
+    check = load({"python": "[0 for _ in iter(int, 1)]"})
+    result = asyncio.run(run_evaluator(check, context_of("x", timeout_seconds=0.05)))
+    assert (result.error, result.error_kind) == ("no result within 0.05 s", "timeout")
+    for thread in threading.enumerate():  # it would fill the memory of the machine
+        if thread.name == "agentv-python":
+            thread.join(20)
+    assert [thread for thread in threading.enumerate() if thread.name == "agentv-python"] == []
+
+
+@pytest.mark.parametrize(("kind", "package"), [("rouge", "rouge-score"), ("bleu", "sacrebleu")])
+def test_a_missing_extra_is_one_sentence(load, monkeypatch, kind, package):
+    monkeypatch.setattr("pytest_agentv.evaluators.likeness.find_spec", lambda _: None)
+    with pytest.raises(EvaluatorError) as caught:
+        load({kind: "x"}).prepare(Services())
+    assert str(caught.value) == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+
+
+def test_a_check_loads_no_library_that_it_does_not_need():
+    script = (
+        "import sys; from pytest_agentv import Contains, IsJson, Regex, Rouge; Contains(value='x');"
+        "print({'regex', 'jsonschema_rs', 'rouge_score', 'rapidfuzz', 'sacrebleu', 'aiohttp'} & set(sys.modules))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", script], text=True) == "set()\n"
+
+
+@given(st.text(alphabet="ab {}1,[]()|\\.", max_size=12), st.text(alphabet="ab {}1,", max_size=12))
+def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
+    if check_pattern(pattern) is None:
+        assert (search_now(pattern, text) is not None) is (re.search(pattern, text) is not None)
+
+
+def test_no_group_of_ours_is_repeated_possessively():
+    """Before 3.11.5, Python continues behind the characters of a repetition that failed (gh-106052)."""
+    repeated = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
+    files = Path(pytest_agentv.__file__).parent.rglob("*.py")
+    found = [f"{path.name}: {match[0]}" for path in files for match in repeated.finditer(path.read_text("utf-8"))]
+    assert found == []
