@@ -415,7 +415,8 @@ def calls_of(context: Context) -> tuple[Sequence[ToolCall] | None, Mapping[str, 
     told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
     traced = tuple(traced_calls(context.trace or ()))
     calls, others = (traced, told) if len(traced) > len(told) else (told, traced)
-    calls += tuple(call for call in others if call.tool not in {each.tool for each in calls})
+    names, ids = {*NAMELESS, *(call.tool for call in calls)}, {call.id for call in calls if call.id}
+    calls += tuple(call for call in others if call.tool not in names and call.id not in ids)
     summary = context.trace_summary
     if not calls and summary is not None and summary.event_count:  # without events it holds metrics only
         return (None if any(summary.tool_calls_by_name.values()) else ()), summary.tool_calls_by_name
