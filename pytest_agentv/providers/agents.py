@@ -113,6 +113,8 @@ def summarize(event: JsonObject) -> str:
 
 def _told(value: Json, key: str, depth: int) -> Iterator[str]:
     if isinstance(value, dict | list) and depth < _DEEPEST:
+        if key == "permission_denials" and isinstance(value, list) and value:
+            yield "refused for lack of permission:"
         for name, item in value.items() if isinstance(value, dict) else ((key, item) for item in value):
             yield from _told(item, name, depth + 1)
     elif isinstance(value, str) and value and key in (*_TOLD, *_IN_BRACKETS):

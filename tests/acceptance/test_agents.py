@@ -223,7 +223,7 @@ def test_an_agent_reads_the_files_of_the_case_where_they_are(played: Played, age
 def test_claude_is_let_into_the_folders_of_the_files_and_into_no_other(played: Played, agent: Agent) -> None:
     (output,) = played.outputs("unlinked", agent)
     assert "requested permissions to read" in output
-    assert "refused for lack of permission: Read" in played.log(played.result("unlinked", agent))
+    assert "refused for lack of permission: (Read)" in played.log(played.result("unlinked", agent))
 
 
 @each_agent
@@ -278,7 +278,7 @@ def test_the_work_of_an_agent_is_logged_as_it_goes(played: Played, agent: Agent)
     # Codex complains on stderr when another Codex sets up the same home at the same moment.
     assert all(re.match(r"\[\+00:\d\d\] \[(stdout|stderr)\] ", line) for line in lines.splitlines()), lines
     assert re.search(r"\[stdout\] .*It is 4\.", lines)
-    assert {"claude": "tool_use (Bash)", "codex": "command_execution", "pi": "bash (call_1)"}[agent.name] in lines
+    assert {"claude": "tool_use (Bash)", "codex": "command_execution", "pi": "(call_1) bash"}[agent.name] in lines
 
 
 def test_nothing_of_the_agents_is_left_not_even_what_moved_away(played: Played) -> None:
