@@ -163,7 +163,7 @@ def test_the_first_failure_ends_what_runs_on_workers(project, cluster):
     )
     run = project.run(on(cluster), "-x")
     assert run.statuses == {"bad": "fail"}
-    assert not unfinished(project)
+    until(lambda: not unfinished(project))
 
 
 FAMILY = "import os, time; open('family.txt', 'a').write(f'{os.getpid()}\\n'); time.sleep(600)"
