@@ -19,7 +19,7 @@ import report_runs
 from measure import exit_code
 
 from pytest_agentv.reports.html.page import write_report
-from pytest_agentv.reports.reading import read_view
+from pytest_agentv.reports.read import read_view
 from pytest_agentv.reports.verdict import compared
 
 MEGABYTE = 1e6

@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     check_options(config)
     shard = config.getoption("agentv_shard")
     if shard is not None:
-        from pytest_agentv.session.selecting import Sharding
+        from pytest_agentv.session.selection import Sharding
 
         config.pluginmanager.register(Sharding(config, parse_shard(shard)), "agentv-shard")
 
@@ -59,7 +59,7 @@ def pytest_collect_file(
     collectors = yield
     if file_path.suffix not in _SUFFIXES:
         return collectors
-    from pytest_agentv.session.collecting import collect_file
+    from pytest_agentv.session.collect import collect_file
 
     own = collect_file(file_path, parent, is_claimed=bool(collectors))
     return collectors if own is None else [*collectors, own]
@@ -138,7 +138,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """End the run as wrong usage if a worker did so."""
     if getattr(node, "workeroutput", {}).get("exitstatus") == pytest.ExitCode.USAGE_ERROR:
-        from pytest_agentv.session.recording.identity import raise_refusal
+        from pytest_agentv.session.identity import raise_refusal
 
         raise_refusal(node)
 
@@ -149,6 +149,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[No
     chosen = yield
     if obstacle() is not None:
         return chosen
-    from pytest_agentv.session.scheduling import fitting
+    from pytest_agentv.session.schedule import fitting
 
     return fitting(chosen, config, log)

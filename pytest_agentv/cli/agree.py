@@ -27,8 +27,8 @@ from pytest_agentv.reports.how_sure import (
     hash_of_answer,
     read_labels,
 )
-from pytest_agentv.reports.reading import TEXTS
-from pytest_agentv.stats.comparing import LEAST_LABELS, LEAST_OF_A_CLASS
+from pytest_agentv.reports.read import TEXTS
+from pytest_agentv.stats.comparison import LEAST_LABELS, LEAST_OF_A_CLASS
 from pytest_agentv.stats.intervals import Interval
 
 _CONSTANT: Final = "none, judge and labels are constant"

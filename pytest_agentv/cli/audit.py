@@ -21,7 +21,7 @@ from pytest_agentv.cli.eval import (
 from pytest_agentv.cli.validate import Checker, CheckSettings, ProjectKinds
 from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, Overrides, choose_target
-from pytest_agentv.engine.judging import Needs, evaluators_of
+from pytest_agentv.engine.judges import Needs, evaluators_of
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import decide_status
 from pytest_agentv.errors import AgentvError, locate

@@ -11,7 +11,7 @@ from pytest_agentv.cli.eval import ArgumentParser, UsageError, note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.options import OutputFormat
-from pytest_agentv.reports.merging import (
+from pytest_agentv.reports.merge import (
     Merged,
     Part,
     changed_targets,

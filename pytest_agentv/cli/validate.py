@@ -30,7 +30,7 @@ from pytest_agentv.cli.eval import (
     say,
 )
 from pytest_agentv.engine.case import lost_guidelines
-from pytest_agentv.engine.judging import judging_fault, needs_of_case
+from pytest_agentv.engine.judges import judging_fault, needs_of_case
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt, render_parts, spoken
 from pytest_agentv.engine.answers import OuterAdapter, costs_of, extract_trace, invoke_with_retries
-from pytest_agentv.engine.judging import prompts_for
+from pytest_agentv.engine.judges import prompts_for
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import EvalCase, SimulatedUser, Target, TurnPlan
 from pytest_agentv.model.messages import Costs, InputMessage, Message, TextPart, added_usage, candidate_answer

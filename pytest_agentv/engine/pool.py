@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.engine.answers import invoke_with_retries, invoke_within_limit, timed
 from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides, choose_judge
-from pytest_agentv.engine.judging import EqualQuestions, Needs, ProviderJudge, judging_fault, needs_of_case
+from pytest_agentv.engine.judges import EqualQuestions, Needs, ProviderJudge, judging_fault, needs_of_case
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.stored import RejudgedFile, StoredProvider
 from pytest_agentv.engine.workspaces import Workspaces, once_in_run
@@ -47,7 +47,7 @@ from pytest_agentv.targets.definitions import (
 )
 
 if TYPE_CHECKING:
-    from pytest_agentv.engine.embedding import CallableTargets  # only for scripts that call targets
+    from pytest_agentv.engine.embeddings import CallableTargets  # only for scripts that call targets
 
 
 # Shows the variables of a folder's `.env` to code that runs in this process and reads `os.environ`.
@@ -594,7 +594,7 @@ class TargetPool:
     def _callable(
         self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides, asked: EqualQuestions
     ) -> "CallableTargets":
-        from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - for scripts that call targets
+        from pytest_agentv.engine.embeddings import CallableTargets  # noqa: PLC0415 - for scripts that call targets
 
         opened = {target.name: (target, provider)}
         if own.judge is not None:
@@ -619,12 +619,12 @@ class TargetPool:
         """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
         key = (eval_dir, name)
         if key not in self._embedders:
-            from pytest_agentv.engine import embedding  # noqa: PLC0415 - only for `similar`
+            from pytest_agentv.engine.embeddings import TargetEmbedder  # noqa: PLC0415 - only for `similar`
 
             target, provider = self._open(eval_dir, name)
             fingerprint = self.fingerprints.of_target(target) or self._unlike_others
             store = None if target.kind == "mock" else self.store
-            self._embedders[key] = embedding.TargetEmbedder(
+            self._embedders[key] = TargetEmbedder(
                 target, provider, [target.name, fingerprint], store, self._options.timeout or None
             )
         return self._embedders[key]
@@ -632,7 +632,7 @@ class TargetPool:
     def _mocked(
         self, file: TargetsFile | None, name: str, environment: Environment, needs: Needs, case: EvalCase | None
     ) -> ReadyTarget:
-        from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - only for dry runs
+        from pytest_agentv.engine.embeddings import CallableTargets  # noqa: PLC0415 - only for dry runs
         from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - imports pydantic
 
         known = name if file is None else file.find(name).name

@@ -17,10 +17,10 @@ from pytest_agentv.reports.judged_cases import (
     pair_cases,
     values_of,
 )
-from pytest_agentv.reports.reading import Baseline, has_other_judge
+from pytest_agentv.reports.read import Baseline, has_other_judge
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
 from pytest_agentv.reports.view import JUDGED_WITH_RUN, REPLACING, UNENFORCED, GateOutcome, ending_of
-from pytest_agentv.stats.comparing import answers_to_confirm
+from pytest_agentv.stats.comparison import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path
 
 Tier: TypeAlias = Literal["critical", "advisory"]

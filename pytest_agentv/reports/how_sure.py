@@ -17,7 +17,7 @@ from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.reports.figures import evaluators_of
 from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
 from pytest_agentv.reports.verdict import answers_of_both, difference_of
-from pytest_agentv.stats.comparing import (
+from pytest_agentv.stats.comparison import (
     NO_DEVIATION,
     Confusion,
     CorrectedRate,

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.results import BaselineFigures, EvalResult
 from pytest_agentv.reports.figures import on_one_line, visible, with_id
-from pytest_agentv.stats.comparing import (
+from pytest_agentv.stats.comparison import (
     LEAST_ANSWERS,
     MOST_FALSE,
     NO_DROP,

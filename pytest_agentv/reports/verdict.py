@@ -38,9 +38,9 @@ from pytest_agentv.reports.judged_cases import (
     unconfirmed,
     values_of,
 )
-from pytest_agentv.reports.reading import Baseline, baseline_of, has_other_judge
+from pytest_agentv.reports.read import Baseline, baseline_of, has_other_judge
 from pytest_agentv.reports.view import Change, ChangeWord, RunView
-from pytest_agentv.stats.comparing import (
+from pytest_agentv.stats.comparison import (
     LEAST_DIFFERING,
     NO_DROP,
     Difference,

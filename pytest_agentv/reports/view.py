@@ -10,7 +10,7 @@ from pytest_agentv.model.results import EvalResult
 
 if TYPE_CHECKING:  # a plain run loads nothing that judges runs
     from pytest_agentv.reports.judged_cases import JudgedCase
-    from pytest_agentv.reports.reading import Baseline
+    from pytest_agentv.reports.read import Baseline
     from pytest_agentv.reports.verdict import RunStatistics
 
 # How a run ended beyond its results: the verdicts of its gates, marks, and problems beside the cases.

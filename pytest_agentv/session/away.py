@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseJob, choose_judge
-from pytest_agentv.engine.judging import evaluators_of, needs_of_case
+from pytest_agentv.engine.judges import evaluators_of, needs_of_case
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, HookError

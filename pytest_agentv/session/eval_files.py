@@ -19,10 +19,10 @@ from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import shown, visible
 from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.hooks import participate
+from pytest_agentv.session.identity import check_resumed
 from pytest_agentv.session.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, show_warnings, unique_names
-from pytest_agentv.session.recording.identity import check_resumed
 from pytest_agentv.session.texts import short_reason
 
 # Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`.

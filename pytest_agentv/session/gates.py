@@ -24,11 +24,11 @@ from pytest_agentv.reports.gates import (
     unmatched_tags,
 )
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
-from pytest_agentv.reports.reading import Baseline, baseline_of, baseline_text, read_baseline
+from pytest_agentv.reports.read import Baseline, baseline_of, baseline_text, read_baseline
 from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
 from pytest_agentv.reports.view import GateOutcome
 from pytest_agentv.runtime.files import write_atomically
-from pytest_agentv.session.asking import NOT_ASKED
+from pytest_agentv.session.identity import RunIdentity
 from pytest_agentv.session.judged_cases import (
     CASE,
     DESELECTED,
@@ -42,9 +42,9 @@ from pytest_agentv.session.judged_cases import (
     narrowing_option,
     tags_of,
 )
+from pytest_agentv.session.on_request import NOT_ASKED
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import retold, uncollected_text
-from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.writers import amend, verdict_path
 
 # Reports gates as items: counted as tests, written to JUnit, and rerun by `--lf` until they pass.

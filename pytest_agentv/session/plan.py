@@ -20,7 +20,7 @@ from pytest_agentv.engine.jobs import (
     choose_judge,
     choose_target,
 )
-from pytest_agentv.engine.judging import needs_of_case
+from pytest_agentv.engine.judges import needs_of_case
 from pytest_agentv.engine.pool import Pace, Places, TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, LoopStartError, name_below

@@ -16,18 +16,18 @@ from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.loop import LoopThread
-from pytest_agentv.session.asking import Asking
 from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, Stopping
-from pytest_agentv.session.masking import CaseLogHandler, route_prints
+from pytest_agentv.session.identity import RunIdentity, TravellingSink, run_identity
+from pytest_agentv.session.masks import CaseLogHandler, route_prints
+from pytest_agentv.session.on_request import Asking
 from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.plan import CasePreparer, Planner, PreparedCase
 from pytest_agentv.session.progress import Progress
-from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink, run_identity
-from pytest_agentv.session.recording.records import Recorder
-from pytest_agentv.session.recording.resume import FinishedCases
-from pytest_agentv.session.recording.run_results import KnownLines
-from pytest_agentv.session.selecting import Spending
+from pytest_agentv.session.recorder import Recorder
+from pytest_agentv.session.resume import FinishedCases
+from pytest_agentv.session.run_results import KnownLines
+from pytest_agentv.session.selection import Spending
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs

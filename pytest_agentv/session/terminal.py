@@ -18,8 +18,15 @@ from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.runtime.files import InUse, remove_leftovers
-from pytest_agentv.session.asking import NOT_ASKED, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter, drop_phases, items_of, junit_case, title_errors
+from pytest_agentv.session.identity import (
+    RECORDS,
+    RunIdentity,
+    refuse_in_worker,
+    run_identity,
+    send_to_worker,
+    unpack,
+)
 from pytest_agentv.session.item_outcomes import (
     EVALUATED,
     ItemOutcomes,
@@ -28,17 +35,10 @@ from pytest_agentv.session.item_outcomes import (
     lost_text,
     start_of,
 )
+from pytest_agentv.session.on_request import NOT_ASKED, send_named, unasked_line
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import may_be_eval, uncollected_text
-from pytest_agentv.session.recording.identity import (
-    RECORDS,
-    RunIdentity,
-    refuse_in_worker,
-    run_identity,
-    send_to_worker,
-    unpack,
-)
-from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run, recorded_now
+from pytest_agentv.session.run_results import KnownLines, RunResults, read_run, recorded_now
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, verdict_path

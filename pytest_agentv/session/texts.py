@@ -32,7 +32,7 @@ from pytest_agentv.session.item_outcomes import (
     shows_answers_at_once,
     start_of,
 )
-from pytest_agentv.session.masking import is_masked, mask_account
+from pytest_agentv.session.masks import is_masked, mask_account
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 
 # The errors of failed and broken cases, with the command that runs a case again.

@@ -11,7 +11,7 @@ import pytest
 import report_runs
 
 from pytest_agentv.reports.html.page import write_report
-from pytest_agentv.reports.reading import read_view
+from pytest_agentv.reports.read import read_view
 from pytest_agentv.reports.verdict import compared
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

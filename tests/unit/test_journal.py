@@ -13,8 +13,8 @@ from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult, RepeatFigures
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity
-from pytest_agentv.session.recording.resume import FinishedCases, Journal
+from pytest_agentv.session.identity import ResumedFile, RunIdentity
+from pytest_agentv.session.resume import FinishedCases, Journal
 from pytest_agentv.store.writers import ResultSink
 
 RESULT = EvalResult(

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from pytest_agentv.session.masking import keep_loggers_steady
+from pytest_agentv.session.masks import keep_loggers_steady
 
 
 @pytest.fixture(autouse=True)

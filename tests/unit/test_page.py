@@ -17,7 +17,7 @@ from pytest_agentv.reports.html import page as pages
 from pytest_agentv.reports.html.cases import Case, cases_of
 from pytest_agentv.reports.html.overview import headline
 from pytest_agentv.reports.html.page import STATIC_ROWS, Gallery, report_text
-from pytest_agentv.reports.reading import case_in, key_of, view_of
+from pytest_agentv.reports.read import case_in, key_of, view_of
 from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import Ending, RunView, Trouble
 

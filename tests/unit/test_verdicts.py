@@ -9,7 +9,7 @@ from thorough import tries, varied
 
 from pytest_agentv.reports.gates import baseline_gate, rate_gate, suspects_of
 from pytest_agentv.reports.judged_cases import Confirmation, JudgedCase, pair_cases
-from pytest_agentv.reports.reading import baseline_of
+from pytest_agentv.reports.read import baseline_of
 from pytest_agentv.reports.verdict import compare_with_baseline, pass_rate_of
 from pytest_agentv.stats.intervals import verdict
 

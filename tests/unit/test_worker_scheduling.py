@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from thorough import tries
 from xdist import scheduler
 
-from pytest_agentv.session import scheduling
-from pytest_agentv.session.scheduling import LoadScheduling
+from pytest_agentv.session import schedule
+from pytest_agentv.session.schedule import LoadScheduling
 from pytest_agentv.session.workers import PLACES
 
 KINDS = ("LoadScheduling", "LoadFileScheduling", "LoadScopeScheduling", "LoadGroupScheduling")
@@ -96,7 +96,7 @@ def test_places_of_the_target_override_those_of_the_option() -> None:
 @given(st.data())
 def test_without_cases_workers_get_what_they_get_of_xdist(kind: str, words: list[str], data: st.DataObject) -> None:
     config = config_of("--tx=2*popen", *words)
-    ours, usual = getattr(scheduling, kind)(config), getattr(scheduler, kind)(config)
+    ours, usual = getattr(schedule, kind)(config), getattr(scheduler, kind)(config)
     ids = ids_of(data.draw(st.lists(st.tuples(st.just(False), st.integers(1, 20)), max_size=4)))
     nodes, others = start(ours, ids), start(usual, ids)
     while busy := [number for number, node in enumerate(nodes) if node.can_go_on]:
@@ -115,7 +115,7 @@ def test_each_item_of_many_files_is_run_once_whichever_workers_die(kind: str, da
     words = data.draw(st.sampled_from([(), ("--agentv-workers=2",), ("--agentv-workers=50",)]))
     parts = data.draw(st.lists(st.tuples(st.booleans(), st.integers(1, 6)), min_size=1, max_size=12))
     ids = ids_of(parts)
-    ours = getattr(scheduling, kind)(config_of(f"--tx={workers}*popen", *words))
+    ours = getattr(schedule, kind)(config_of(f"--tx={workers}*popen", *words))
     nodes = [Worker(number) for number in range(workers)]
     for node in nodes:
         ours.add_node(node)

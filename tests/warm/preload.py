@@ -62,7 +62,7 @@ def _prepare_workers() -> None:
     base.compile = functools.cache(compile)
     remote = importlib.import_module("xdist.remote")
     base.compile(inspect.getsource(remote) + "\n", inspect.getsourcefile(remote), "exec")
-    identity = importlib.import_module("pytest_agentv.session.recording.identity")
+    identity = importlib.import_module("pytest_agentv.session.identity")
     importlib.import_module("pytest_agentv.model.base")._adapter(identity.RunIdentity)
 
 

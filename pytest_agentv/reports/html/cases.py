@@ -11,7 +11,7 @@ from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_amoun
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.reports.figures import duration_of, evaluators_of, shortened, spent_of
 from pytest_agentv.reports.judged_cases import CaseStatus, JudgedCase
-from pytest_agentv.reports.reading import case_in
+from pytest_agentv.reports.read import case_in
 from pytest_agentv.reports.view import Change, RunView
 from pytest_agentv.stats.intervals import is_flaky
 

@@ -49,7 +49,7 @@ from pytest_agentv.reports.html.cases import (
     when_of,
 )
 from pytest_agentv.reports.judged_cases import CaseStatus, cases_of_run, measure_of
-from pytest_agentv.reports.reading import read_view
+from pytest_agentv.reports.read import read_view
 from pytest_agentv.reports.summary import BIN_LABELS, extremes, score_figures, score_statistics
 from pytest_agentv.reports.verdict import compared
 from pytest_agentv.reports.view import RunView

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pytest_agentv.stats.comparing import (
+from pytest_agentv.stats.comparison import (
     LEAST_DIFFERING,
     Confusion,
     answers_to_confirm,

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from pytest_agentv.stats.comparing import (
+from pytest_agentv.stats.comparison import (
     benjamini_hochberg,
     fisher_less,
     kappa,

@@ -11,7 +11,7 @@ from thorough import tries, varied
 
 from pytest_agentv.reports.how_sure import Label, agree
 from pytest_agentv.reports.judged_cases import JudgedCase
-from pytest_agentv.stats.comparing import compare_pairs, confusion, decide_change, kappa, kappa_interval
+from pytest_agentv.stats.comparison import compare_pairs, confusion, decide_change, kappa, kappa_interval
 from pytest_agentv.stats.intervals import mean_interval, needed_passes, verdict
 
 

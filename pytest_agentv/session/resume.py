@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.jobs import CaseJob, CaseKey, case_key
-from pytest_agentv.engine.judging import needs_of_case
+from pytest_agentv.engine.judges import needs_of_case
 from pytest_agentv.engine.results import decide_status, effective_target_name, effective_threshold
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
-from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.identity import RunIdentity
 from pytest_agentv.store.readers import iter_recorded
 from pytest_agentv.store.writers import stored_name
 

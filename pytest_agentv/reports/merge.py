@@ -11,7 +11,7 @@ from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult, ShardFigures
 from pytest_agentv.reports.figures import ended_at
 from pytest_agentv.reports.judged_cases import CaseKey
-from pytest_agentv.reports.reading import FINDINGS, TEXTS, case_in, key_of, result_fault
+from pytest_agentv.reports.read import FINDINGS, TEXTS, case_in, key_of, result_fault
 from pytest_agentv.reports.view import failed_as_expected
 from pytest_agentv.store.readers import iter_foreign
 

@@ -15,7 +15,7 @@ from pytest_agentv.reports.dumps import STREAMS, CaseStream, current_log
 from pytest_agentv.reports.figures import harmless_in_ci, is_own_property, shown, visible
 from pytest_agentv.session.compat import TerminalReporter, logging_handlers, put_on_top
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation, may_be_eval
-from pytest_agentv.session.recording.records import RECORDER_THREAD
+from pytest_agentv.session.recorder import RECORDER_THREAD
 
 # Masks secrets in what pytest itself shows of items: captured prints and logs, tracebacks.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.engine.answers import invoke_with_retries
-from pytest_agentv.engine.judging import EqualQuestions, Tell, prompts_for, tell_of_replies
+from pytest_agentv.engine.judges import EqualQuestions, Tell, prompts_for, tell_of_replies
 from pytest_agentv.engine.stored import digest_of
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError, locate
 from pytest_agentv.evaluators.context import Embedding, ProxiedQuestion, current_meter

@@ -10,7 +10,7 @@ from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import ExecutionMetrics
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
-from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.identity import RunIdentity
 from pytest_agentv.store.readers import RecordedResult, iter_recorded
 
 _Case: TypeAlias = tuple[str | None, str]

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agentv.cases.entries import SuiteSource, sample
 from pytest_agentv.engine.jobs import OWN_JUDGE, OWN_PROVIDER
-from pytest_agentv.engine.judging import needs_of_case
+from pytest_agentv.engine.judges import needs_of_case
 from pytest_agentv.errors import AgentvError, name_below
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import counted

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.session.recording.identity import TravellingSink
+from pytest_agentv.session.identity import TravellingSink
 from pytest_agentv.store.writers import ResultSink
 
 RECORDER_THREAD = "agentv-results"

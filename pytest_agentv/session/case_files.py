@@ -15,8 +15,8 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.user_modules import call_row_maker
+from pytest_agentv.session.identity import RunIdentity
 from pytest_agentv.session.outcomes import unique_names
-from pytest_agentv.session.recording.identity import RunIdentity
 
 _CaseFile: TypeAlias = tuple[SuiteSource | None, Mapping[str, CaseEntry]]
 """An eval file, None if it cannot be read, and its cases by the names of their items."""

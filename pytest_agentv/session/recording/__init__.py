@@ -1,1 +1,0 @@
-"""The results file of a run, and those of earlier runs."""
