@@ -19,7 +19,7 @@ from pytest_agentv.model.base import Json, JsonObject, mapping
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RowSource:
     """A file or a function that provides rows."""
 
     path: Path
@@ -40,7 +40,7 @@ class Table:
 class Row:
     """A row: a mapping of its columns, or the fault that prevented reading it."""
 
-    table: Table
+    table: RowSource
     number: int
     """The number of its first line or, without lines, its position; 1-based."""
     index: int
@@ -73,7 +73,7 @@ class Row:
         return source, (self.index,)
 
 
-def row_of(table: Table, number: int, index: int, value: Json) -> Row:
+def row_of(table: RowSource, number: int, index: int, value: Json) -> Row:
     """Return the row of a value. A value that is not a mapping becomes a row with a fault."""
     if isinstance(value, dict):
         return Row(table, number, index, value)
@@ -185,7 +185,7 @@ class CaseEntry:
         return replace(self, eval_id=eval_id, combination=combination)
 
 
-class Shared(NamedTuple):
+class FileKeys(NamedTuple):
     """The keys of a file that apply to all its cases."""
 
     variables: JsonObject

@@ -388,14 +388,16 @@ _PATH: Final = re.compile(
 """A prompt that can only be the path of a file."""
 
 
-class Template(NamedTuple):
+class JudgeTemplate(NamedTuple):
     """The text of a judge's prompt."""
 
     text: str
     is_file: bool
 
 
-def load_template(prompt: str | None, prompt_path: str | None, place: Place, references: References) -> Template | None:
+def load_template(
+    prompt: str | None, prompt_path: str | None, place: Place, references: References
+) -> JudgeTemplate | None:
     """Return the template of a judge's `prompt` (a text or a path) or `prompt_path`, one of which is there."""
     if prompt is not None and prompt_path is not None:
         place.error("both prompt and prompt_path are there: keep one")
@@ -403,14 +405,14 @@ def load_template(prompt: str | None, prompt_path: str | None, place: Place, ref
     if prompt is not None and not _PATH.fullmatch(prompt):
         path = None if "\n" in prompt else references.find(prompt).path
         if path is None or not path.is_file():
-            return Template(prompt, is_file=False)
+            return JudgeTemplate(prompt, is_file=False)
     key = "prompt_path" if prompt is None else "prompt"
     file = references.read(prompt or prompt_path or "", place.at(key), is_text=True)
-    return Template(file.text, is_file=True) if file else None
+    return JudgeTemplate(file.text, is_file=True) if file else None
 
 
 def check_judge_template(
-    template: Template, place: Place, variables: Collection[str] = (), *, needs_answer: bool = True
+    template: JudgeTemplate, place: Place, variables: Collection[str] = (), *, needs_answer: bool = True
 ) -> None:
     """Note faults of a judge's template: no answer to judge, variables with other names. `variables` are the case's.
 
@@ -432,7 +434,7 @@ def check_judge_template(
         note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
 
 
-def check_aggregator_template(template: Template, place: Place) -> None:
+def check_aggregator_template(template: JudgeTemplate, place: Place) -> None:
     """Note unknown variables of an aggregator's template, and that it does not use the results."""
     used = template_variables(template.text)
     unknown = _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)

@@ -16,7 +16,7 @@ from pytest_agentv.cases.entries import (
     CallFunction,
     CaseEntry,
     Combination,
-    Shared,
+    FileKeys,
     SuiteSource,
     list_entries,
     no_functions,
@@ -147,13 +147,13 @@ def _create_suite(
     return replace(suite, entries=tuple(_filled_entries(suite)), has_braces=True)
 
 
-def _shared(header: JsonObject, place: Place) -> Shared:
+def _shared(header: JsonObject, place: Place) -> FileKeys:
     defaults, template = mapping_at(header, "defaults", place), mapping_at(header, "case", place)
     if "id" in defaults:
         place.at("defaults", "id").error("each case needs an id of its own")
     if isinstance(header.get("case"), dict) and template.get("id") is None:
         place.at("case", "id").error("is missing: expected a text that names each row, such as q-{{ number }}")
-    return Shared(
+    return FileKeys(
         variables=mapping_at(header, "vars", place),
         defaults=Layer(defaults, place.source, ("defaults",)) if defaults else None,
         template=None if header.get("case") is None else Layer(template, place.source, ("case",)),
@@ -183,7 +183,7 @@ def _of_other_tool(header: JsonObject) -> str:
     return f"this is a file of {tool}, which is not read: docs/coming-from.md#{section} shows the same here"
 
 
-def _listed(cases: Json, place: Place, shared: Shared) -> tuple[CaseEntry, ...]:
+def _listed(cases: Json, place: Place, shared: FileKeys) -> tuple[CaseEntry, ...]:
     if not isinstance(cases, list):
         hint = None
         if cases and isinstance(cases, dict):

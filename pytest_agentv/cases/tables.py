@@ -20,9 +20,9 @@ from pytest_agentv.cases.discovery import find_files
 from pytest_agentv.cases.entries import (
     CallFunction,
     CaseEntry,
+    FileKeys,
     Row,
-    Shared,
-    Table,
+    RowSource,
     TableSpec,
     is_function,
     row_of,
@@ -64,7 +64,7 @@ def read_delimited(path: Path) -> list[Row]:
         twice = [name for name, count in Counter(filter(None, columns)).items() if count > 1]
         if twice:
             raise SourceError(path, f"the column {twice[0]!r} is there twice", number)
-        table = Table(path)
+        table = RowSource(path)
         return [
             Row(table, line, index, *_values(columns, cells, fault))
             for index, (line, cells, fault) in enumerate(records)
@@ -153,7 +153,7 @@ def read_parquet_rows(path: Path) -> list[Row]:
         rows = [_plain(row) for row in parquet.read_table(path).to_pylist()]
     except (OSError, ArrowException, ValueError, TypeError, OverflowError) as error:
         raise SourceError(path, f"cannot be read as Parquet: {' '.join(str(error).split())}") from None
-    table = Table(path, has_lines=False)
+    table = RowSource(path, has_lines=False)
     return [Row(table, index + 1, index, row) for index, row in enumerate(rows)]
 
 
@@ -168,7 +168,7 @@ _OF_THE_FILE: Final = frozenset(
 
 def read_jsonl_rows(path: Path) -> list[Row]:
     """Return the row of each line. A line that is not a JSON object has a fault. Empty lines are skipped."""
-    table = Table(path)
+    table = RowSource(path)
     rows: list[Row] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
@@ -188,7 +188,7 @@ def read_json_rows(path: Path) -> list[Row]:
         raise SourceError(path, "holds JSON lines: expected one JSON list, or a name that ends in .jsonl", 1)
     if text[position : position + 1] != "[":
         return read_yaml_rows(path)
-    table, rows, line = Table(path), list[Row](), 1
+    table, rows, line = RowSource(path), list[Row](), 1
     before, position = 0, _skipped(text, position + 1)
     while rows or text[position : position + 1] != "]":
         line, before = line + text.count("\n", before, position), position
@@ -221,7 +221,7 @@ def read_yaml_rows(path: Path) -> list[Row]:
     rows = value if key is None else value[key]
     if not isinstance(rows, list):
         raise SourceError(path, f"expected a list of rows, got {describe_value(rows)}", source.line_of(keys))
-    table = Table(path, source=source, list_keys=keys)
+    table = RowSource(path, source=source, list_keys=keys)
     table.problems.extend(source.warnings)
     unread = [key for key in mapping(value) if key not in _OF_THE_FILE and not key.startswith("x-")]
     if unread:
@@ -238,11 +238,11 @@ def generated_rows(name: str, folder: Path, call: CallFunction) -> list[Row]:
     """Return the rows of a function. Raises `AgentvError`."""
     source = name.rpartition(":")[0]
     path = folder / source if source.endswith(".py") else folder
-    table = Table(path, function=name, has_lines=False)
+    table = RowSource(path, function=name, has_lines=False)
     return [_row(table, index, item) for index, item in enumerate(call(name, folder))]
 
 
-def _row(table: Table, index: int, item: object) -> Row:
+def _row(table: RowSource, index: int, item: object) -> Row:
     try:
         if isinstance(item, Mapping):
             return Row(table, index + 1, index, _plain(item))
@@ -351,7 +351,7 @@ def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
 # The entries for the rows of tables.
 
 
-def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunction) -> tuple[CaseEntry, ...]:
+def row_entries(spec: TableSpec, place: Place, shared: FileKeys, call: CallFunction) -> tuple[CaseEntry, ...]:
     """Return the entries of the rows of tables, or of a sample of them.
 
     `place` is that of the case list. `call` calls functions that make rows.
@@ -373,7 +373,7 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
     return tuple(entry for index, entry in enumerate(entries) if index in chosen)
 
 
-def _whole_cases(rows: Iterable[Row], shared: Shared, place: Place) -> Iterator[CaseEntry]:
+def _whole_cases(rows: Iterable[Row], shared: FileKeys, place: Place) -> Iterator[CaseEntry]:
     """Yield the entry of each row, which is a case itself."""
     line = place.source.line_of(place.keys)
     for index, row in enumerate(rows):
@@ -391,7 +391,7 @@ def _without_nulls(value: Json) -> Json:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:
+def _templated(template: Layer, rows: Iterable[Row], shared: FileKeys) -> Iterator[CaseEntry]:
     """Yield the entry of each row, which fills the template. Only the id is filled now."""
     value, origins = with_defaults(template.value, shared.defaults)
     line = template.source.line_of(template.keys)

@@ -13,7 +13,7 @@ from pytest_agentv.model.base import counted
 from pytest_agentv.model.options import OutputFormat
 from pytest_agentv.reports.merge import (
     Merged,
-    Part,
+    ResultsFile,
     changed_targets,
     find_missing,
     foreign_fault,
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     out: Path = options.out
     sources = list({path.absolute(): path for path in options.files}.values())
     _check_paths(sources, out, overwrite=options.overwrite)
-    parts: list[Part] = []
+    parts: list[ResultsFile] = []
     for path in sources:
         if holds_baseline(path):
             raise FileError(path, "is a baseline, not a results file")
@@ -110,7 +110,7 @@ def _check_paths(sources: Sequence[Path], out: Path, *, overwrite: bool) -> None
         raise UsageError(f"{out} exists; --overwrite overwrites it, and given as one of the files it is merged as well")
 
 
-def _remarks(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
+def _remarks(parts: Sequence[ResultsFile], merged: Merged) -> Iterator[str]:
     for part in parts:
         yield from map(str, (*part.hints, *part.problems[:_SHOWN]))
         if len(part.problems) > _SHOWN:
@@ -134,7 +134,7 @@ def _remarks(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
         yield f"{files}: the target {target!r} was not defined in the same way in both runs (target_hash)"
 
 
-def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputFormat) -> Iterator[bytes]:
+def _serialized(parts: Sequence[ResultsFile], merged: Merged, output_format: OutputFormat) -> Iterator[bytes]:
     run_id = merged.run_id
     for part in parts:
         lines = {line.number for line in merged.chosen.values() if line.path == part.path}

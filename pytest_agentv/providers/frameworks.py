@@ -29,7 +29,7 @@ from pytest_agentv.providers.api.base import Billing, ModelReply, count, entries
 from pytest_agentv.providers.api.model import PRICES, price, read_cost
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.kind import get, items, output_of, parsed, plain, read_call, text, text_content
-from pytest_agentv.providers.python_calls import USER, Chunks, Function, Question, Turn
+from pytest_agentv.providers.python_calls import USER, Chunks, Function, PythonPrompt, Turn
 
 # What all results have in common.
 
@@ -373,7 +373,7 @@ def read_run(value: object, model: str | None = None) -> NativeAnswer:
     )
 
 
-async def run_openai_agent(agent: Any, question: Question, **arguments: Any) -> NativeAnswer:
+async def run_openai_agent(agent: Any, question: PythonPrompt, **arguments: Any) -> NativeAnswer:
     """Run an agent. If all agents of the run have the same model, and no setting of the run another, it replied."""
     _require_texts(question)
     asked = question.turns[0]["content"] if len(question.turns) == 1 else list(question.turns)
@@ -390,7 +390,7 @@ def _model_of(agent: object) -> str | None:
     return text(model) or text(get(model, "model"))
 
 
-def _require_texts(question: Question) -> None:
+def _require_texts(question: PythonPrompt) -> None:
     if question.has_files:
         what = "an agent of this framework gets texts, which cannot hold pictures and PDFs"
         raise ProviderError(f"{what}: name a function, with `messages: true`", "config")
@@ -474,7 +474,7 @@ def _documents(state: object) -> list[str]:
     return [page for key in _CONTEXTS for page in _texts(get(state, key), "page_content")]
 
 
-async def run_runnable(runnable: Any, question: Question, **arguments: Any) -> NativeAnswer:
+async def run_runnable(runnable: Any, question: PythonPrompt, **arguments: Any) -> NativeAnswer:
     """Invoke a graph, a chain or a model. Each call has its own thread id for the memory of graphs."""
     config = dict(arguments.pop("config", None) or {})
     config["configurable"] = {"thread_id": uuid.uuid4().hex, **(config.get("configurable") or {})}
@@ -489,7 +489,7 @@ async def run_runnable(runnable: Any, question: Question, **arguments: Any) -> N
     return NativeAnswer((Message("assistant", plain(result)),), is_single_reply=True)
 
 
-def _input(runnable: Any, question: Question) -> Any:
+def _input(runnable: Any, question: PythonPrompt) -> Any:
     """Return the input in the form of the Runnable: messages, a mapping with one key, or a text."""
     turns = [dict(turn) for turn in question.turns]
     state = get(getattr(runnable, "builder", None), "input_schema")
@@ -558,7 +558,7 @@ def _spent_of_pydantic(reply: object) -> ModelReply:
     return ModelReply("", text(get(reply, "model_name")), usage=read_usage(usage), billing=billing)
 
 
-async def run_pydantic_agent(agent: Any, question: Question, **arguments: Any) -> NativeAnswer:
+async def run_pydantic_agent(agent: Any, question: PythonPrompt, **arguments: Any) -> NativeAnswer:
     """Run an agent. The messages before the last question become its history."""
     _require_texts(question)
     *history, last = question.turns

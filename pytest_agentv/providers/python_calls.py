@@ -164,7 +164,7 @@ USER: Final[Literal["user"]] = "user"
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Record):
+class PythonPrompt(Record):
     """The prompt of a case, as a text and as a conversation."""
 
     text: str
@@ -178,7 +178,7 @@ class Question(Record):
         return not all(isinstance(turn["content"], str) for turn in self.turns)
 
 
-def build_question(request: ProviderRequest, *, as_messages: bool | None) -> Question:
+def build_question(request: ProviderRequest, *, as_messages: bool | None) -> PythonPrompt:
     """Return the question for an agent. Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
 
     `as_messages` passes the conversation message by message; None: only if the case has one, or pictures or PDFs.
@@ -187,8 +187,8 @@ def build_question(request: ProviderRequest, *, as_messages: bool | None) -> Que
     is_conversation = prompt.chat_prompt is not None or bool(prompt.media) if as_messages is None else as_messages
     if not is_conversation:
         require_no_media(request, "the agent gets a text, which", "leave out `messages: false`")
-        return Question(text, ({"role": USER, "content": text},))
-    return Question(text, tuple(conversation(request)))
+        return PythonPrompt(text, ({"role": USER, "content": text},))
+    return PythonPrompt(text, tuple(conversation(request)))
 
 
 def require_no_media(request: ProviderRequest, who: str, way_out: str) -> None:

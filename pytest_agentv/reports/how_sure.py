@@ -62,7 +62,7 @@ class Label(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement(Record):
+class LabelledJudgement(Record):
     """What a judge said of a case, and people."""
 
     case: str
@@ -112,7 +112,7 @@ class Agreement(Record):
     """What the models replied that judge the run."""
     unreadable: int = 0
     """How many of these replies held no judgement."""
-    judged: tuple[Judgement, ...] = ()
+    judged: tuple[LabelledJudgement, ...] = ()
     """The cases that have a label."""
 
 
@@ -174,7 +174,7 @@ def agree(
     if not by_case:
         return None
     is_scale = any(label.value not in (0, 1) for label in labels)
-    labelled: dict[int, Judgement] = {}  # not those that as many people pass as fail
+    labelled: dict[int, LabelledJudgement] = {}  # not those that as many people pass as fail
     for index, group in by_case.items():
         case, judgement = judged[index]
         passes = sum(_is_good(label, case) for label in group)
@@ -222,7 +222,7 @@ def agree(
     )
 
 
-def _chosen(labelled: Mapping[int, Judgement]) -> tuple[float, dict[int, Judgement]]:
+def _chosen(labelled: Mapping[int, LabelledJudgement]) -> tuple[float, dict[int, LabelledJudgement]]:
     """Return a threshold that one half of the cases, chosen by their names, finds, and the other half judged by it."""
     if len(labelled) < LEAST_TO_CHOOSE:
         text = f"a threshold is chosen from {LEAST_TO_CHOOSE} labelled cases on, here are {len(labelled)}"
@@ -273,7 +273,7 @@ def _evaluators(case: JudgedCase, name: str | None) -> list[tuple[str, Evaluator
     return [(path, each) for path, each in members if name is None or name in (path, each.name)]
 
 
-def _judgement(case: JudgedCase, evaluator: str | None) -> Judgement | None:
+def _judgement(case: JudgedCase, evaluator: str | None) -> LabelledJudgement | None:
     """Return what an evaluator said of a case, or all of them; None: it could not be judged. Raises `ValueError`."""
     result, found = case.result, _evaluators(case, evaluator)
     if len(found) > 1 and evaluator is not None:
@@ -288,7 +288,7 @@ def _judgement(case: JudgedCase, evaluator: str | None) -> Judgement | None:
     score = math.fsum(case.scores) / case.judged if only is None else only.score
     bar = _HALF if case.threshold is None else case.threshold
     reasoning, answer = (None, None) if result is None else (result.reasoning, result.candidate_answer)
-    return Judgement(
+    return LabelledJudgement(
         case.label,
         _passes(case) if only is None else passing([score], bar) == 1 and not only.unmet_required,
         score,

@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Record):
+class ResultsFile(Record):
     """A results file: the last result of each case, and those before."""
 
     path: Path
@@ -69,7 +69,7 @@ class Part(Record):
         return {name.eval_file for name in self.results if name.eval_file is not None}
 
 
-def read_part(path: Path) -> Part:
+def read_part(path: Path) -> ResultsFile:
     """Read a results file. Raises `FileError` if it cannot be opened."""
     results: dict[CaseKey, Line] = {}
     replaced: dict[CaseKey, Line] = {}
@@ -93,7 +93,7 @@ def read_part(path: Path) -> Part:
             if before is not None and not result.is_of(before):
                 replaced[name] = before
             results[name] = result
-    return Part(path, results, replaced, tuple(problems), tuple(hints))
+    return ResultsFile(path, results, replaced, tuple(problems), tuple(hints))
 
 
 _SHOWN: Final = 3
@@ -121,7 +121,7 @@ def _newest(lines: Iterable[Line]) -> Line | None:
     return newest
 
 
-def merge_parts(parts: Iterable[Part]) -> Merged:
+def merge_parts(parts: Iterable[ResultsFile]) -> Merged:
     """Choose the last result of each case: the one that ended last or, if that is unknown, the later one in order."""
     chosen: dict[CaseKey, Line] = {}
     replaced: dict[CaseKey, Line] = {}
@@ -139,7 +139,7 @@ def merge_parts(parts: Iterable[Part]) -> Merged:
     return Merged(chosen, replaced)
 
 
-def foreign_fault(parts: Sequence[Part]) -> str | None:
+def foreign_fault(parts: Sequence[ResultsFile]) -> str | None:
     """Return why files are not parts of one run; None if they may be.
 
     Parts of one run have collected the same evals. Either all of them are dry runs, or none is.
@@ -148,7 +148,7 @@ def foreign_fault(parts: Sequence[Part]) -> str | None:
     real = next((part for part in parts if part.results and not part.is_mocked), None)
     if mocked is not None and real is not None:
         return f"{locate(mocked.path, None)} holds results of a dry run, {locate(real.path, None)} does not"
-    suites: dict[str, Part] = {}
+    suites: dict[str, ResultsFile] = {}
     for part in parts:
         if part.suite is not None:
             suites.setdefault(part.suite, part)
@@ -173,7 +173,7 @@ def _named(files: set[str]) -> str:
     return ", ".join(sorted(files)[:_SHOWN]) + more
 
 
-def changed_targets(parts: Sequence[Part], merged: Merged) -> Iterator[tuple[str, Path, Path]]:
+def changed_targets(parts: Sequence[ResultsFile], merged: Merged) -> Iterator[tuple[str, Path, Path]]:
     """Yield each target that had another definition in a later file, with the first file and that file.
 
     Only cases of one eval file are compared, because each folder may define its targets. Tests in Python may define

@@ -61,7 +61,7 @@ class Trouble(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending(Record):
+class RunEnding(Record):
     """How a run ended. Without any of these facts, each case is judged by itself."""
 
     red: tuple[str, ...] = ()
@@ -96,11 +96,11 @@ class Ending(Record):
         return "expected" if is_expected else result.status
 
 
-AS_JUDGED: Final = Ending()
+AS_JUDGED: Final = RunEnding()
 """Each case is judged by itself."""
 
 
-def ending_of(contract: JsonObject | None) -> Ending:
+def ending_of(contract: JsonObject | None) -> RunEnding:
     """Return the ending from the JSON of a verdict; None: there is no verdict file."""
     if contract is None:
         return AS_JUDGED
@@ -110,11 +110,11 @@ def ending_of(contract: JsonObject | None) -> Ending:
     )
     red = tuple(gate.reason for gate in gates if gate.is_red)
     if contract.get("verdict") == NO_VERDICT:
-        return Ending(red, unjudged="; ".join(contract["reasons"]), gates=gates)
+        return RunEnding(red, unjudged="; ".join(contract["reasons"]), gates=gates)
     cases = contract.get("cases", ())
     skipped = frozenset((case["case"], case.get("target")) for case in cases if case["state"] == "skipped")
     judged = frozenset(contract.get(JUDGED_WITH_RUN, ()))
-    return Ending(red, contract.get("gate") in REPLACING and bool(gates), judged, gates, skipped=skipped)
+    return RunEnding(red, contract.get("gate") in REPLACING and bool(gates), judged, gates, skipped=skipped)
 
 
 # What the results tell of marks.
@@ -174,7 +174,7 @@ class RunView(Record):
 
     results: tuple[EvalResult, ...] = ()
     """The last result of each case. A baseline has none."""
-    ending: Ending = AS_JUDGED
+    ending: RunEnding = AS_JUDGED
     name: str = ""
     """The name of its file."""
     cases: "tuple[JudgedCase, ...]" = ()

@@ -21,7 +21,7 @@ from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.reports.figures import shown
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.identity import RunIdentity
-from pytest_agentv.session.item_outcomes import Asked
+from pytest_agentv.session.item_outcomes import AskedTexts
 from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recorder import Recorder
@@ -83,7 +83,7 @@ class Begun:
     """How many cases of its group may be in flight."""
     problems: tuple[Problem, ...]
     """Warnings about the case's file."""
-    asked: Asked
+    asked: AskedTexts
     """The question and the expected outcome of the case."""
     log: CaseLog
     ending: Ending
@@ -106,7 +106,7 @@ class Begun:
         hurry: Callable[[], None] | None = None,
     ) -> "Begun":
         """Keep only what the item shows, so that the case, with the texts of its files, is freed when it is done."""
-        asked = Asked.of(prepared.case)
+        asked = AskedTexts.of(prepared.case)
         return Begun(future, limit, prepared.problems, asked, prepared.log, ending or Ending(), hurry)
 
 

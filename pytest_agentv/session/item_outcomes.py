@@ -193,7 +193,7 @@ def shows_answers_at_once(config: pytest.Config) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Record):
+class AskedTexts(Record):
     """The question and the expected outcome of a case, as its failure text shows them."""
 
     question: str = ""
@@ -201,15 +201,15 @@ class Asked(Record):
     reference_answer: str = ""
 
     @staticmethod
-    def of(case: EvalCase | None) -> "Asked":
+    def of(case: EvalCase | None) -> "AskedTexts":
         if case is None:
             return NOTHING_ASKED
         messages = [message for message in case.messages if message.role == "user"]
         parts = messages[-1].parts if messages else ()
-        return Asked("\n".join(filter(None, map(_part_text, parts))), case.reference_answer)
+        return AskedTexts("\n".join(filter(None, map(_part_text, parts))), case.reference_answer)
 
 
-NOTHING_ASKED: Final = Asked()
+NOTHING_ASKED: Final = AskedTexts()
 
 
 def _part_text(part: ContentPart) -> str:

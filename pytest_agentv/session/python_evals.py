@@ -37,7 +37,7 @@ from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
 from pytest_agentv.session.flight import LOG_SECTION
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.identity import check_resumed, run_identity
-from pytest_agentv.session.item_outcomes import Asked
+from pytest_agentv.session.item_outcomes import AskedTexts
 from pytest_agentv.session.items import EvalItem, TargetCaller, overrides
 from pytest_agentv.session.masks import mask_from_now_on
 from pytest_agentv.session.options import run_options
@@ -453,7 +453,7 @@ class Agentv:
                 job = error_result(identity, "setup", "cancelled", "asked after its test had ended")
         return prepared.replace(job=job, hooks=hooks.of(item), own=own)
 
-    def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, Asked]:
+    def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, AskedTexts]:
         """Return the result, with the question and the expected outcome of its case."""
         session, flight, key = self._session, self._session.flight, (self._item.nodeid, prepared.eval_id)
         begun = flight.begin(key, prepared)

@@ -26,7 +26,7 @@ from pytest_agentv.session.item_outcomes import (
     EVALUATED,
     HEEDED,
     NOTHING_ASKED,
-    Asked,
+    AskedTexts,
     forget_properties,
     shows_answers,
     shows_answers_at_once,
@@ -68,7 +68,7 @@ _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
 """By error, the node id of the case that shows it in full. Each worker has its own."""
 
 
-def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Asked = NOTHING_ASKED) -> EvalFailed:
+def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: AskedTexts = NOTHING_ASKED) -> EvalFailed:
     account = failure_text(
         result,
         rerun_command=rerun_command(config, result.node_id),

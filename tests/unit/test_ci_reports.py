@@ -18,7 +18,7 @@ from thorough import varied
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import MARKDOWN_LIMIT, annotation_lines, markdown_lines
-from pytest_agentv.reports.view import Ending, RunView, Trouble
+from pytest_agentv.reports.view import RunEnding, RunView, Trouble
 
 MARKER = "<!-- pytest-agentv: evaluations -->"
 FORMS = ("html", "markdown", "junit", "gitlab-codequality")
@@ -198,13 +198,13 @@ def result(eval_id: str, score: float = 0.0, **changes: Any) -> EvalResult:
 
 
 def test_no_text_can_give_commands_to_github_or_hold_secrets(hostile: list[dict[str, Any]]) -> None:
-    for told in annotation_lines(RunView(tuple(map(EvalResult.from_plain, hostile)), Ending()), Masker()):
+    for told in annotation_lines(RunView(tuple(map(EvalResult.from_plain, hostile)), RunEnding()), Masker()):
         assert told.startswith("::error ")
         assert told.count("::") == 2
         assert not set(told) & set("\r\n\x1b\0")
     evil = "100%\r\n::add-mask::x\n::error::y s3cret-value ::stop-commands::z"
     shown = result("x", 0.5, misses=[evil], eval_file="a,b:c%\n.yaml", node_id=f"a::{evil}")
-    [told] = annotation_lines(RunView((shown,), Ending()), Masker(["s3cret-value"]))
+    [told] = annotation_lines(RunView((shown,), RunEnding()), Masker(["s3cret-value"]))
     assert "100%25" in told
     assert "file=a%2Cb%3Ac%25%0A.yaml,line=3,title=" in told
     assert told.count("::") == 2, "that of the command and that before its text"
@@ -220,7 +220,8 @@ def test_a_step_summary_stays_below_its_limit_and_says_what_is_left_out(limit: i
     bad = [result(f"c{number}", 0.5, node_id="|日" * 500) for number in range(4_000)]
     trouble = Trouble("日" * 50, ("|日`" * 5_000,) * 100)
     text = "".join(
-        f"{each}\n" for each in markdown_lines(RunView((*broken, *bad), Ending(troubles=(trouble,))), Masker(), limit)
+        f"{each}\n"
+        for each in markdown_lines(RunView((*broken, *bad), RunEnding(troubles=(trouble,))), Masker(), limit)
     )
     assert len(text.encode()) <= limit
     assert bool(text) == (limit >= 5_000)

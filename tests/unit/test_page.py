@@ -14,12 +14,12 @@ import report_runs
 from thorough import varied
 
 from pytest_agentv.reports.html import page as pages
-from pytest_agentv.reports.html.cases import Case, cases_of
+from pytest_agentv.reports.html.cases import CaseRow, cases_of
 from pytest_agentv.reports.html.overview import headline
 from pytest_agentv.reports.html.page import STATIC_ROWS, Gallery, report_text
 from pytest_agentv.reports.read import case_in, key_of, view_of
 from pytest_agentv.reports.verdict import compared
-from pytest_agentv.reports.view import Ending, RunView, Trouble
+from pytest_agentv.reports.view import RunEnding, RunView, Trouble
 
 
 def view(name: str, values: Iterable[dict[str, Any]], **changes: Any) -> RunView:
@@ -43,7 +43,7 @@ def repeated(value: dict[str, Any]) -> dict[str, Any]:
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\x1b[31m\u202e"
 
 
-def shown(*values: dict[str, Any]) -> tuple[tuple[Case, ...], RunView]:
+def shown(*values: dict[str, Any]) -> tuple[tuple[CaseRow, ...], RunView]:
     run = view("run.jsonl", [{"eval_id": f"case-{n}", "score": 1, "threshold": 1, **v} for n, v in enumerate(values)])
     return cases_of(run), run
 
@@ -61,7 +61,7 @@ def page() -> str:
     return report_text(compared(run, base), (view("old.jsonl", report_runs.results(20, seed=2)),))
 
 
-GATED = Ending(replaces_cases=True, judged_with_run=frozenset({"x"}))
+GATED = RunEnding(replaces_cases=True, judged_with_run=frozenset({"x"}))
 LOW = "the pass rate is too low"
 FAILED, BROKEN, MUST = {"score": 0}, {"error": "broke", "status": "error"}, {"score": 0, "required": True}
 SCORED = {"score": 0, "threshold": None}
@@ -74,34 +74,34 @@ SCORED = {"score": 0, "threshold": None}
         ([{}, FAILED | {"node_id": "x"}], GATED.replace(red=(LOW,)), "fail", "Failed"),
         ([{}, MUST | {"node_id": "x"}], GATED, "fail", "Failed"),
         ([{}, BROKEN | {"node_id": "x"}], GATED, "fail", "Failed"),
-        ([{}], Ending(red=(LOW,)), "fail", f"Failed at a gate: {LOW}."),
-        ([{}, FAILED], Ending(red=(LOW,)), "fail", f"Failed: 1 of 2 fail. The gate says: {LOW}."),
-        ([{}], Ending(troubles=(Trouble("Results were lost"),)), "fail", "Failed: results were lost."),
+        ([{}], RunEnding(red=(LOW,)), "fail", f"Failed at a gate: {LOW}."),
+        ([{}, FAILED], RunEnding(red=(LOW,)), "fail", f"Failed: 1 of 2 fail. The gate says: {LOW}."),
+        ([{}], RunEnding(troubles=(Trouble("Results were lost"),)), "fail", "Failed: results were lost."),
         (
             [{}, {}],
-            Ending(unjudged="-k a"),
+            RunEnding(unjudged="-k a"),
             "none",
             "No verdict: all 2 cases pass. No verdict on the run as a whole: -k a.",
         ),
-        ([{}, FAILED], Ending(unjudged="a part"), "fail", "Failed"),
+        ([{}, FAILED], RunEnding(unjudged="a part"), "fail", "Failed"),
         (
             [{}, FAILED | {"node_id": "x"}],
-            Ending(expected=frozenset("x")),
+            RunEnding(expected=frozenset("x")),
             "pass",
             "Passed: 1 of 2 cases pass, 1 failed as",
         ),
-        ([SCORED] * 3, Ending(), "none", "No verdict: 3 cases have a score, and no threshold is known."),
+        ([SCORED] * 3, RunEnding(), "none", "No verdict: 3 cases have a score, and no threshold is known."),
         (
             [SCORED, {}],
-            Ending(),
+            RunEnding(),
             "none",
             "No verdict: 1 of 2 cases pass, 1 case has a score, and no threshold is known.",
         ),
-        ([SCORED, FAILED], Ending(), "fail", "Failed: 1 of 2 fail."),
-        ([SCORED | {"status": "pass"}], Ending(), "pass", "Passed"),
+        ([SCORED, FAILED], RunEnding(), "fail", "Failed: 1 of 2 fail."),
+        ([SCORED | {"status": "pass"}], RunEnding(), "pass", "Passed"),
     ],
 )
-def test_the_headline(values: list[dict[str, Any]], ending: Ending, tone: str, text: str) -> None:
+def test_the_headline(values: list[dict[str, Any]], ending: RunEnding, tone: str, text: str) -> None:
     cases, run = shown(*values)
     found = headline(cases, run.replace(ending=ending))
     assert found.tone == tone
@@ -236,7 +236,7 @@ def test_only_what_a_browser_draws_safely_is_shown(data: str, *, is_shown: bool)
     assert taken_out(part)[1] == [is_shown]
 
 
-def case(**values: Any) -> Case:
+def case(**values: Any) -> CaseRow:
     return cases_of(view("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **values}]))[0]
 
 

@@ -55,7 +55,7 @@ _MOST_MISSES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement(Record):
+class JudgementRow(Record):
     """The result of one evaluator, and how deep it is in composites: their members follow them."""
 
     result: EvaluatorResult
@@ -92,14 +92,14 @@ class Judgement(Record):
         return f"{shown} and {len(misses) - _MOST_MISSES} more" if len(misses) > _MOST_MISSES else shown
 
 
-def judgements_of(result: EvalResult) -> tuple[Judgement, ...]:
+def judgements_of(result: EvalResult) -> tuple[JudgementRow, ...]:
     """Return the judgements of a result's evaluators."""
     if result.evaluator_results:
-        return tuple(Judgement(each, len(path) - 1) for path, each in evaluators_of(result.evaluator_results))
+        return tuple(JudgementRow(each, len(path) - 1) for path, each in evaluators_of(result.evaluator_results))
     if result.status == "error" or not (result.reasoning or result.hits or result.misses):
         return ()
     given = {"hits": result.hits, "misses": result.misses, "reasoning": result.reasoning, "judge_model": result.judge}
-    return (Judgement(EvaluatorResult(DEFAULT_JUDGE, "llm_judge", result.score).replace(**given)),)
+    return (JudgementRow(EvaluatorResult(DEFAULT_JUDGE, "llm_judge", result.score).replace(**given)),)
 
 
 # The list of cases in the report, worst first.
@@ -114,12 +114,12 @@ _LONGEST_WHY: Final = 220
 
 
 @dataclass(frozen=True, slots=True)
-class Case(Record):
+class CaseRow(Record):
     """One row of the list."""
 
     judged: JudgedCase
     result: EvalResult
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[JudgementRow, ...]
     answers: tuple[tuple[CaseStatus, EvalResult], ...]
     """Each answer with its status, with `--agentv-include-answers`."""
     change: Change | None
@@ -141,7 +141,7 @@ class Case(Record):
         return BADGES[self.status]
 
     @property
-    def low(self) -> tuple[Judgement, ...]:
+    def low(self) -> tuple[JudgementRow, ...]:
         """Evaluators below the threshold, without members of composites; none if no threshold is known."""
         if self.status == "scored":
             return ()
@@ -188,15 +188,15 @@ class Case(Record):
         return order, self.result.score
 
 
-def cases_of(run: RunView) -> tuple[Case, ...]:
+def cases_of(run: RunView) -> tuple[CaseRow, ...]:
     """Return the cases of a run, worst first, else in the order of the run."""
     pairs = [(case, case.result) for case in run.cases if case.result is not None]
     cases = [_case(case, result, run.changes.get(case.label)) for case, result in pairs]
     return tuple(sorted(cases, key=lambda case: case.rank))
 
 
-def _case(judged: JudgedCase, result: EvalResult, change: Change | None) -> Case:
-    return Case(
+def _case(judged: JudgedCase, result: EvalResult, change: Change | None) -> CaseRow:
+    return CaseRow(
         judged,
         result,
         judgements_of(result),

@@ -24,8 +24,8 @@ from pytest_agentv.reports.figures import (
     spent_of,
 )
 from pytest_agentv.reports.html.cases import (
-    Case,
-    Judgement,
+    CaseRow,
+    JudgementRow,
     filter_link,
     judgements_of,
     listed,
@@ -51,7 +51,7 @@ class Headline(Record):
         return {"pass": "✓", "fail": "✕", "none": "?"}[self.tone]
 
 
-def headline(cases: Sequence[Case], run: RunView) -> Headline:
+def headline(cases: Sequence[CaseRow], run: RunView) -> Headline:
     total, ending = len(cases), run.ending
     if run.is_mocked:
         return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
@@ -71,7 +71,7 @@ def headline(cases: Sequence[Case], run: RunView) -> Headline:
     return Headline("none", f"No verdict: {every}.", more) if is_open else Headline("pass", f"Passed: {every}.", more)
 
 
-def _facts(cases: Sequence[Case], run: RunView) -> list[str]:
+def _facts(cases: Sequence[CaseRow], run: RunView) -> list[str]:
     """Return what went wrong; with that, how many cases failed as expected."""
     ending = run.ending
     counts = Counter(case.status for case in cases)
@@ -103,7 +103,7 @@ def _as_a_whole(run: RunView) -> str:
     return f"As a whole the run is {said}{f' ({note})' if note else ''}."
 
 
-def _rules(cases: Sequence[Case]) -> str:
+def _rules(cases: Sequence[CaseRow]) -> str:
     """Return the threshold, and how many answers must reach it, if they are the same for all cases."""
     known = [case.result for case in cases if case.judged.threshold is not None]
     thresholds = {result.threshold for result in known}
@@ -118,7 +118,7 @@ def _rules(cases: Sequence[Case]) -> str:
     return f"{text}."
 
 
-def _passes(cases: Sequence[Case]) -> str:
+def _passes(cases: Sequence[CaseRow]) -> str:
     counts, total = Counter(case.status for case in cases), len(cases)
     if scored := counts["scored"]:
         others = [f"{counts['pass']:,} of {total:,} cases pass"] if counts["pass"] else []
@@ -146,7 +146,7 @@ class Figure(Record):
     """Low, high and mean of an interval, 0 to 1."""
 
 
-def figures(cases: Sequence[Case], run: RunView) -> tuple[Figure, ...]:
+def figures(cases: Sequence[CaseRow], run: RunView) -> tuple[Figure, ...]:
     """Return pass rate, difference to the baseline, cost and time, as far as they are known.
 
     A matrix has a pass rate for each variant, in the table of these, and none of all together.
@@ -181,7 +181,7 @@ def _difference(statistics: RunStatistics) -> Figure | None:
     )
 
 
-def _cost(cases: Sequence[Case], run: RunView) -> Figure | None:
+def _cost(cases: Sequence[CaseRow], run: RunView) -> Figure | None:
     each = [spent_of(case.result) for case in cases]
     spent = Spent.added(each)
     costs, judge = spent.answer, spent.judge or Costs()
@@ -205,7 +205,7 @@ def _cost(cases: Sequence[Case], run: RunView) -> Figure | None:
     return Figure("Cost", format_cost(costs.cost_usd), "; ".join([*parts, *for_judges]))
 
 
-def _change_of_cost(cases: Sequence[Case], run: RunView) -> Iterator[str]:
+def _change_of_cost(cases: Sequence[CaseRow], run: RunView) -> Iterator[str]:
     """Yield the change of the cost of the answers, over the cases whose cost is known in both runs."""
     if run.base is None:
         return
@@ -224,7 +224,7 @@ def _change_of_cost(cases: Sequence[Case], run: RunView) -> Iterator[str]:
     yield f"{text.replace('-', MINUS)}{part}"
 
 
-def _time(cases: Sequence[Case]) -> Figure | None:
+def _time(cases: Sequence[CaseRow]) -> Figure | None:
     known = [(case.duration_ms, len(case.marks)) for case in cases]
     times = [ms for ms, _ in known if ms is not None]
     if not times:
@@ -244,7 +244,7 @@ _MOST_REASONS: Final = 5
 class First(Record):
     """A case to look at first."""
 
-    case: Case
+    case: CaseRow
     word: str
     tone: str
     text: str
@@ -262,7 +262,7 @@ class Reason(Record):
     """Identifies it among the reasons of a report."""
 
 
-def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
+def firsts(cases: Sequence[CaseRow]) -> tuple[First, ...]:
     """Return what broke, then errors, then the lowest failing cases."""
     broken = [
         First(case, "✕ Broken", "fail", case.change.short if case.change else "") for case in cases if case.is_broken
@@ -278,7 +278,7 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
     return (*shown, *failed[: max(0, _MOST_FIRST - len(shown))])
 
 
-def target_rows(cases: Sequence[Case]) -> tuple[dict[str, str | int], ...]:
+def target_rows(cases: Sequence[CaseRow]) -> tuple[dict[str, str | int], ...]:
     """Return a row for each variant of a matrix, else for each target."""
     variants = {each.name: each.difference for each in variants_of([case.judged for case in cases])}
     if not variants:
@@ -288,7 +288,7 @@ def target_rows(cases: Sequence[Case]) -> tuple[dict[str, str | int], ...]:
     return tuple(_target_row(name, members[name], text) for name, text in variants.items())
 
 
-def _target_row(name: str, cases: Sequence[Case], difference: str) -> dict[str, str | int]:
+def _target_row(name: str, cases: Sequence[CaseRow], difference: str) -> dict[str, str | int]:
     rate = pass_rate_of([case.judged for case in cases])
     times = [case.duration_ms for case in cases if case.duration_ms is not None]
     costs = Costs.added(spent_of(case.result).answer for case in cases)
@@ -307,7 +307,7 @@ def _target_row(name: str, cases: Sequence[Case], difference: str) -> dict[str, 
     }
 
 
-def reasons(cases: Sequence[Case]) -> tuple[Reason, ...]:
+def reasons(cases: Sequence[CaseRow]) -> tuple[Reason, ...]:
     """Return the reasons that several failing cases share, the most frequent first."""
     known = {name: each for case in cases for name, each in reasons_of(case).items()}
     found = Counter(name for case in cases for name in reasons_of(case))
@@ -318,7 +318,7 @@ def reasons(cases: Sequence[Case]) -> tuple[Reason, ...]:
     )
 
 
-def reasons_of(case: Case) -> dict[str, Judgement]:
+def reasons_of(case: CaseRow) -> dict[str, JudgementRow]:
     """Return why a case failed: evaluators below the threshold by the name that links have for their reasons."""
     low = case.low if case.status == "fail" else ()
     return {spelled(f"{each.name}: {each.reason}"): each for each in low if each.reason}
@@ -347,14 +347,14 @@ Plot: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class Scale:
     """Maps a share to percent of the width."""
 
     low: float
     ticks: tuple[tuple[float, str], ...]
 
     @classmethod
-    def percents(cls, lowest: float) -> "Axis":
+    def percents(cls, lowest: float) -> "Scale":
         """Return an axis from the tenth below the lowest share to 100 %."""
         low = min(0.9, max(0.0, math.floor((lowest - 0.02) * 10) / 10))
         step = 1 if low >= 0.6 else 2 if low >= 0.2 else 5
@@ -380,10 +380,10 @@ _MOST_ROWS: Final = 12
 
 
 def rate_plot(
-    cases: Sequence[Case], run: RunView, key: Literal["tag", "file"], names: Callable[[Case], Iterable[str]]
+    cases: Sequence[CaseRow], run: RunView, key: Literal["tag", "file"], names: Callable[[CaseRow], Iterable[str]]
 ) -> Plot | None:
     """Return the pass rates of the cases by their tags or files, lowest first; None if there are none to compare."""
-    members: dict[str, list[Case]] = {}
+    members: dict[str, list[CaseRow]] = {}
     for case in cases:
         for name in dict.fromkeys(names(case)) if case.judged.scores else ():
             members.setdefault(name, []).append(case)
@@ -395,12 +395,12 @@ def rate_plot(
     before = {name: _before(members[name], run) for name in worst}
     shown = [rates[name] for name in worst]
     lowest = [rate.lowest for rate in shown]
-    axis = Axis.percents(min([*lowest, overall.mean, *(value for value in before.values() if value is not None)]))
+    axis = Scale.percents(min([*lowest, overall.mean, *(value for value in before.values() if value is not None)]))
     rows = tuple(_row(name, filter_link(**{key: name}), rates[name], before[name], axis) for name in worst)
     return {"rows": rows, "ticks": axis.ticks, "overall": axis.at(overall.mean), "left_out": len(rates) - len(worst)}
 
 
-def _before(cases: Sequence[Case], run: RunView) -> float | None:
+def _before(cases: Sequence[CaseRow], run: RunView) -> float | None:
     """Return the mean pass rate that the baseline had for some cases."""
     comparison = run.statistics.comparison if run.statistics else None
     if comparison is None:
@@ -410,7 +410,7 @@ def _before(cases: Sequence[Case], run: RunView) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> Plot:
+def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Scale) -> Plot:
     interval = rate.interval
     return {
         "name": name,
@@ -434,9 +434,9 @@ _CELLS: Final = 24
 """The number of cells along each side of the grid in which pale dots are counted."""
 
 
-def trade_plots(cases: Sequence[Case]) -> tuple[Plot, ...]:
+def trade_plots(cases: Sequence[CaseRow]) -> tuple[Plot, ...]:
     """Return score against cost and against time, if costs are known."""
-    axes: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
+    axes: tuple[tuple[str, Callable[[CaseRow], float | None], Callable[[float], str]], ...] = (
         ("cost of a case", lambda case: case.cost, format_cost),
         ("time of the target", lambda case: case.duration_ms, format_duration),
     )
@@ -445,7 +445,7 @@ def trade_plots(cases: Sequence[Case]) -> tuple[Plot, ...]:
 
 
 def _trade_plot(
-    title: str, cases: Sequence[Case], of: Callable[[Case], float | None], say: Callable[[float], str]
+    title: str, cases: Sequence[CaseRow], of: Callable[[CaseRow], float | None], say: Callable[[float], str]
 ) -> Plot | None:
     known = [
         (case, value) for case in cases if case.status != "error" and (value := of(case)) is not None and value > 0
@@ -481,7 +481,7 @@ def _trade_plot(
     return {"title": title, "dots": dots, "typical": typical, "ticks": log_ticks(low, high, say)}
 
 
-def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Plot]:
+def _grid(cases: Sequence[tuple[CaseRow, float]], series: int) -> list[Plot]:
     """Return one dot for each cell with cases, so that many cases need only some hundred dots."""
     cells = Counter((round(x * _CELLS), round(case.result.score * _CELLS)) for case, x in cases)
     most = max(cells.values())
@@ -505,7 +505,7 @@ def _height(score: float) -> float:
 BINS: Final = 10
 
 
-def histograms(cases: Sequence[Case]) -> tuple[Plot, ...]:
+def histograms(cases: Sequence[CaseRow]) -> tuple[Plot, ...]:
     """Return the scores of each kind or name of evaluators that judged, the most used first."""
     scores: dict[tuple[str, str], list[float]] = {}
     names: dict[tuple[str, str], set[str]] = {}
@@ -551,7 +551,7 @@ def history_plot(runs: Sequence[RunView]) -> Plot | None:
     if len(rated) < 2:
         return None
     paid = [Costs.added(spent_of(each).answer for each in run.results) for run, _ in rated]
-    axis = Axis.percents(min(rate.lowest for _, rate in rated))
+    axis = Scale.percents(min(rate.lowest for _, rate in rated))
     most = max(costs.cost_usd for costs in paid) or 1.0
     step = 100 / len(rated)
     points: list[Plot] = []

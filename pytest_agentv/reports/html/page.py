@@ -39,8 +39,8 @@ from pytest_agentv.reports.figures import (
 from pytest_agentv.reports.html import overview
 from pytest_agentv.reports.html.cases import (
     STATUSES,
-    Case,
-    Judgement,
+    CaseRow,
+    JudgementRow,
     cases_of,
     in_order,
     judgements_of,
@@ -228,7 +228,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:
+def _counts(cases: Sequence[CaseRow]) -> list[tuple[str, str, int]]:
     """Return the buttons that filter by outcome."""
     found = [(key, label, sum(case.status == key for case in cases)) for key, label in _BUTTONS.items()]
     flaky = ("flaky", "± Flaky", sum(case.is_flaky for case in cases))
@@ -240,7 +240,7 @@ def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:
 
 
 def blocks(
-    cases: Sequence[Case], history: Mapping[str, Sequence[JsonObject]], gallery: Gallery, start: Start | None
+    cases: Sequence[CaseRow], history: Mapping[str, Sequence[JsonObject]], gallery: Gallery, start: Start | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the list of the cases, then their details in blocks."""
     chunks = range(0, len(cases), CHUNK)
@@ -251,7 +251,7 @@ def blocks(
         yield f"d{number}", _packed(details)
 
 
-def index_of(cases: Sequence[Case]) -> dict[str, Json]:
+def index_of(cases: Sequence[CaseRow]) -> dict[str, Json]:
     """Return the data of the list: each name once, and a short row for each case."""
     files = _numbered(case.file for case in cases)
     tags = _numbered(tag for case in cases for tag in case.judged.tags)
@@ -321,7 +321,7 @@ def _rerun(result: EvalResult, start: Start | None) -> str:
     return shlex.join(["pytest", *case, *([f"--agentv-target={result.target}"] if result.target else [])])
 
 
-def detail_of(case: Case, history: Sequence[JsonObject], gallery: Gallery, start: Start | None) -> JsonObject:
+def detail_of(case: CaseRow, history: Sequence[JsonObject], gallery: Gallery, start: Start | None) -> JsonObject:
     """Return the plain data of a case, with long texts cut and the bytes of images replaced."""
     result = case.result
     text, images = gallery.take_out_of_text(_answer_text(result))
@@ -374,7 +374,7 @@ def _answer(status: CaseStatus, result: EvalResult, gallery: Gallery) -> JsonObj
     }
 
 
-def _judgement(judgement: Judgement) -> JsonObject:
+def _judgement(judgement: JudgementRow) -> JsonObject:
     result = judgement.result
     known = {
         "weight": result.weight,
@@ -390,7 +390,7 @@ def _judgement(judgement: Judgement) -> JsonObject:
     return named | {key: item for key, item in known.items() if item not in (None, "", (), 0)}
 
 
-def _why(case: Case) -> str:
+def _why(case: CaseRow) -> str:
     result, judged = case.result, case.judged
     answers = counted(judged.judged, "answer")
     parts = []
@@ -473,7 +473,7 @@ _TITLES: Final = {
 }
 
 
-def _baseline(case: Case) -> JsonObject | None:
+def _baseline(case: CaseRow) -> JsonObject | None:
     change = case.change
     if change is None:
         return None
@@ -535,7 +535,7 @@ _Part = list[Json]
 """An index of `PARTS`, and milliseconds."""
 
 
-def parts_of(case: Case) -> list[_Part]:
+def parts_of(case: CaseRow) -> list[_Part]:
     """Return the parts of a case's time. For a repeated case, return sums over its answers."""
     if not case.answers:
         # The judgements are of one answer. The time for the other answers counts as rest.
@@ -547,7 +547,7 @@ def parts_of(case: Case) -> list[_Part]:
     return [[part, round(total, 1)] for part, total in enumerate(sums) if total]
 
 
-def lanes_of(case: Case) -> list[JsonObject]:
+def lanes_of(case: CaseRow) -> list[JsonObject]:
     """Return a lane for each answer: its outcome, its parts, and its start in milliseconds after the first.
 
     Empty for a single answer, or if the results do not hold the answers. Starts are left out if one is unknown.
@@ -575,7 +575,7 @@ def _start(answer: EvalResult) -> datetime | None:
         return None
 
 
-def _parts_of_time(result: EvalResult, judgements: Sequence[Judgement]) -> list[_Part]:
+def _parts_of_time(result: EvalResult, judgements: Sequence[JudgementRow]) -> list[_Part]:
     metrics = result.execution_metrics
     times = metrics.tool_durations if metrics and metrics.tool_durations else {}
     tools = sum(ms for calls in times.values() for ms in calls if is_amount(ms))
