@@ -229,11 +229,10 @@ def _read_runs(paths: Sequence[Path]) -> RunView:
     for path in paths:
         view = read(path)
         for case in view.cases:
-            assert case.result is not None
             key = CaseKey(case.eval_id, case.eval_file, case.target, case.node_id)
             time = ended_at(case.result.timestamp)
             before = cases.get(key)
-            earlier = ended_at(before.result.timestamp) if before is not None and before.result is not None else None
+            earlier = None if before is None else ended_at(before.result.timestamp)
             if earlier is None or time is None or time >= earlier:
                 cases[key] = case
         skipped |= ending_of(read_contract(path, view.cases)).skipped

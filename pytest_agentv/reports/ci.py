@@ -466,7 +466,7 @@ def _comparison(run: RunView, base: RunView, masker: Masker, space: int) -> Iter
     pairing = pair_cases(run.cases, base.cases, shared_key(base.cases, run.cases))
     broken = [pair for pair in pairing.errors if is_same_subject(pair.new, pair.old)]
     mocked = [pair for pair in pairing.pairs if "dry_run" in (*pair.new.flags, *pair.old.flags)]
-    judged = _results(pair for pair in pairing.pairs if pair not in mocked)
+    judged = [_results(pair) for pair in pairing.pairs if pair not in mocked]
     others = {
         "without a score": len(broken) + len(mocked),
         "changed": len(pairing.changed) + len(pairing.errors) - len(broken),
@@ -479,13 +479,12 @@ def _comparison(run: RunView, base: RunView, masker: Masker, space: int) -> Iter
     yield ""
     if judged:
         yield from _delta_table(judged)
-    yield from _regressions([*judged, *_results(broken)], masker)
-    yield from _changed_answers(_results([*pairing.pairs, *pairing.changed]), masker, space)
+    yield from _regressions([*judged, *map(_results, broken)], masker)
+    yield from _changed_answers(list(map(_results, (*pairing.pairs, *pairing.changed))), masker, space)
 
 
-def _results(pairs: Iterable[Pair]) -> list[_Pair]:
-    found = ((pair.old.result, pair.new.result) for pair in pairs)
-    return [(old, new) for old, new in found if old is not None and new is not None]
+def _results(pair: Pair) -> _Pair:
+    return pair.old.result, pair.new.result
 
 
 def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:

@@ -35,7 +35,7 @@ def status_of(case: JudgedCase) -> str | None:
 
 def score_of(case: JudgedCase) -> float:
     """Return the score of a case, which is 0 if it could not be judged."""
-    return case.result.score if case.result is not None else 0.0
+    return case.result.score
 
 
 def differing_fields(*runs: Sequence[JudgedCase]) -> dict[str, list[list[str]]]:
@@ -360,9 +360,9 @@ def figures_of(runs: Runs) -> dict[str, RunFigures]:
 
 
 def _figures(cases: Sequence[JudgedCase]) -> RunFigures:
-    results = [case.result for case in cases if case.result is not None]
+    results = [case.result for case in cases]
     judged = [case for case in cases if status_of(case) != "error"]
-    of_judged = [case.result for case in judged if case.result is not None]
+    of_judged = [case.result for case in judged]
     costs = [cost for each in results if (cost := cost_of(each)) is not None]
     tokens = [usage.total for each in results if (usage := tokens_of(each)) is not None]
     times = [ms for each in of_judged if (ms := duration_of(each)) is not None]
@@ -459,13 +459,13 @@ def align_runs(files: Mapping[str, RunView]) -> AlignedRuns:
 
 def _variant(case: JudgedCase) -> str:
     """Return the combination of a case, else its target: they name its run."""
-    return (case.result and case.result.combination) or case.target or ""
+    return case.combination or case.target or ""
 
 
 def _bare(case: JudgedCase) -> JudgedCase:
     """Return a case without its target and combination in its names."""
-    combination = case.result.combination if case.result is not None else None
-    if combination is None:
+    combination = case.combination
+    if not combination:
         return case.replace(target=None)
     eval_id, _, kind = case.eval_id.rpartition("@")
     is_combined = combination == kind or combination.endswith(f"-{kind}")

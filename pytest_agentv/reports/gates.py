@@ -112,7 +112,11 @@ def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase], gate: Gate
     """Check the cases of each tag against its gate."""
     return [
         rate_gate(
-            f"gate::{each.tag}", each.min_rate, (case for case in cases if each.tag in case.tags), gate, each.tier
+            f"gate::{each.tag}",
+            each.min_rate,
+            (case for case in cases if each.tag in (case.result.tags or ())),
+            gate,
+            each.tier,
         )
         for each in gates
     ]

@@ -262,8 +262,6 @@ def evaluator_names(cases: Sequence[JudgedCase]) -> list[str]:
 def _evaluators(case: JudgedCase, name: str | None) -> list[tuple[str, EvaluatorResult]]:
     """Return the evaluators of a case, members too, each with its path; only those of a name, unless it is None."""
     result = case.result
-    if result is None:
-        return []
     if result.evaluator_results is None and result.evaluator_provider_request is not None:
         words = result.score, 1.0, "fail", result.hits, result.misses, result.reasoning
         only = EvaluatorResult(DEFAULT_JUDGE, DEFAULT_JUDGE, *words, result.evaluator_provider_request)  # type: ignore[arg-type]
@@ -284,25 +282,24 @@ def _judgement(case: JudgedCase, evaluator: str | None) -> LabelledJudgement | N
         return None
     models = [each for _, each in found if each.judge_model is not None]
     asked = [each.evaluator_provider_request or {} for each in models]
-    judge = (None if result is None else result.judge, *(each.judge_model for each in models))
+    judge = (result.judge, *(each.judge_model for each in models))
     score = math.fsum(case.scores) / case.judged if only is None else only.score
     bar = _HALF if case.threshold is None else case.threshold
-    reasoning, answer = (None, None) if result is None else (result.reasoning, result.candidate_answer)
     return LabelledJudgement(
         case.label,
         _passes(case) if only is None else passing([score], bar) == 1 and not only.unmet_required,
         score,
-        (reasoning if only is None else only.reasoning) or "",
-        answer or "",
+        (result if only is None else only).reasoning or "",
+        result.candidate_answer,
         judge=" + ".join(dict.fromkeys(filter(None, judge))),
         prompt=[[each.get("system_prompt"), each.get("user_prompt")] for each in asked],
-        grading_hash=case.grading_hash,
+        grading_hash=result.grading_hash,
     )
 
 
-def hash_of_answer(result: EvalResult | None) -> str | None:
+def hash_of_answer(result: EvalResult) -> str | None:
     """Return what identifies the answer that a result shows; None: there is none."""
-    text = result and result.candidate_answer
+    text = result.candidate_answer
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16] if text else None
 
 

@@ -3,12 +3,12 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record
-from pytest_agentv.model.results import BaselineFigures, EvalResult
+from pytest_agentv.model.results import BaselineFigures, EvalResult, RepeatFigures
 from pytest_agentv.reports.figures import on_one_line, visible, with_id
 from pytest_agentv.stats.comparison import (
     LEAST_ANSWERS,
@@ -29,20 +29,13 @@ CaseStatus: TypeAlias = Literal["pass", "fail", "error", "scored"]
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation(Record):
-    """Fresh answers of a case that looked broken."""
-
-    asked: int
-    judged: int
-    passes: int
-
-
-@dataclass(frozen=True, slots=True)
 class JudgedCase(Record):
-    """A case of a run or a baseline, with the scores of its answers."""
+    """A result of a run, or a line of a baseline, with the scores of its answers."""
 
     name: str
     """`<eval file>::<id>`, or the names that the results have."""
+    result: EvalResult
+    """What it was read from. That of a baseline holds no texts."""
     scores: tuple[float, ...] = ()
     """The scores of the judged answers; empty if the case could not be judged."""
     passes: int = 0
@@ -53,29 +46,12 @@ class JudgedCase(Record):
     """Planned answers. An early stop asks for fewer."""
     stopped: Verdict | None = None
     """The verdict that the last answer made certain. It may be the last of the planned ones."""
-    errors: int = 0
-    """Answers that are missing or could not be judged."""
     eval_id: str = ""
     eval_file: str | None = None
     node_id: str | None = None
     target: str | None = None
-    group: str | None = None
-    """Cases of one group are not independent."""
-    tags: tuple[str, ...] = ()
-    required: bool = False
-    case_hash: str | None = None
-    grading_hash: str | None = None
-    target_hash: str | None = None
-    judge: str | None = None
-    confirmation: Confirmation | None = None
     flags: tuple[str, ...] = ()
     """Why the answers cannot be used by later runs: `cached`, `dry_run`, `reruns`."""
-    has_same_texts: bool | None = None
-    """Whether all answers were the same text; None: unknown."""
-    tools: tuple[tuple[str, ...], ...] | None = None
-    """The tools that each judged answer called; None: unknown."""
-    result: EvalResult | None = field(default=None, compare=False, repr=False)
-    """What it was read from; None: a baseline, which has none."""
 
     @property
     def is_error(self) -> bool:
@@ -101,6 +77,15 @@ class JudgedCase(Record):
         return len(self.scores)
 
     @property
+    def confirmation(self) -> RepeatFigures | None:
+        """Fresh answers, if the case looked broken."""
+        return self.result.repeat and self.result.repeat.confirm
+
+    @property
+    def combination(self) -> str:
+        return self.result.combination or ""
+
+    @property
     def value(self) -> float:
         """The pass rate, or the mean score if the threshold is unknown. For several cases, see `values_of`."""
         if self.threshold is None:
@@ -118,8 +103,8 @@ class JudgedCase(Record):
 def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:
     """Whether two results are from one case with the same judgement. Unknown values count as the same."""
     pairs = (
-        (one.case_hash, other.case_hash),
-        (one.grading_hash, other.grading_hash),
+        (one.result.case_hash, other.result.case_hash),
+        (one.result.grading_hash, other.result.grading_hash),
         (one.threshold, other.threshold),
     )
     return all(a is None or b is None or a == b for a, b in pairs)
@@ -179,7 +164,8 @@ def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
 
     A case without a group forms one with itself under other targets, because all of them answer the same question.
     """
-    groups = [f"group {case.group}" if case.group is not None else f"case {case.name}" for case in cases]
+    named = [(case.result.group or case.result.conversation_id, case.name) for case in cases]
+    groups = [f"group {group}" if group else f"case {name}" for group, name in named]
     return groups if len(set(groups)) < len(groups) else None
 
 
@@ -215,34 +201,22 @@ def cases_of_run(results: Iterable[EvalResult]) -> list[JudgedCase]:
 def case_of(result: EvalResult, *, has_status: bool = True) -> JudgedCase:
     """Return the case of a result. `has_status`: whether its file says if it passed, or holds a threshold."""
     repeat, name = result.repeat, f"{result.eval_file}::{result.eval_id}"
-    scores = () if result.status == "error" else (result.score,) if repeat is None else repeat.scores
-    confirm = None if repeat is None else repeat.confirm
     flags = {"cached": result.cached or (repeat and repeat.cached), "dry_run": result.dry_run, "reruns": result.reruns}
+    scores = (result.score,) if repeat is None else repeat.scores
     return JudgedCase(
-        name=name if result.eval_file else result.node_id or result.eval_id,
-        scores=scores,
+        name if result.eval_file else result.node_id or result.eval_id,
+        result,
+        scores=() if result.status == "error" else scores,
         passes=repeat.passes if repeat else int(result.status == "pass" and has_status),
         threshold=result.threshold,
         status=result.status if has_status or result.status == "error" else "scored",
         asked=(repeat.planned or repeat.asked or len(scores) or 1) if repeat else 1,
         stopped=_STOPS.get((repeat and repeat.stopped) or ""),
-        errors=repeat.errors if repeat else 0,
         eval_id=result.eval_id,
         eval_file=result.eval_file,
         node_id=result.node_id,
         target=result.target or None,
-        group=result.group or result.conversation_id or None,
-        tags=result.tags or (),
-        required=bool(result.required),
-        case_hash=result.case_hash,
-        grading_hash=result.grading_hash,
-        target_hash=result.target_hash,
-        judge=result.judge,
-        confirmation=None if confirm is None else Confirmation(confirm.asked, confirm.judged, confirm.passes),
         flags=tuple(flag for flag, value in flags.items() if value),
-        has_same_texts=None if repeat is None else repeat.same_text,
-        tools=None if repeat is None else repeat.tools,
-        result=result,
     )
 
 

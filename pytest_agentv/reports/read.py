@@ -26,7 +26,7 @@ from pytest_agentv.store.writers import masked_result
 
 # Results files.
 
-_BLANK: Final[JsonObject] = {
+_BLANK: Final[dict[str, Any]] = {
     "timestamp": "", "dataset": "", "hits": (), "misses": (), "candidate_answer": "", "target": "",
 }  # fmt: skip
 """What stands for required fields that another tool leaves out."""
@@ -124,7 +124,7 @@ def read_view(path: Path, masker: Masker | None = None, without: Collection[str]
 def view_of(name: str, cases: Iterable[JudgedCase]) -> RunView:
     """Return the view of some cases. Cases of the same name get the names of their items."""
     known = unique_names(list(cases))
-    return RunView(tuple(case.result for case in known if case.result is not None), name=name, cases=tuple(known))
+    return RunView(tuple(case.result for case in known), name=name, cases=tuple(known))
 
 
 # Baselines, which runs are compared with.
@@ -154,7 +154,7 @@ class Baseline(Record):
 def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
     """Return the baseline that a run's judged cases make."""
     judged = [case for case in cases if case.scores]
-    targets = sorted({(case.target, case.target_hash) for case in judged}, key=str)
+    targets = sorted({(case.target, case.result.target_hash) for case in judged}, key=str)
     target, target_hash = targets[0] if len(targets) == 1 else (None, None)
     repeat = Counter(case.judged for case in judged).most_common(1)
     return Baseline(
@@ -168,7 +168,8 @@ def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
 
 def judges_of(cases: Iterable[JudgedCase]) -> str | None:
     """Return the names of the judges of cases; None: no model judged."""
-    return _BETWEEN.join(sorted({name for case in cases if case.judge for name in case.judge.split(_BETWEEN)})) or None
+    judges = (case.result.judge or "" for case in cases)
+    return _BETWEEN.join(sorted({name for judge in judges for name in judge.split(_BETWEEN) if name})) or None
 
 
 def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
@@ -250,21 +251,21 @@ def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> Judge
     node_id = _text(path, number, value, "test")
     if node_id is not None and name.startswith(f"{node_id}::"):
         eval_id = name.removeprefix(f"{node_id}::")
-    return JudgedCase(
-        name,
-        tuple(map(float, scores)),
-        passes,
-        threshold,
-        asked=len(scores),
+    judged = len(scores)
+    result = EvalResult(
+        **_BLANK | {"target": _text(path, number, value, "target") or header.target or ""},
         eval_id=eval_id,
         eval_file=eval_file,
         node_id=node_id,
-        target=_text(path, number, value, "target") or header.target,
+        score=math.fsum(scores) / judged,
+        threshold=threshold,
         target_hash=_text(path, number, value, "target_hash") or header.target_hash,
         group=_text(path, number, value, "group"),
         case_hash=_text(path, number, value, "hash"),
         grading_hash=_text(path, number, value, "grading"),
+        repeat=RepeatFigures(judged, judged, judged, passes, 0, 0, 0.0, "default", tuple(map(float, scores))),
     )
+    return case_of(result).replace(name=name)
 
 
 def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
@@ -298,9 +299,9 @@ def baseline_text(baseline: Baseline) -> str:
 def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
     line: dict[str, Json] = {
         "case": case.name,
-        "grading": case.grading_hash,
-        "group": case.group,
-        "hash": case.case_hash,
+        "grading": case.result.grading_hash,
+        "group": case.result.group or case.result.conversation_id or None,
+        "hash": case.result.case_hash,
         "scores": [whole(score) for score in case.scores],
         "threshold": None if case.threshold is None else whole(case.threshold),
     }
@@ -308,6 +309,7 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
         line["passes"] = case.passes  # a required rubric or a hook decided
     if case.node_id != case.name and (case.eval_file or "").endswith(".py"):
         line["test"] = case.node_id  # a test, which may evaluate more than one case
-    if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
-        line |= {"target": case.target, "target_hash": case.target_hash}
+    own = {"target": case.target, "target_hash": case.result.target_hash}
+    if own != {"target": baseline.target, "target_hash": baseline.target_hash}:
+        line |= own
     return line

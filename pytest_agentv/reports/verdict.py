@@ -436,13 +436,14 @@ def tool_hint(case: JudgedCase) -> str | None:
 
     It is a hint, not a test.
     """
-    if case.tools is None or case.threshold is None or len(case.tools) != case.judged:
+    known = None if case.result.repeat is None else case.result.repeat.tools
+    if known is None or case.threshold is None or len(known) != case.judged:
         return None
     is_pass = [passing([score], case.threshold) == 1 for score in case.scores]
     if sum(is_pass) != case.passes:
         return None  # a rule beside the scores decided, so it is unknown which answers passed
-    passed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if good]
-    failed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if not good]
+    passed = [set(tools) for tools, good in zip(known, is_pass, strict=True) if good]
+    failed = [set(tools) for tools, good in zip(known, is_pass, strict=True) if not good]
     if not passed or not failed:
         return None
     for tool in sorted(set.union(*passed, *failed)):
@@ -469,7 +470,7 @@ def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
     """Return the variants of a run in its order, without those that have no judged case; empty for fewer than two."""
     members: dict[str, list[JudgedCase]] = {}
     for case in cases:
-        members.setdefault((case.result and case.result.combination) or "", []).append(case)
+        members.setdefault(case.combination, []).append(case)
     if len(members) < 2 or "" in members:  # a run of other cases, too, has a rate of its own
         return []
     first, *_ = members
@@ -490,8 +491,7 @@ def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
 
 
 def _without_variant(case: JudgedCase) -> str:
-    combination = (case.result and case.result.combination) or ""
-    return (case.node_id or case.eval_id).removesuffix(f"@{combination}")
+    return (case.node_id or case.eval_id).removesuffix(f"@{case.combination}")
 
 
 # The section EVALUATION STATISTICS of a run, 80 columns wide.
@@ -524,7 +524,8 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
     counts = {case.asked for case in cases}
     answers = counted(max(counts, default=0), "answer")
     each = answers if len(counts) == 1 else f"{min(counts, default=0)} to {answers}"
-    stopped = sum(case.stopped is not None and case.judged + case.errors < case.asked for case in cases)
+    repeats = [(case, case.result.repeat) for case in cases if case.stopped is not None]
+    stopped = sum(case.judged + (repeat.errors if repeat else 0) < case.asked for case, repeat in repeats)
     text = f"{counted(len(cases), 'case')}, {each} each"
     if stopped:
         text += f" at most, {sum(case.judged for case in cases):,} judged ({stopped:,} stopped when they were certain)"
@@ -572,7 +573,7 @@ def _repeat_lines(
         shown = [f"{names.short(case)} {case.passes}/{case.judged}" for case in flaky]
         yield from wrapped("Flaky:", short_list(shown, verbose=verbose, used=7), indent=7)
     repeated = [case for case in judged if case.judged > 1]
-    if repeated and all(case.has_same_texts for case in repeated):
+    if repeated and all(each.result.repeat and each.result.repeat.same_text for each in repeated):
         yield SummaryLine("The answers were always the same text: repeats tell nothing here", "warning")
     hints = [f"{names.short(case)}: {visible(hint)}" for case in judged if (hint := tool_hint(case)) is not None]
     for hint in hints if verbose else hints[:_HINTS]:

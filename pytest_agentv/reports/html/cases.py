@@ -190,8 +190,7 @@ class CaseRow(Record):
 
 def cases_of(run: RunView) -> tuple[CaseRow, ...]:
     """Return the cases of a run, worst first, else in the order of the run."""
-    pairs = [(case, case.result) for case in run.cases if case.result is not None]
-    cases = [_case(case, result, run.changes.get(case.label)) for case, result in pairs]
+    cases = [_case(case, case.result, run.changes.get(case.label)) for case in run.cases]
     return tuple(sorted(cases, key=lambda case: case.rank))
 
 
@@ -219,8 +218,7 @@ def _answers(result: EvalResult) -> Iterator[tuple[CaseStatus, EvalResult]]:
     for each in result.answers or ():
         score: Json = each.get("score")
         case = case_in({**each, "eval_id": result.eval_id, "score": score if is_amount(score) else 0.0})
-        if case.result is not None:
-            yield case.status, case.result
+        yield case.status, case.result
 
 
 # The history of several runs, as a whole and by case.

@@ -182,7 +182,7 @@ def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | No
         also=list(overview.also(run)),
         targets=overview.target_rows(cases),
         reasons=overview.reasons(cases),
-        tags=overview.rate_plot(cases, run, "tag", lambda case: case.judged.tags),
+        tags=overview.rate_plot(cases, run, "tag", lambda case: case.result.tags or ()),
         files=overview.rate_plot(cases, run, "file", lambda case: [case.file]),
         histograms=overview.histograms(cases),
         trades=overview.trade_plots(cases),
@@ -254,7 +254,7 @@ def blocks(
 def index_of(cases: Sequence[CaseRow]) -> dict[str, Json]:
     """Return the data of the list: each name once, and a short row for each case."""
     files = _numbered(case.file for case in cases)
-    tags = _numbered(tag for case in cases for tag in case.judged.tags)
+    tags = _numbered(tag for case in cases for tag in case.result.tags or ())
     targets = _numbered(case.target for case in cases)
     evaluators = _numbered(each.name for case in cases for each in case.judgements if each.depth == 0)
     frequent = _numbered(reason.name for reason in overview.reasons(cases))
@@ -263,7 +263,7 @@ def index_of(cases: Sequence[CaseRow]) -> dict[str, Json]:
             case.judged.eval_id,
             case.key,
             files[case.file],
-            [tags[tag] for tag in case.judged.tags],
+            [tags[tag] for tag in case.result.tags or ()],
             targets[case.target],
             STATUSES.index(case.status),
             round(case.result.score, _PLACES),
