@@ -16,6 +16,7 @@ from pytest_agentv.reports.figures import (
     format_score,
     percentile,
     shortened,
+    table,
     tokens_of,
     visible,
     whole,
@@ -292,10 +293,7 @@ def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
     for name, each in figures.items():
         marked = (f"{each.cell(key)}{'*' if key in best[name] else ' '}" for key in keys)
         rows.append((_short(name), str(each.cases), *marked))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *rest in rows:
-        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
-        yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
+    yield from table(rows, is_right=True)
     for name, each in figures.items():
         yield from _notes_on_sums(_short(name), each)
     for name, values in differing_fields(*(list(cases.values()) for cases in runs.values())).items():

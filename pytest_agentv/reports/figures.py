@@ -6,7 +6,7 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -299,6 +299,18 @@ def columns(text: str) -> int:
 def padded(text: str, width: int) -> str:
     """Return a text with blanks up to a number of columns."""
     return text + " " * (width - columns(text))
+
+
+def table(rows: Iterable[Sequence[str]], is_right: bool = False) -> Iterator[str]:
+    """Yield rows as lines, with columns of equal width: all but the first to the right if `is_right`."""
+    rows = list(rows)
+    first, *widths = (max(map(columns, column)) for column in zip(*rows, strict=True))
+    for name, *cells in rows:
+        texts = [
+            " " * (width - columns(cell)) + cell if is_right else padded(cell, width)
+            for cell, width in zip(cells, widths, strict=True)
+        ]
+        yield "  ".join([padded(name, first), *texts]).rstrip()
 
 
 def escaped_size(text: str) -> int:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from pytest_agentv.reports.figures import whole
 from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase, case_of, unique_names
 from pytest_agentv.reports.view import RunView
 from pytest_agentv.stats.intervals import passing
-from pytest_agentv.store.readers import iter_foreign, skipped
+from pytest_agentv.store.readers import holds_baseline, iter_foreign, skipped
 from pytest_agentv.store.writers import masked_result
 
 # Results files.
@@ -101,24 +101,35 @@ def read_view(path: Path, masker: Masker | None = None, without: Collection[str]
         masker: Masks secrets that the run did not know.
         without: Fields that nobody needs, such as long texts.
     """
+    if holds_baseline(path):
+        baseline = read_baseline(path)
+        return RunView(name=path.name, cases=baseline.cases, baseline=baseline)
     cases: dict[CaseKey, JudgedCase] = {}
     dropped, problems = 0, list[str]()
-    for entry in iter_foreign(path):
-        if isinstance(entry, Problem):
-            problems.append(str(entry))
-        elif "agentv_baseline" in entry.value and not cases and not problems:
-            baseline = read_baseline(path)
-            return RunView(name=path.name, cases=baseline.cases, baseline=baseline)
-        elif (fault := result_fault(entry.value)) is not None:
-            problems.append(str(skipped(path, entry.line, fault)))
-        else:
-            value = entry.value if masker is None else masked_result(entry.value, masker)
-            key = key_of(value)
-            dropped += cases.pop(key, None) is not None  # keeps cases in the order of their last results
-            cases[key] = case_in(value, without)
+    for found in iter_cases(path, masker, without):
+        if isinstance(found, Problem):
+            problems.append(str(found))
+            continue
+        _, key, case = found
+        dropped += cases.pop(key, None) is not None  # keeps cases in the order of their last results
+        cases[key] = case
     if not cases:
         raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
     return view_of(path.name, cases.values()).replace(dropped=dropped, problems=tuple(problems))
+
+
+def iter_cases(
+    path: Path, masker: Masker | None = None, without: Collection[str] = ()
+) -> Iterator[tuple[int, CaseKey, JudgedCase] | Problem]:
+    """Yield each result with its line, and a problem for each part that holds none. Raises `FileError`."""
+    for entry in iter_foreign(path):
+        if isinstance(entry, Problem):
+            yield entry
+        elif (fault := result_fault(entry.value)) is not None:
+            yield skipped(path, entry.line, fault)
+        else:
+            value = entry.value if masker is None else masked_result(entry.value, masker)
+            yield entry.line, key_of(value), case_in(value, without)
 
 
 def view_of(name: str, cases: Iterable[JudgedCase]) -> RunView:
