@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -24,8 +25,7 @@ from pytest_agentv.stats.comparison import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path
 
 Tier: TypeAlias = Literal["critical", "advisory"]
-_TIERS: Final[tuple[Tier, ...]] = ("critical", "advisory")
-_WORDS: Final = ("min_rate", "tier")
+_GATE: Final = re.compile(r"(.*\S) *: +min_rate=(\S+)(?: +tier=(critical|advisory))?")
 _SLACK: Final = 1e-9
 
 
@@ -76,26 +76,11 @@ def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
 
 
 def _parse(line: str) -> TagGate:
-    tag, _, rest = (part.strip() for part in line.rpartition(": "))
-    if not tag:
+    found = _GATE.fullmatch(line)
+    if found is None:
         raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
-    words: dict[str, str] = {}
-    for word in rest.split():
-        name, equals, value = word.partition("=")
-        if name not in _WORDS or not equals:
-            hint = did_you_mean(name, _WORDS)
-            raise ValueError(f"unknown word {word!r}: expected min_rate=… or tier=…{f' ({hint})' if hint else ''}")
-        if name in words:
-            raise ValueError(f"{name} is given twice: expected once")
-        words[name] = value
-    if "min_rate" not in words:
-        raise ValueError("min_rate is missing")
-    tier = words.get("tier", "critical")
-    known: Mapping[str, Tier] = {each: each for each in _TIERS}
-    if tier not in known:
-        hint = did_you_mean(tier, _TIERS)
-        raise ValueError(f"unknown tier {tier!r}: expected {' or '.join(_TIERS)}{f' ({hint})' if hint else ''}")
-    return TagGate(tag, parse_pass_rate(words["min_rate"]), known[tier])
+    tag, rate, tier = found.groups()
+    return TagGate(tag, parse_pass_rate(rate), "advisory" if tier == "advisory" else "critical")
 
 
 def unmatched_tags(gates: Iterable[TagGate], tags: Collection[str]) -> str | None:
