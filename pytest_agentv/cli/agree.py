@@ -4,14 +4,13 @@ import argparse
 import json
 import math
 import random
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.cli.compare import read
-from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, note, parse_delta, say
+from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, note, parse_delta, print_as, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import counted
@@ -61,12 +60,9 @@ def run(arguments: Sequence[str]) -> int:
             note(f"agentv agree: people are split on all cases{of_file} that were judged")
             return USAGE_ERROR
         runs[locate(path, None)] = agreement
-    if options.format == "json" or (options.format is None and not sys.stdout.isatty()):
-        plain = [_plain(name, runs, verbose=options.verbose) for name in runs]
-        json.dump(plain[0] if len(plain) == 1 else {"runs": plain}, sys.stdout, indent=2)
-        say()
-    else:
-        say(visible("\n".join(_lines(runs, verbose=options.verbose))))
+    plain = [_plain(name, runs, verbose=options.verbose) for name in runs]
+    data = plain[0] if len(plain) == 1 else {"runs": plain}
+    print_as(options.format, lambda: data, lambda: map(visible, _lines(runs, verbose=options.verbose)))
     least = -math.inf if options.min_kappa is None else options.min_kappa
     below = [name for name, each in runs.items() if each.kappa_low < least - 1e-9]
     for name in below:

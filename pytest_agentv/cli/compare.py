@@ -3,12 +3,11 @@
 import argparse
 import json
 import math
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, add_margin, note, parse_delta, say
+from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, add_margin, note, parse_delta, print_as, say
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
@@ -60,12 +59,8 @@ def run(arguments: Sequence[str]) -> int:
         return compare_files(files, options.format or "table", allow_missing=options.allow_missing)
     first, second = (_read_scores(path) for path in (options.baseline, options.candidate))
     comparison = compare_scores(first.cases, second.cases, options.threshold)
-    if options.format == "json" or (options.format is None and not sys.stdout.isatty()):
-        # Written in pieces, because the whole text would double the memory.
-        json.dump(comparison.contract(), sys.stdout, indent=2)
-        say()
-    else:
-        say("\n".join(comparison_lines(comparison, str(options.baseline), str(options.candidate))))
+    names = str(options.baseline), str(options.candidate)
+    print_as(options.format, comparison.contract, lambda: comparison_lines(comparison, *names))
     fault = _fault(comparison, allow_missing=options.allow_missing)
     if fault is not None:
         note(f"agentv compare: {fault}")
@@ -209,13 +204,9 @@ def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, outpu
         note(f"agentv compare: {error}")
         return NOT_COMPARED
     assert statistics is not None
-    if output == "json":
-        json.dump(statistics.contract(), sys.stdout, indent=2)
-        say()
-    else:
-        say("\n".join(line.text for line in statistics_lines(statistics, verbose=output == "verbose")))
-        for reason in statistics.reasons:
-            say(visible(f"Verdict: {reason}"))
+    lines = [line.text for line in statistics_lines(statistics, verbose=output == "verbose")]
+    lines += [visible(f"Verdict: {reason}") for reason in statistics.reasons]
+    print_as(output, statistics.contract, lambda: lines)
     return exit_code(statistics) if gate else 0
 
 

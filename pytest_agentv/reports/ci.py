@@ -22,6 +22,7 @@ from pytest_agentv.reports.figures import (
     case_name,
     cost_of,
     duration_of,
+    error_with_kind,
     figures_of,
     format_cost,
     format_duration,
@@ -68,12 +69,12 @@ def annotation_lines(run: RunView, masker: Masker) -> Iterator[str]:
 
 
 def reason_of(result: EvalResult, masker: Masker) -> str:
-    """Return on one line why a case failed or broke."""
-    if result.status != "error":
+    """Return on one line why a case failed or broke; of one that passed, that its strict mark expected a failure."""
+    if result.status == "pass":
+        return f"[XPASS(strict)] {shown(result.xfail or '', masker)}".rstrip()
+    if result.status == "fail":
         return failure_headline(result, masker)
-    first = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
-    kind = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
-    return f"{kind}{first}"[:_LONGEST]
+    return shown(error_with_kind(result), masker).strip().partition("\n")[0][:_LONGEST]
 
 
 # Writes the results of a finished run as JUnit XML.
@@ -119,14 +120,13 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, 
         ElementTree.SubElement(properties, "property", name=key, value=visible(str(value)))
     if kind is None:
         return
-    mark = masker.mask(result.xfail or "")
     if kind == "skipped":
-        reason = mark if failed_as_expected(result) else "judged with the run"
-        ElementTree.SubElement(case, kind, type="pytest.xfail", message=visible(reason))
-    elif result.status == "pass":
-        ElementTree.SubElement(case, kind, message=visible(f"[XPASS(strict)] {mark}".rstrip()))
-    else:
-        ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = _text(result, masker)
+        reason = shown(result.xfail or "", masker) if failed_as_expected(result) else "judged with the run"
+        ElementTree.SubElement(case, kind, type="pytest.xfail", message=reason)
+        return
+    element = ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker)))
+    if result.status != "pass":
+        element.text = _text(result, masker)
 
 
 def _address(result: EvalResult) -> tuple[str, str]:
@@ -157,14 +157,11 @@ def code_quality(run: RunView, masker: Masker) -> list[JsonObject]:
     """
     entries: list[JsonObject] = []
     for result in run.outcomes("fail", "error"):
-        is_passed = result.status == "pass"  # against a strict mark
-        mark = masker.mask(result.xfail or "")
-        reason = f"[XPASS(strict)] {mark}".rstrip() if is_passed else reason_of(result, masker)
         identity = "\n".join((result.node_id or "", result.eval_id, result.target))
         entries.append(
             {
-                "description": f"{case_name(result)}: {reason}",
-                "check_name": "agentv-fail" if is_passed else f"agentv-{result.status}",
+                "description": f"{case_name(result)}: {reason_of(result, masker)}",
+                "check_name": "agentv-error" if result.status == "error" else "agentv-fail",
                 "fingerprint": hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest(),
                 "severity": "critical" if result.status == "error" else "major",
                 "location": {"path": result.eval_file or "unknown", "lines": {"begin": result.line or 1}},
@@ -395,9 +392,8 @@ def _said(result: EvalResult, masker: Masker) -> list[str]:
 def _error_rows(errors: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
     previous = None
     for result in errors:
-        detail = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
-        error = _FOREIGN_FRAME.sub("", f"{result.error or 'unknown error'}\n")
-        text = code_span(f"{detail}{masker.mask(error)}", _LONGEST_TEXT)
+        error = _FOREIGN_FRAME.sub("", f"{error_with_kind(result)}\n")
+        text = code_span(masker.mask(error), _LONGEST_TEXT)
         yield table_row((*_place(result), "the same" if text == previous else text))
         previous = text
 
@@ -452,14 +448,14 @@ _Pair = tuple[EvalResult, EvalResult]
 """The results of a case in the base and in this run."""
 
 
-def comment_lines(run: RunView, base: RunView | None, masker: Masker, limit: int = COMMENT_LIMIT) -> Iterator[str]:
-    """Yield the lines of a comment. With newlines they take at most `limit` bytes of UTF-8.
+def comment_lines(run: RunView, base: RunView | None, masker: Masker) -> Iterator[str]:
+    """Yield the lines of a comment. With newlines they take at most `COMMENT_LIMIT` bytes of UTF-8.
 
     `base` is the run to compare with; None: there is none. Texts of others cannot become links, mentions or HTML.
     """
-    notes = list(_comparison(run, base, masker, limit // 2)) if base is not None else []
+    notes = list(_comparison(run, base, masker, COMMENT_LIMIT // 2)) if base is not None else []
     yield MARKER
-    yield from markdown_lines(run, masker, limit - len(MARKER) - 1, notes=notes)
+    yield from markdown_lines(run, masker, COMMENT_LIMIT - len(MARKER) - 1, notes=notes)
 
 
 def _comparison(run: RunView, base: RunView, masker: Masker, space: int) -> Iterator[str]:

@@ -545,23 +545,27 @@ def word_diff(reference: str, answer: str) -> str | None:
 
     Blanks are shown, but not compared. None: the texts are the same, too long, or have too little in common.
     """
-    old, new = (re.findall(r"\s*\S+", text.strip()) for text in (reference, answer))
+    old, new = (re.findall(r"[^\S\n]*(?:\n|\S+)", text.strip()) for text in (reference, answer))
     words = [[token.strip() for token in tokens] for tokens in (old, new)]
-    if words[0] == words[1] or len(old) * len(new) > _MOST_CELLS:
+    head = len(os.path.commonprefix(words))  # noqa: RUF071 - of words
+    tail = len(os.path.commonprefix([tokens[head:][::-1] for tokens in words]))  # noqa: RUF071 - of words
+    inner = [tokens[head : len(tokens) - tail] for tokens in words]  # only what differs is compared
+    if not any(inner) or len(inner[0]) * len(inner[1]) > _MOST_CELLS:
         return None
-    matcher = SequenceMatcher(None, words[0], words[1], autojunk=False)
-    if sum(block.size for block in matcher.get_matching_blocks()) < max(1, _LEAST_COMMON * min(len(old), len(new))):
+    matcher = SequenceMatcher(None, inner[0], inner[1], autojunk=False)
+    common = head + tail + sum(block.size for block in matcher.get_matching_blocks())
+    if common < max(1, _LEAST_COMMON * min(len(old), len(new))):
         return None
-    text = ""
+    text = "".join(new[:head])
     for kind, first_old, last_old, first_new, last_new in matcher.get_opcodes():
-        removed, added = "".join(old[first_old:last_old]), "".join(new[first_new:last_new])
+        removed, added = "".join(old[head:][first_old:last_old]), "".join(new[head:][first_new:last_new])
         if kind == "equal":
             text += added
         else:
-            longer = removed or added
-            marked = [f"[-{removed.strip()}-]"] * bool(removed) + [f"{{+{added.strip()}+}}"] * bool(added)
-            text += longer[: len(longer) - len(longer.lstrip())] + " ".join(marked)
-    return text.strip()
+            first = removed or added
+            marked = [f"[-{removed.lstrip(' ')}-]"] * bool(removed) + [f"{{+{added.lstrip(' ')}+}}"] * bool(added)
+            text += " " * (len(first) - len(first.lstrip(" "))) + " ".join(marked)
+    return f"{text}{''.join(new[len(new) - tail :])}".strip()
 
 
 def alike(reference: str, answer: str) -> tuple[str, str]:

@@ -331,12 +331,11 @@ def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict
 def _ambiguity(label: Label, cases: Sequence[JudgedCase]) -> str:
     """Return what is wrong with a label that fits several cases, and what to write instead."""
     values = {key: sorted({str(getattr(case, key)) for case in cases}) for key in ("target", "eval_file")}
-    missing = {key: texts for key, texts in values.items() if len(texts) > 1}
+    missing = {key: f"{key} {', '.join(texts)}" for key, texts in values.items() if len(texts) > 1}
     node_ids = [case.node_id or case.name for case in cases]
-    told = [f"{key} {', '.join(texts)}" for key, texts in missing.items()] or [", ".join(node_ids)]
+    told = "; ".join(missing.values()) or ", ".join(node_ids)
     write = f"add {' and '.join(missing)}" if missing else f"write its node id as eval_id: {node_ids[0]}"
-    fits = f"fits {len(cases)} results ({'; '.join(told)})"
-    return f"eval_id {label.eval_id!r}: {fits}, but a label is of one answer: {write}"
+    return f"eval_id {label.eval_id!r}: fits {len(cases)} results ({told}), but a label is of one answer: {write}"
 
 
 def _passes(case: JudgedCase) -> bool:

@@ -15,6 +15,7 @@ from pytest_agentv.reports.figures import (
     LineStyle,
     SummaryLine,
     case_name,
+    error_with_kind,
     format_cost,
     format_duration,
     format_score,
@@ -225,10 +226,8 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
         # A missing API key breaks every case in the same way, so the same error is shown once.
         text = "the same error as above"
         if result.error != previous:
-            error = (result.error or "unknown error").strip()
+            error = error_with_kind(result).strip()
             text = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
-            if result.error_detail:
-                text = f"[{result.error_detail.stage}, {result.error_detail.kind}] {text}"
         lines = wrap(text, _WIDTH - 2)
         if len(lines) > _ERROR_LINES:
             lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]

@@ -171,7 +171,7 @@ def test_the_line_is_short_and_holds_no_secret() -> None:
     [
         ("Within 30 days, by post.", "Within 14 days, by post.", "Within [-30-] {+14+} days, by post."),
         ("a b\nc d", "a b\nx d", "a b\n[-c-] {+x+} d"),
-        ("a b\n  c\nd", "a b\nd", "a b\n  [-c-]\nd"),
+        ("a b\n  c\nd", "a b\nd", "a b\n  [-c\n-]d"),
         ("a b", "a   b", None),  # the same words
         ("one two three", "four five six", None),  # nothing in common
         ("", "a", None),
@@ -185,6 +185,8 @@ def test_long_texts_get_no_diff_and_take_no_time() -> None:
     started = time.process_time()
     assert word_diff("a b " * 100_000, "b a " * 100_000) is None
     assert time.process_time() - started < 2
+    long = "same " * 100_000
+    assert word_diff(long + "old", long + "new") is not None, "only what differs is compared"
 
 
 @pytest.mark.parametrize(
