@@ -22,11 +22,10 @@ from pytest_agentv.reports.compare import (
     table_lines,
 )
 from pytest_agentv.reports.figures import ended_at, visible
-from pytest_agentv.reports.gates import read_contract
 from pytest_agentv.reports.how_sure import Plan, plan_of
 from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase
 from pytest_agentv.reports.read import FINDINGS, TEXTS, read_baseline, read_view, view_of
-from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, compared, statistics_lines
+from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, compared, read_contract, statistics_lines
 from pytest_agentv.reports.view import AS_JUDGED, RunView, ending_of
 from pytest_agentv.stats.comparison import NO_DROP, chance_of_red_case
 from pytest_agentv.store.readers import holds_baseline

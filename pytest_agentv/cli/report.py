@@ -13,8 +13,7 @@ from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import code_quality, comment_lines, junit_xml, results_csv
 from pytest_agentv.reports.figures import visible
-from pytest_agentv.reports.gates import read_contract
-from pytest_agentv.reports.verdict import compared
+from pytest_agentv.reports.verdict import compared, read_contract
 from pytest_agentv.reports.view import RunView, ending_of, expected_failures, mocked_part, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.readers import REPORT, foreign_fault, input_fault, iter_entries

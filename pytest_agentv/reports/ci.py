@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -36,7 +37,7 @@ from pytest_agentv.reports.figures import (
     visible,
     with_id,
 )
-from pytest_agentv.reports.judged_cases import Pair, is_same_subject, pair_cases, shared_key
+from pytest_agentv.reports.judged_cases import Pair, is_same_subject, pair_cases, pairs_of, shared_key
 from pytest_agentv.reports.summary import extremes, score_figures, score_statistics, total_figures
 from pytest_agentv.reports.view import Outcome, RunView, Trouble, failed_as_expected
 
@@ -459,15 +460,17 @@ def comment_lines(run: RunView, base: RunView | None, masker: Masker) -> Iterato
 
 
 def _comparison(run: RunView, base: RunView, masker: Masker, space: int) -> Iterator[str]:
-    pairing = pair_cases(run.cases, base.cases, shared_key(base.cases, run.cases))
-    broken = [pair for pair in pairing.errors if is_same_subject(pair.new, pair.old)]
-    mocked = [pair for pair in pairing.pairs if "dry_run" in (*pair.new.flags, *pair.old.flags)]
-    judged = [_results(pair) for pair in pairing.pairs if pair not in mocked]
+    found = pair_cases(run.cases, base.cases, shared_key(base.cases, run.cases))
+    counts = Counter(each.figures.state for each in found)
+    pairs, errors = pairs_of(found), pairs_of(found, "error")
+    broken = [pair for pair in errors if is_same_subject(pair.new, pair.old)]
+    mocked = [pair for pair in pairs if "dry_run" in (*pair.new.flags, *pair.old.flags)]
+    judged = [_results(pair) for pair in pairs if pair not in mocked]
     others = {
         "without a score": len(broken) + len(mocked),
-        "changed": len(pairing.changed) + len(pairing.errors) - len(broken),
-        "new": len(pairing.new),
-        "gone": len(pairing.gone),
+        "changed": counts["changed"] + len(errors) - len(broken),
+        "new": counts["new"],
+        "gone": counts["gone"],
     }
     rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
     count = counted(len(judged), "case") if judged else "no case"
@@ -476,7 +479,7 @@ def _comparison(run: RunView, base: RunView, masker: Masker, space: int) -> Iter
     if judged:
         yield from _delta_table(judged)
     yield from _regressions([*judged, *map(_results, broken)], masker)
-    yield from _changed_answers(list(map(_results, (*pairing.pairs, *pairing.changed))), masker, space)
+    yield from _changed_answers(list(map(_results, (*pairs, *pairs_of(found, "changed")))), masker, space)
 
 
 def _results(pair: Pair) -> _Pair:

@@ -15,7 +15,7 @@ from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.reports.figures import evaluators_of
-from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
+from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, pairs_of, shared_key
 from pytest_agentv.reports.verdict import answers_of_both, difference_of
 from pytest_agentv.stats.comparison import (
     NO_DEVIATION,
@@ -383,7 +383,7 @@ def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, d
     judged = [case for case in cases if case.scores]
     groups = groups_of(judged)
     size = 1.0 if groups is None else len(groups) / len(set(groups))
-    pairs = () if earlier is None else pair_cases(judged, earlier, shared_key(judged, earlier)).pairs
+    pairs = [] if earlier is None else pairs_of(pair_cases(judged, earlier, shared_key(judged, earlier)))
     difference = difference_of(pairs) if pairs else None
     deviation = at_most = 0.0
     repeats = 1

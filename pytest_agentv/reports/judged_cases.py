@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.results import BaselineFigures, EvalResult, RepeatFigures
@@ -282,21 +282,6 @@ class Pair(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing(Record):
-    """The cases of a run and of a baseline, matched."""
-
-    pairs: tuple[Pair, ...] = ()
-    changed: tuple[Pair, ...] = ()
-    """Cases whose text, grading or threshold changed. They are not compared."""
-    new: tuple[JudgedCase, ...] = ()
-    gone: tuple[JudgedCase, ...] = ()
-    skipped: tuple[JudgedCase, ...] = ()
-    """Cases of the baseline whose items a mark skipped."""
-    errors: tuple[Pair, ...] = ()
-    """Cases that one of the two runs could not judge."""
-
-
-@dataclass(frozen=True, slots=True)
 class CaseComparison(Record):
     """The change of a case against the baseline."""
 
@@ -305,7 +290,7 @@ class CaseComparison(Record):
     figures: BaselineFigures
     """As the case's line in the results file has them."""
     pair: Pair | None = None
-    """Both sides; None: only one of them has the case, or its text, grading or threshold changed."""
+    """Both sides; None: only one of them has the case."""
 
     def contract(self) -> JsonObject:
         """Return the case as `verdict.json` and `agentv compare` have it."""
@@ -366,23 +351,31 @@ def pair_cases(
     old: Sequence[JudgedCase],
     key: _Key = attrgetter("key"),
     skipped: Sequence[JudgedCase] = (),
-) -> Pairing:
-    """Match the cases of a run with those of a baseline, in the order of the run.
+) -> list[CaseComparison]:
+    """Match the cases of a run with those of a baseline, in the order of the run; no figures are compared yet.
 
     `skipped` are cases of the baseline that the run skipped. They do not count as gone.
     """
     known = {key(case): case for case in old}
-    found = {key(case) for case in new}
-    both = [Pair(case, known[key(case)]) for case in new if key(case) in known]
-    judged = [pair for pair in both if pair.new.scores and pair.old.scores]
-    return Pairing(
-        tuple(pair for pair in judged if is_same_subject(pair.new, pair.old)),
-        tuple(pair for pair in judged if not is_same_subject(pair.new, pair.old)),
-        tuple(case for case in new if key(case) not in known),
-        tuple(case for case in old if key(case) not in found and case not in skipped),
-        tuple(skipped),
-        tuple(pair for pair in both if not (pair.new.scores and pair.old.scores)),
-    )
+    found = [_matched(case, known.get(key(case))) for case in new]
+    there = set(map(key, new))
+    lost = [case for case in old if key(case) not in there]
+    found += [CaseComparison(each, BaselineFigures(state="skipped" if each in skipped else "gone")) for each in lost]
+    return found
+
+
+def _matched(case: JudgedCase, before: JudgedCase | None) -> CaseComparison:
+    if before is None:
+        return CaseComparison(case, BaselineFigures(state="new"))
+    pair = Pair(case, before)
+    if not (case.scores and before.scores):
+        return CaseComparison(case, BaselineFigures(before.passes, before.judged, state="error"), pair)
+    return CaseComparison(case, BaselineFigures(state="compared" if is_same_subject(case, before) else "changed"), pair)
+
+
+def pairs_of(found: Iterable[CaseComparison], state: State = "compared") -> list[Pair]:
+    """Return both sides of the cases in a state."""
+    return [each.pair for each in found if each.figures.state == state and each.pair is not None]
 
 
 def deltas_of(pairs: Sequence[Pair]) -> list[float]:
@@ -408,30 +401,22 @@ def unconfirmed(compared: Iterable[CaseComparison]) -> tuple[Pair, ...]:
     return tuple(found)
 
 
-def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:
+_ORDER: Final[tuple[State, ...]] = ("compared", "error", "changed", "new", "gone", "skipped")
+
+
+def compare_cases(found: Sequence[CaseComparison], *, is_confirming: bool) -> tuple[CaseComparison, ...]:
     """Compare each case with the baseline. With `is_confirming`, suspects get fresh answers, and only they can break.
 
     A suspect that could not be asked again is judged by the answers of the run. It must not pass just for that.
     """
-    p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairing.pairs]
-    q_values = benjamini_hochberg(p_values)
-    compared = [
-        _comparison(pair, delta=delta, p=p, q=q, broke=q <= MOST_FALSE and p < 1 and delta < 0)
-        for pair, delta, p, q in zip(pairing.pairs, deltas_of(pairing.pairs), p_values, q_values, strict=True)
-    ]
-    errors = [_comparison(pair, state="error") for pair in pairing.errors]
-    others: Mapping[State, Sequence[JudgedCase]] = {
-        "changed": [pair.new for pair in pairing.changed],
-        "new": pairing.new,
-        "gone": pairing.gone,
-        "skipped": pairing.skipped,
-    }
-    rest = [CaseComparison(case, BaselineFigures(state=state)) for state, cases in others.items() for case in cases]
-    return (*compared, *errors, *rest)
-
-
-def _comparison(pair: Pair, **figures: Any) -> CaseComparison:
-    return CaseComparison(pair.new, BaselineFigures(pair.old.passes, pair.old.judged, **figures), pair)
+    pairs = pairs_of(found)
+    p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairs]
+    figures = iter(
+        BaselineFigures(pair.old.passes, pair.old.judged, delta, p, q, q <= MOST_FALSE and p < 1 and delta < 0)
+        for pair, delta, p, q in zip(pairs, deltas_of(pairs), p_values, benjamini_hochberg(p_values), strict=True)
+    )
+    compared = [each.replace(figures=next(figures)) if each.figures.state == "compared" else each for each in found]
+    return tuple(sorted(compared, key=lambda each: _ORDER.index(each.figures.state)))
 
 
 def _p_value(pair: Pair, *, is_confirming: bool) -> float:

@@ -7,10 +7,9 @@ import pytest
 from thorough import tries, varied
 
 from pytest_agentv.model.results import EvalResult, RepeatFigures
-from pytest_agentv.reports.gates import baseline_gate, rate_gate, suspects_of
-from pytest_agentv.reports.judged_cases import JudgedCase, case_of, pair_cases
+from pytest_agentv.reports.judged_cases import JudgedCase, case_of, pair_cases, pairs_of
 from pytest_agentv.reports.read import baseline_of
-from pytest_agentv.reports.verdict import compare_with_baseline, pass_rate_of
+from pytest_agentv.reports.verdict import baseline_gate, compare_with_baseline, pass_rate_of, rate_gate, suspects_of
 from pytest_agentv.stats.intervals import verdict
 
 
@@ -58,7 +57,7 @@ def confirmed(eval_id, passes, again, judged=10):
 
 @pytest.mark.parametrize(("new", "old", "is_sure"), [(10, 10, True), (40, 9, False), (9, 40, False)])
 def test_both_sides_need_many_answers_to_need_no_confirmation(new, old, is_sure):
-    [pair] = pair_cases([case("a", 0, new)], [case("a", old, old)]).pairs
+    [pair] = pairs_of(pair_cases([case("a", 0, new)], [case("a", old, old)]))
     assert (pair.is_sure, pair.is_suspect) == (is_sure, not is_sure)
 
 

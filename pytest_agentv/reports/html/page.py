@@ -37,7 +37,7 @@ from pytest_agentv.reports.figures import (
     spent_of,
 )
 from pytest_agentv.reports.html import overview
-from pytest_agentv.reports.html.cases import (
+from pytest_agentv.reports.html.overview import (
     STATUSES,
     CaseRow,
     JudgementRow,
