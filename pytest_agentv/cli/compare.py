@@ -161,10 +161,7 @@ def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
 
 
 def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) -> int:
-    """Compare three results files or more, with a row for each run and the cases on which they disagree.
-
-    Returns the exit code: 0, or 2 if the files do not hold the same cases.
-    """
+    """Compare three results files or more. Returns the exit code: 0, or 2 if they do not hold the same cases."""
     if twice := next((path for index, path in enumerate(paths) if path in paths[:index]), None):
         raise UsageError(f"{twice} is given twice")
     names = [path.name for path in paths]
@@ -192,8 +189,7 @@ def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) ->
 def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, output: str, gate: bool) -> int:
     """Compare the results of one run, in one or more files, with a baseline or results file, as a run's gate does.
 
-    Return the exit code. Without `gate` it is 0 for every verdict, and an unreadable file raises `FileError`. With
-    `gate`, such a file gives exit code 3, because the usual exit code 2 would mean "cannot tell".
+    Return the exit code. With `gate` an unreadable file gives 3, because the usual 2 would mean "cannot tell".
     """
     try:
         statistics = compared(_read_runs(runs), read_view(base, without=TEXTS | FINDINGS), margin=margin).statistics

@@ -86,10 +86,7 @@ _KINDS: Final = {"fail": "failure", "error": "error", "expected": "skipped"}
 
 
 def junit_xml(run: RunView, masker: Masker) -> str:
-    """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them.
-
-    The gates of the run are test cases as well.
-    """
+    """Return a test suite with a test case for each result and each gate, as pytest writes them."""
     kinds = [_KINDS.get(run.ending.outcome(result)) for result in run.results]
     gates = ["failure" if gate.is_red else "skipped" if gate.is_unenforced else None for gate in run.ending.gates]
     figures = {name: str([*kinds, *gates].count(kind)) for name, kind in _COUNTS.items()}
@@ -152,10 +149,7 @@ def _seconds(result: EvalResult) -> float:
 
 
 def code_quality(run: RunView, masker: Masker) -> list[JsonObject]:
-    """Return GitLab's code quality report, which a merge request shows: an entry for each case that failed or broke.
-
-    Its fingerprint is the same in each run.
-    """
+    """Return the code quality report of GitLab: an entry for each case that failed or broke, with a hash that stays."""
     entries: list[JsonObject] = []
     for result in run.outcomes("fail", "error"):
         identity = "\n".join((result.node_id or "", result.eval_id, result.target))
@@ -257,15 +251,8 @@ def markdown_lines(
 ) -> Iterator[str]:
     """Yield the lines of the verdict. With newlines they take at most `limit` bytes of UTF-8.
 
-    A table that is cut says so. Yields nothing if the limit is too small for the figures.
-
-    Args:
-        run: The run.
-        masker: Masks secrets.
-        limit: In bytes.
-        results_path: Where the results are, to be named.
-        statistics: The section EVALUATION STATISTICS, whose first line is its title.
-        notes: Lines of Markdown below the figures, such as a comparison with another run.
+    A table that is cut says so. Yields nothing if the limit is too small for the figures. `statistics` are the lines
+    of the section, the first of which is its title; `notes` are lines of Markdown below the figures.
     """
     errors, failures = run.outcomes("error"), [each for each in run.outcomes("fail") if each.status == "fail"]
     failures.sort(key=lambda result: result.score)

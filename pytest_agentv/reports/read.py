@@ -94,13 +94,7 @@ def _adds_up(repeat: RepeatFigures) -> bool:
 
 
 def read_view(path: Path, masker: Masker | None = None, without: Collection[str] = ()) -> RunView:
-    """Read a results file or a baseline. Raises `FileError` if it cannot be read or holds no results.
-
-    Args:
-        path: The file.
-        masker: Masks secrets that the run did not know.
-        without: Fields that nobody needs, such as long texts.
-    """
+    """Read a results file or a baseline, `without` some fields. Raises `FileError` if it holds no results."""
     if holds_baseline(path):
         baseline = read_baseline(path)
         return RunView(name=path.name, cases=baseline.cases, baseline=baseline)

@@ -175,11 +175,8 @@ def summary_lines(
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
-    Args:
-        run: The run.
-        results_path: Where its results are.
-        shown_errors: Node ids of the cases whose errors pytest has shown in full.
-        with_statistics: Whether to show the distribution of the scores, and the highest and lowest ones.
+    `shown_errors` are the node ids of the cases whose errors pytest has shown in full. `with_statistics`: show also the
+    distribution of the scores, and the highest and lowest ones.
     """
     results = run.results
     if not results:

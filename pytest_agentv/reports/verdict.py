@@ -451,10 +451,7 @@ def word_of(comparison: RunComparison) -> tuple[str, str]:
 
 
 def tool_hint(case: JudgedCase) -> str | None:
-    """Return the tool that separates all failing from all passing answers of a case; None: no tool does.
-
-    It is a hint, not a test.
-    """
+    """Return the tool that separates all failing from all passing answers of a case; None: no tool does."""
     known = None if case.result.repeat is None else case.result.repeat.tools
     if known is None or case.threshold is None or len(known) != case.judged:
         return None
@@ -835,11 +832,7 @@ def suspects_of(
 ) -> Iterator[tuple[JudgedCase, int]]:
     """Yield the cases that look broken and were not asked again yet, with the fresh answers that each is to get.
 
-    Args:
-        cases: Those of the run.
-        baseline: What they are held against.
-        wanted: Fresh answers for each, or more where so few could find nothing among so many cases.
-        pairs: How many cases are compared in all; None: these.
+    These are `wanted`, or more where so few could find nothing among so many `pairs`; None: those of these cases.
     """
     if has_other_judge(cases, baseline):
         return  # nothing can be compared

@@ -137,13 +137,7 @@ def write_run(path: Path, run: RunView, base: Path | None, options: RunOptions, 
 
 
 def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | None = None) -> str:
-    """Return the page of a run.
-
-    Args:
-        run: As `reading.compared` returns it.
-        earlier: Further runs, for the history.
-        start: How the run was started; None: unknown.
-    """
+    """Return the page of a run, as `compared` returns it; `earlier` are further runs, for the history."""
     statistics, base = run.statistics, run.base
     assert statistics is not None
     cases = cases_of(run)
