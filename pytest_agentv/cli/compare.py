@@ -151,12 +151,12 @@ def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
     if not comparison.matched:
         if comparison.errors:
             return "no case has a score in both files, so there is nothing to compare"
-        examples = f"the baseline has {names(comparison.unmatched1[:1])}, "
-        examples += f"the candidate {names(comparison.unmatched2[:1])}"
+        examples = f"the baseline has {names(comparison.unmatched[0][:1])}, "
+        examples += f"the candidate {names(comparison.unmatched[1][:1])}"
         return f"no case is in both files, so there is nothing to compare: {examples}"
-    if comparison.unmatched1 and not allow_missing:
-        cases = counted(len(comparison.unmatched1), "case")
-        return f"the candidate lacks {cases} of the baseline: {names(comparison.unmatched1)} (or use --allow-missing)"
+    if comparison.unmatched[0] and not allow_missing:
+        cases = counted(len(comparison.unmatched[0]), "case")
+        return f"the candidate lacks {cases} of the baseline: {names(comparison.unmatched[0])} (or use --allow-missing)"
     return None
 
 
