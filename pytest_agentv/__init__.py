@@ -21,7 +21,7 @@ class _AsInstalled:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if not name.startswith("pytest_agentv."):
+        if not name.startswith("pytest_agentv.") or "pytest" not in sys.modules:
             return None
         from importlib.machinery import PathFinder  # noqa: PLC0415 - see above
 
