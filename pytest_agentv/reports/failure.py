@@ -558,12 +558,14 @@ def word_diff(reference: str, answer: str) -> str | None:
         return None
     text = "".join(new[:head])
     for kind, first_old, last_old, first_new, last_new in matcher.get_opcodes():
-        removed, added = "".join(old[head:][first_old:last_old]), "".join(new[head:][first_new:last_new])
+        removed = "".join(old[head + first_old : head + last_old])
+        added = "".join(new[head + first_new : head + last_new])
         if kind == "equal":
             text += added
         else:
             first = removed or added
-            marked = [f"[-{removed.lstrip(' ')}-]"] * bool(removed) + [f"{{+{added.lstrip(' ')}+}}"] * bool(added)
+            marked = [f"[-{removed.lstrip(' ')}-]"] if removed else []
+            marked += [f"{{+{added.lstrip(' ')}+}}"] if added else []
             text += " " * (len(first) - len(first.lstrip(" "))) + " ".join(marked)
     return f"{text}{''.join(new[len(new) - tail :])}".strip()
 

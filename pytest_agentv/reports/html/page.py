@@ -77,11 +77,6 @@ class Gallery:
         found: list[JsonObject] = []
         return without_images(value, lambda image: found.append(self._shown(image))), found
 
-    def take_out_of_text(self, text: str) -> tuple[str, list[JsonObject]]:
-        """Return a text with names in place of images; and these images."""
-        found: list[JsonObject] = []
-        return named_in(text, lambda image: found.append(self._shown(image))), found
-
     def _shown(self, image: Image) -> JsonObject:
         """Return an image's name, type and size, and its bytes if they fit into the limit."""
         size = image.size or 0
@@ -318,12 +313,12 @@ def _rerun(result: EvalResult, start: Start | None) -> str:
 def detail_of(case: CaseRow, history: Sequence[JsonObject], gallery: Gallery, start: Start | None) -> JsonObject:
     """Return the plain data of a case, with long texts cut and the bytes of images replaced."""
     result = case.result
-    text, images = gallery.take_out_of_text(_answer_text(result))
+    text, images = gallery.take_out(_answer_text(result))
     keeps_answers = case.status != "pass" or case.is_flaky  # if all of them pass, the first one is enough
     answers = [_answer(status, answer, gallery) for status, answer in case.answers] if keeps_answers else []
     raw = (result if keeps_answers else result.replace(answers=None)).to_plain()
     detail: dict[str, Json] = {
-        "question": gallery.take_out_of_text(question_of(result))[0],
+        "question": gallery.take_out(question_of(result))[0],
         "expected": result.expected_outcome,
         "reference": result.reference_answer,
         "text": text,
@@ -357,7 +352,7 @@ def _answer_text(result: EvalResult) -> str:
 
 
 def _answer(status: CaseStatus, result: EvalResult, gallery: Gallery) -> JsonObject:
-    text, images = gallery.take_out_of_text(result.candidate_answer)
+    text, images = gallery.take_out(result.candidate_answer)
     return {
         "text": text,
         **({"images": images} if images else {}),
