@@ -28,7 +28,7 @@ from pytest_agentv.providers.api.base import entries, text_of
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment, shortest
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
+from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.targets.fields import (
     OptionalText,
     Program,
@@ -482,7 +482,7 @@ class AgentProvider(TargetAdapter):
         request: ProviderRequest,
     ) -> ProcessResult:
         try:
-            with temporary_folder(f"agentv-{self._settings.kind}-") as folder, marked_processes() as mark:
+            with temporary_folder(f"agentv-{self._settings.kind}-") as folder:
                 temporary, workspace = folder / "tmp", folder / "workspace"
                 temporary.mkdir()
                 if (cwd := request.workspace or self._settings.cwd) is not None:
@@ -496,11 +496,11 @@ class AgentProvider(TargetAdapter):
                 return await run_process(
                     request.sandboxed([*argv, *map(reveal, command.arguments)], temporary),
                     cwd=str(workspace),
-                    env={**command.defaults, **kept, **added, **mark},
+                    env={**command.defaults, **kept, **added},
                     stdin=command.stdin.encode("utf-8", "replace"),
                     timeout_seconds=limit,
                     listener=output.listen,
-                    leaves_nothing=request.workspace is not None,
+                    leaves_nothing=True,
                 )
         except ProcessStartError as error:
             raise ProviderError(f"{self._where}: {self._settings.title}: {error}", "config") from error

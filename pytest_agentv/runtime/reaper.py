@@ -17,7 +17,6 @@ import sys
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,10 +27,6 @@ with suppress(ImportError):
 
 _GRACE_SECONDS: Final = 2.0
 """Nobody waits for the watcher, but a new run may need the port or lock of the old processes."""
-
-_MARK: Final = "AGENTV_CALL_ID"
-PROGRAM_MARK: Final = "AGENTV_PROGRAM_ID"
-"""The variable that distinguishes a program and what it starts from all others."""
 
 _PACKAGE_ROOT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = (
@@ -51,17 +46,6 @@ def watched(entry: str) -> Iterator[None]:
         yield
     finally:
         _WATCHER.tell(f"-{entry}")
-
-
-@contextmanager
-def marked_processes() -> Iterator[dict[str, str]]:
-    """Yield a variable for the environment of a program. At the end, kill all processes that inherited it."""
-    value = uuid.uuid4().hex
-    with watched(f"MARK {_MARK}={value}"):
-        try:
-            yield {_MARK: value}
-        finally:
-            kill_marked(f"{_MARK}={value}")
 
 
 @contextmanager
