@@ -69,10 +69,6 @@ class LoopThread:
         if self._is_stopped:
             coroutine.close()
             return _cancelled_future()
-        if self.is_current:
-            future: concurrent.futures.Future[T] = concurrent.futures.Future()
-            self._start_here(coroutine, lambda done: hand_on(done, future))
-            return future
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop_for(coroutine))
 
     def start(self, coroutine: Coroutine[Any, Any, T], on_done: "Callable[[AnyFuture[T]], None]") -> None:

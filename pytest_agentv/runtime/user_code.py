@@ -1,11 +1,9 @@
 """Runs user code beside the event loop, so that its errors cannot end the run, and describes them."""
 
 import asyncio
-import atexit
 import concurrent.futures
 import contextvars
 import importlib
-import logging
 import re
 import threading
 import time
@@ -16,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, TypeVar
-from weakref import WeakSet
 
 from pytest_agentv.errors import locate
 
@@ -41,14 +38,6 @@ class Outcome(Generic[T]):
         if self.error is not None:
             raise self.error
         return self.value  # type: ignore[return-value] # it is of type T if there is no error
-
-
-def attempt(function: Callable[[], T]) -> Outcome[T]:
-    """Call a function."""
-    try:
-        return Outcome(function())
-    except BaseException as error:  # noqa: BLE001 - it becomes a value
-        return Outcome(error=error)
 
 
 async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
@@ -84,10 +73,6 @@ async def capture(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
 # Blocking code, in threads beside the event loop.
 
 
-_LOCK_SECONDS: Final = 5.0
-_abandoned: "WeakSet[threading.Thread]" = WeakSet()
-
-
 async def run_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> T:
     """Run a function like `attempt_in_thread`, and return its value or raise its error."""
     return (await attempt_in_thread(function, name, stop=stop)).get()
@@ -109,7 +94,10 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
             ended.set_result(outcome)
 
     def work() -> None:
-        outcome = attempt(lambda: context.run(function))
+        try:
+            outcome = Outcome(context.run(function))
+        except BaseException as error:  # noqa: BLE001 - it becomes a value
+            outcome = Outcome(error=error)
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             loop.call_soon_threadsafe(deliver, outcome)
 
@@ -121,36 +109,12 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
     try:
         return await ended
     except asyncio.CancelledError:
-        abandon(thread)
         if stop:
             import ctypes  # noqa: PLC0415 - only for code that exceeded its limit
 
             identity = ctypes.c_ulong(thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(SystemExit))
         raise
-
-
-def abandon(thread: threading.Thread) -> None:
-    """Abandon a daemon thread, so that the process can end even if the thread holds the lock of `logging`.
-
-    At its end, the interpreter stops daemon threads without releasing their locks. It then removes the handlers of
-    `logging`, for which it needs the lock of that module. So a thread that was stopped in `getLogger` would make the
-    process hang. May be called from any thread.
-    """
-    if not _abandoned:
-        atexit.register(_keep_logging_free)
-    _abandoned.add(thread)
-
-
-def _keep_logging_free() -> None:
-    """Take the lock of `logging` for the rest of the process, if an abandoned thread could hold it at the end."""
-    if not any(thread.is_alive() for thread in tuple(_abandoned)):
-        return
-    atexit.unregister(logging.shutdown)
-    logging.shutdown()  # before the lock: handlers end threads that may wait for it
-    lock = getattr(logging, "_lock", None)
-    if lock is not None:
-        lock.acquire(timeout=_LOCK_SECONDS)
 
 
 # The event loop for users' async functions. If one of them blocks this loop, the run continues.
@@ -227,8 +191,7 @@ class UserLoop:
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
-            if loop is self._loop and self._thread is not None:
-                abandon(self._thread)  # it may be blocked
+            if loop is self._loop:
                 self._loop = self._thread = None
 
 
