@@ -23,7 +23,7 @@ from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number
 from pytest_agentv.model.kind import Items, filled, spelled
 from pytest_agentv.model.messages import Message, TokenUsage
 from pytest_agentv.model.options import LOGS_FOLDER
-from pytest_agentv.model.secrets import Secret, masked
+from pytest_agentv.model.secrets import Secret, beginning, masked
 from pytest_agentv.providers.api.base import entries, text_of
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment, shortest
 from pytest_agentv.providers.kind import Provider, Sources
@@ -37,8 +37,6 @@ from pytest_agentv.targets.fields import (
     path_in,
     reveal,
 )
-
-# Reads the output of a coding agent's program while it runs: its events, its log, and other lines.
 
 _LOGGER: Final = logging.getLogger(__name__)
 _OFF: Final = frozenset({"false", "0", "off", "no"})
@@ -69,7 +67,8 @@ class StreamLog:
     def write_event(self, event: JsonObject) -> None:
         """Write an event, as a line or in full."""
         if self._file is not None:
-            self.write_text("stdout", as_json(event, indent=2) if self._in_full else summarize(event))
+            whole = json.dumps(event, indent=2, ensure_ascii=False) if self._in_full else ""
+            self.write_text("stdout", whole or summarize(event))
 
     def write_text(self, stream: str, text: str) -> None:
         """Write a line that is not an event."""
@@ -123,32 +122,23 @@ def _told(value: Json, key: str, depth: int) -> Iterator[str]:
         yield f"{key}={number:g}"
 
 
-def as_json(event: JsonObject, indent: int | None = None) -> str:
-    """Return an event as JSON, for people."""
-    try:
-        return json.dumps(event, indent=indent, ensure_ascii=False)
-    except RecursionError:  # writing recurses deeper than reading
-        return "(an event that is nested too deeply to be shown)"
-
-
 MOST_KEPT: Final = 256 * 2**20
 """In bytes. A program that writes more events, or a longer line, is not read any further."""
 _LONGEST_REPORT: Final = 2000
 """The most characters kept of text outside of events. The end is kept, where programs report errors."""
-_SHOWN_EVENTS: Final = 3
 
 
 class AgentOutput:
     """Listens to a program that writes an event per line of standard output."""
 
-    def __init__(self, log: StreamLog, skipped: frozenset[str] = frozenset(), most_kept: int = MOST_KEPT) -> None:
+    def __init__(self, log: StreamLog, skipped: frozenset[str] = frozenset()) -> None:
         self.events: list[JsonObject] = []
         self._log = log
         self._skipped = skipped
         """Event types that are neither kept nor logged."""
         self._unread = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(skipped))
         """The usual beginnings of such lines. They are most of the output, and parsing them would be a waste."""
-        self._bytes_left = most_kept
+        self._bytes_left = MOST_KEPT
         """Bytes of events that may still come."""
         self._pending = {"stdout": bytearray(), "stderr": bytearray()}
         """The last line of each stream, which has not ended yet."""
@@ -159,22 +149,9 @@ class AgentOutput:
         """Whether the program wrote more events than are kept."""
         return self._bytes_left < 0
 
-    @property
-    def stdout(self) -> str:
-        """The end of standard output, without secrets: the text outside of events, else the events."""
-        if self.noise:
-            return self.noise
-        return masked("\n".join(map(as_json, self.events[-_SHOWN_EVENTS:])))[-_LONGEST_REPORT:]
-
-    @property
-    def stderr(self) -> str:
-        """The end of standard error, without secrets."""
-        return self._said["stderr"].strip()
-
-    @property
-    def noise(self) -> str:
-        """The end of the text outside of events on standard output, without secrets."""
-        return self._said["stdout"].strip()
+    def said(self, stream: Literal["stdout", "stderr"]) -> str:
+        """Return the end of a stream's text outside of events, without secrets."""
+        return self._said[stream].strip()
 
     def listen(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
         """Read a piece of the program's output. Splits at newlines only: events hold raw U+2028."""
@@ -438,7 +415,8 @@ class AgentProvider(TargetAdapter):
             "executable": argv[0],
             "args": [masked(reveal(argument)) for argument in command.arguments],
             "exit_code": result.exit_code,
-            "stderr": output.stderr,
+            "stdout": output.said("stdout"),
+            "stderr": output.said("stderr"),
         }
         if log.path is not None:
             raw["log_file"] = str(log.path)
@@ -460,7 +438,6 @@ class AgentProvider(TargetAdapter):
         after = f" after {math.ceil(limit or 0)}s" if result.timed_out else ""
         where = "" if log.path is None else f"\nlog: {log.path}"
         error = f"{self._settings.title} {fault}{after}{': ' if said else ''}{said}{where}"
-        raw["stdout"] = output.stdout
         kind = _KINDS_OF_FAULTS.get(fault) or answer.failure_kind or guess_kind(answer.failure or said)
         if not (answer.token_usage or answer.cost_usd):
             raise ProviderError(error, kind, raw)
@@ -577,12 +554,8 @@ def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) 
 
 def _said(output: AgentOutput, answer: AgentAnswer) -> str:
     """Return the program's texts about its failure: in events, on standard error, and beside its events."""
-    texts = {"": answer.failure or "", "stderr: ": output.stderr, "stdout: ": output.noise}
-    found = []
-    for label, text in texts.items():
-        if text:
-            shown = masked(text)
-            found.append(f"{label}{shown[:_LONGEST_HEADLINE]}{'…' if len(shown) > _LONGEST_HEADLINE else ''}")
+    texts = {"": answer.failure or "", "stderr: ": output.said("stderr"), "stdout: ": output.said("stdout")}
+    found = [f"{label}{beginning(masked(text), _LONGEST_HEADLINE)}" for label, text in texts.items() if text]
     return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)
 
 
