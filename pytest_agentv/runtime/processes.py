@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 import signal
 import subprocess
 import sys
@@ -219,7 +218,7 @@ class Child:
     ) -> None:
         """Start the program. Raises `ProcessStartError`."""
         stdin = subprocess.PIPE if has_stdin else subprocess.DEVNULL
-        self._program = _start(argv, cwd, env, stdin, subprocess.PIPE, subprocess.PIPE)
+        self._program = _start(argv, cwd, env, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._loop = asyncio.get_running_loop()
         self.pid = self._program.pid
         self.settled: Future[None] = self._loop.create_future()
@@ -289,13 +288,12 @@ def _settle(future: "Future[None]") -> None:
 
 
 def _start(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: int, stdout: int | IO[bytes], stderr: int
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], **streams: int | IO[bytes]
 ) -> "subprocess.Popen[bytes]":
     """Start a program in its own session. Raises `ProcessStartError`."""
     try:
-        return subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
-            argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, bufsize=0, start_new_session=True
-        )
+        # S603: the purpose of this module is to run the user's program
+        return subprocess.Popen(argv, cwd=cwd, env=env, bufsize=0, start_new_session=True, **streams)  # type: ignore[call-overload,no-any-return] # noqa: S603
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error)
         if not Path(cwd).is_dir():
@@ -316,11 +314,11 @@ async def launch(
     """Run a program to its end, but leave the programs that it started running. Raises `ProcessStartError`.
 
     Returns its exit code, None if it did not return in time and was killed, and its output. `run_process` would end
-    what it started, but the editor is the user's, and may hold other work. The program writes to an unnamed file, because
-    an editor that inherits a pipe would fail once this run is over.
+    what it started, but the editor is the user's, and may hold other work. The program writes to an unnamed file,
+    because an editor that inherits a pipe would fail once this run is over.
     """
     with tempfile.TemporaryFile() as output:
-        program = _start(argv, cwd, env, subprocess.DEVNULL, output, subprocess.STDOUT)
+        program = _start(argv, cwd, env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + timeout_seconds
         try:
             while program.poll() is None and time.monotonic() < deadline:  # noqa: ASYNC110 - the end of this process cannot be awaited
