@@ -5,13 +5,13 @@ import os
 import stat
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import FileError, locate
+from pytest_agentv.errors import NO_REGULAR_FILE, FileError, locate
 
 # Locks between processes: a file lock that is cheap enough for every record, and a folder lock.
 
@@ -23,7 +23,6 @@ with suppress(ImportError):
 
 _POLL_SECONDS: Final = 0.01
 """Interval between attempts to take a lock that another process holds. An append takes far less."""
-_FOLDER_POLL_SECONDS: Final = 0.05
 
 
 class OpenFile:
@@ -41,8 +40,6 @@ class OpenFile:
         self.raw = raw
         self.descriptor = raw.fileno()
         self._opened = self._fstat(self.descriptor)
-        self.is_regular = stat.S_ISREG(self._opened.st_mode)
-        """Whether it is neither a device nor a pipe."""
 
     @classmethod
     def make(cls, path: Path, mode: str) -> "OpenFile":
@@ -142,25 +139,8 @@ class InUse:
             self._descriptor = None
 
 
-@asynccontextmanager
-async def hold_folder(folder: Path) -> AsyncIterator[None]:
-    """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
-    import asyncio  # noqa: PLC0415 - already imported by code that waits; the controller of an xdist run without evals never waits
-
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short system call, like all others here
-    while (descriptor := flocked(folder)) is None:  # noqa: ASYNC110 - another process cannot notify this one
-        await asyncio.sleep(_FOLDER_POLL_SECONDS)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
 # Writing. There is no fsync: written data survives a crash of the process, but not of the machine.
 
-_TEMPORARY: Final = ".agentv-"
-_LEFT_SECONDS: Final = 3600.0
-"""No write takes so long. Older leftovers are from killed processes."""
 _LOCK_SECONDS: Final = 30.0
 """A process that holds the lock for longer hangs. The run must not hang with it."""
 
@@ -200,12 +180,12 @@ class LockedAppender:
     def probe(self) -> None:
         """Check that the file can be appended to, and leave it as it is. Raises like `append`.
 
-        Opening a file on a full device succeeds, so this writes a newline and removes it from a regular file.
+        Opening a file on a full device succeeds, so this writes a newline and removes it.
         """
         with self._writing():
             file, end = self._open()
             _append_whole(file.raw, end, b"\n")
-            if file.is_regular:
+            with suppress(OSError):  # a device or a pipe
                 file.raw.truncate(end)
 
     def rewrite(self, pieces: Callable[[], Iterable[bytes]]) -> None:
@@ -293,7 +273,7 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
             path.write_bytes(b"".join(pieces))
             return
         real = path.resolve() if path.is_symlink() else path
-        temporary = real.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
+        temporary = real.with_name(f".agentv-{os.urandom(8).hex()}.tmp")
         real.parent.mkdir(parents=True, exist_ok=True)
         mode: int | None = None
         with suppress(FileNotFoundError):
@@ -320,29 +300,10 @@ def _write_error(path: Path, error: OSError | RuntimeError) -> FileError:
     return FileError(path, f"cannot be written: {reason}")
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what `write_atomically` left in a folder if its process was killed before the last step.
-
-    A writer cannot do so itself. Files that may still be written stay.
-    """
-    with suppress(OSError):
-        for path in folder.glob(f"{_TEMPORARY}{'[0-9a-f]' * 16}.tmp"):
-            if path.stat().st_mtime < time.time() - _LEFT_SECONDS:
-                path.unlink()
-
-
 # Reading files that other programs wrote. They may be huge, or not regular files.
 
 READ_LIMIT: Final = 10 * 2**20
 """Limit in bytes of an answer in a file, the same as on standard output."""
-
-_TYPES: Final = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def utf8_fault(data: bytes | bytearray) -> str | None:
@@ -363,10 +324,8 @@ def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
     # Opening a named pipe blocks until somebody writes to it, unless O_NONBLOCK is set.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     try:
-        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-        if kind != stat.S_IFREG:
-            what = _TYPES.get(kind, "something else")
-            raise OSError(errno.EINVAL, f"it is {what}, not a regular file", str(path))
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, NO_REGULAR_FILE, str(path))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(limit + 1)
     finally:

@@ -1,12 +1,14 @@
 """Folders that targets work in: fresh copies of a folder, shell commands in them, and what changed there."""
 
+import asyncio
 import hashlib
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from itertools import islice
@@ -14,8 +16,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.runtime.files import read_regular_file
+from pytest_agentv.runtime.files import flocked, read_regular_file
 from pytest_agentv.runtime.processes import ProcessResult, run_process
+
+_POLL_SECONDS: Final = 0.05
 
 EVAL_DIR: Final = "AGENTV_EVAL_DIR"
 """The variable of commands in a workspace that names the folder of the eval file."""
@@ -41,6 +45,18 @@ _UNASKED: Final = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "GIT_SSH_C
 
 Stamp: TypeAlias = tuple[int, int, int, int]
 """Size, times of the content and of the entry, and inode. A program cannot set back the time of the entry."""
+
+
+@asynccontextmanager
+async def hold_folder(folder: Path) -> AsyncIterator[None]:
+    """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short system call, like all others here
+    while (descriptor := flocked(folder)) is None:  # noqa: ASYNC110 - another process cannot notify this one
+        await asyncio.sleep(_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def in_eval_dir(command: str) -> str:
