@@ -269,20 +269,20 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
         if line.strip():
             try:
                 eval_id, response = _parse_record(line)
-                is_again = eval_id in answers
-                answers[eval_id] = response
-                if is_again:
+                if eval_id in answers:
                     raise WireError(f"the id {eval_id!r} was there before")
+                answers[eval_id] = response
             except WireError as error:
                 fault = fault or f"CLI batch output, line {number}: {error}"
     if fault is not None:
         found = [answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
         return [response.replace(error=fault, error_kind="process") for response in found]
-    missing = {eval_id: f"Batch output missing id '{eval_id}'" for eval_id in eval_ids if eval_id not in answers}
-    for eval_id, lacking in missing.items():
-        said = (answer_message(f"Error: {lacking}"),)
-        answers[eval_id] = ProviderResponse(output_messages=said, error=lacking, error_kind="no_answer")
-    return [answers[eval_id] for eval_id in eval_ids]
+    return [answers.get(eval_id) or _missing(eval_id) for eval_id in eval_ids]
+
+
+def _missing(eval_id: str) -> ProviderResponse:
+    error = f"Batch output missing id '{eval_id}'"
+    return ProviderResponse((answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
 
 
 def _parse_record(line: str) -> tuple[str, ProviderResponse]:
@@ -415,15 +415,6 @@ Healthcheck: TypeAlias = Annotated[
 ]
 
 
-def _variable_name(value: str) -> str:
-    if not value.strip() or "=" in value or "\0" in value:
-        raise ValueError(f"{value!r} is no name of an environment variable")
-    return value
-
-
-VariableName: TypeAlias = Annotated[str, AfterValidator(_variable_name)]
-
-
 class Cli(Provider):
     """A command line, rendered and run once per case (agentv-formats 4.6)."""
 
@@ -458,7 +449,7 @@ class Cli(Provider):
         default=False,
         description="leave prompt and output files where they are, for debugging",
     )
-    env: dict[VariableName, ShieldedText] = Field(
+    env: dict[str, ShieldedText] = Field(
         default={}, description="variables of the command, in addition to those of the environment and of `.env`"
     )
     session: Flag = Field(

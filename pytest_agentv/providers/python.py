@@ -5,6 +5,7 @@ import inspect
 import json
 import time
 from collections.abc import Mapping, Sequence, ValuesView
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -36,8 +37,6 @@ from pytest_agentv.providers.kind import (
     plain,
 )
 from pytest_agentv.providers.python_calls import (
-    SIZE_LIMIT,
-    TOO_LARGE,
     Chunks,
     Function,
     build_question,
@@ -139,7 +138,10 @@ class FunctionProvider(TargetAdapter):
         if self._runner is not None:
             question = build_question(request, as_messages=self._as_messages)
             return self._runner, (self._function, question), dict(self._extra)
-        keywords = self._arguments(request)
+        keywords = dict(self._extra)
+        with suppress(TypeError, ValueError):  # some functions in C have no signature
+            if "request" in list(inspect.signature(self._function).parameters)[1:]:
+                keywords.setdefault("request", request)
         if self._as_messages:
             return self._function, (conversation(request),), keywords
         if keywords.get("request") is not request:
@@ -147,24 +149,8 @@ class FunctionProvider(TargetAdapter):
             require_no_media(request, f"{self._label} gets a text, which", ways_out)
         return self._function, (prompt_text(request),), keywords
 
-    def _arguments(self, request: ProviderRequest) -> dict[str, Any]:
-        arguments = dict(self._extra)
-        try:
-            signature = inspect.signature(self._function)
-            if "request" in list(signature.parameters)[1:]:
-                arguments.setdefault("request", request)
-            signature.bind("prompt", **arguments)
-        except ValueError:  # some functions in C have no signature
-            return arguments
-        except TypeError as error:
-            names = "".join(f", {name}=…" for name in arguments)
-            raise ProviderError(
-                f"{self._label} cannot be called as function(prompt{names}): {error}", "config"
-            ) from None
-        return arguments
 
-
-def _is_agent(value: object) -> bool:
+def _can_be_asked(value: object) -> bool:
     return callable(value) or runner_of(value) is not None
 
 
@@ -186,7 +172,9 @@ class PythonProvider(FunctionProvider):
         async with self._lock:
             if self._function is None:  # in a thread, because importing an agent's libraries may take seconds
                 what = "a function, or an agent of a framework that is known"
-                load = partial(import_callable, self._name, self._folder, self._import_label, what, accepts=_is_agent)
+                load = partial(
+                    import_callable, self._name, self._folder, self._import_label, what, accepts=_can_be_asked
+                )
                 self._function = await run_in_thread(load, "agentv-import")
                 self._runner = runner_of(self._function)
 
@@ -286,8 +274,6 @@ async def read_value(value: object, label: str) -> ProviderResponse:
         except WireError as error:
             return _without_answer(value, f"{label} returned {error}")
     if isinstance(value, str):
-        if len(value) > SIZE_LIMIT:
-            raise ProviderError(f"{label} returned a text that cannot be read: {TOO_LARGE}", "crash")
         return ProviderResponse(output_messages=(answer_message(value),), is_text_only=True)
     return await run_in_thread(lambda: _read(value, label), "agentv-answer")
 
@@ -324,8 +310,6 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
     try:  # a metric of any type is left out with a warning if it is no number
         text = json.dumps({key: plain(item) if key in _METRICS else item for key, item in value.items()})
-        if len(text) > SIZE_LIMIT:
-            raise WireError(TOO_LARGE)
         response = parse_response(json.loads(text, parse_constant=lambda _: None))  # NaN and infinity are not reported
     except WireError as error:
         return _without_answer(_figures(value), f"{label} returned a mapping that cannot be read: {error}")
