@@ -399,10 +399,7 @@ class AgentProvider(TargetAdapter):
         self._locate()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Run the program. A failed call that reports its cost gives a response with an error.
-
-        Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling".
-        """
+        """Run the program. Raises `ProviderError` for a failed call, unless it reports what it cost."""
         argv = self._locate()
         command = self._settings.command(request)
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)

@@ -74,10 +74,7 @@ _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
 def call_values(
     request: ProviderRequest, files_format: str, output_file: Path, write: Callable[[str], str] = shlex.quote
 ) -> dict[str, str]:
-    """Return the values of the placeholders in one call as words of a command, or as `write` writes them.
-
-    Source: "Render and execute template".
-    """
+    """Return the values of the placeholders in one call as words of a command, or as `write` writes them."""
     prompt = "\n\n".join(filter(None, (request.system_prompt, request.prompt.question)))
     texts = {
         "PROMPT": prompt,
@@ -237,10 +234,7 @@ class OutputError(ProviderError):
 
 
 def parse_output(content: str) -> ProviderResponse:
-    """Read the answer to one request. Output of any other shape is the text of the answer.
-
-    A warning says what is wrong with output that was meant as JSON.
-    """
+    """Read the answer to one request. Output of any other shape is the text of the answer."""
     try:
         data = strict_json(content)
         response = parse_response(data)
@@ -259,10 +253,7 @@ def _plain_text(content: str, *warnings: str) -> ProviderResponse:
 
 
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
-    """Read the JSONL answers to many requests, in the order of `eval_ids`. Skips other ids.
-
-    A missing id gives a response with an `error`. With an unusable line, all have one.
-    """
+    """Read the JSONL answers to many requests. Skips other ids. With an unusable line, all have an `error`."""
     answers: dict[str, ProviderResponse] = {}
     fault = None
     for number, line in enumerate(content.split("\n"), start=1):
@@ -304,10 +295,7 @@ def _parse_record(line: str) -> tuple[str, ProviderResponse]:
 
 
 def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
-    """Read the answer to one request from a command that may have answered the batch with `batch_ids` again.
-
-    If the output names one of them, it is read as the answers to a batch: all together are no answer to one.
-    """
+    """Read the answer to one request, from a command that may have answered its batch again."""
     if {eval_id, *batch_ids}.isdisjoint(re.findall(r'"id"\s*:\s*"([^"]*)"', content)):
         return parse_output(content)
     [answer] = parse_batch_output(content, [eval_id])
@@ -356,11 +344,7 @@ def read_output(result: ProcessResult, path: Path | None, *, may_be_empty: bool 
 
 
 def report_output(result: ProcessResult) -> str:
-    """Return the text of a failed command: the end of standard error, else of standard output.
-
-    The last line comes first, because it names the cause and some reports show only one line. It is repeated in its
-    place.
-    """
+    """Return the text of a failed command. The last line comes first, for short reports."""
     said = masked(result.stderr.strip() or result.stdout.strip())
     end = said[-_LONGEST_REPORT:]
     left_out = len(said) - len(end)
@@ -489,10 +473,7 @@ class Cli(Provider):
 
 
 class CliProvider(TargetAdapter):
-    """Runs a command template with `/bin/sh` (agentv-formats 5.8).
-
-    The answer is read from `{OUTPUT_FILE}` where the template has it, else from standard output.
-    """
+    """Runs a command template with `/bin/sh` (agentv-formats 5.8)."""
 
     mode: PromptMode = "agent"
 
@@ -604,10 +585,7 @@ async def run_healthcheck(
     timeout_seconds: float | None,
     kind: str = "CLI",
 ) -> None:
-    """Probe a target; `timeout_seconds` is the target's own limit, `kind` its name in messages.
-
-    Raises `ProviderError` if it is not healthy. Source: "Optional health check".
-    """
+    """Probe a target; `timeout_seconds` is its own limit. Raises `ProviderError` if it is not healthy."""
     limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         if isinstance(healthcheck, HttpHealthcheck):

@@ -147,10 +147,7 @@ def read_completion(value: object) -> NativeAnswer | None:
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation. The answer follows the last message of the user without results of tools.
-
-    Raises `ValueError` for an unknown role, and for a part that may be a call in an unknown shape.
-    """
+    """Read a conversation. Raises `ValueError` for an unknown role, and for an unknown part that may be a call."""
     said: list[Message] = []
     refusal = None
     context: list[str] = []
@@ -414,10 +411,7 @@ def _kind(message: object) -> str:
 
 
 def read_langchain(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation. The answer follows the last message of the user.
-
-    A human message with a name is from one agent to another, as in supervisor graphs.
-    """
+    """Read a conversation. A human message with a name is from one agent to another, as in supervisor graphs."""
     start = max((at for at, each in enumerate(messages) if _kind(each) == "human" and not get(each, "name")), default=0)
     messages = messages[start:]
     replies = [message for message in messages if _kind(message) == "ai"]

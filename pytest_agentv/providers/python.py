@@ -191,10 +191,7 @@ def complete(value: Any, label: str, timeout_seconds: float | None) -> Adapter:
 
 
 def adapt_provider(value: object, label: str) -> Adapter:
-    """Return a provider for an object: an async `invoke`, a function of the prompt, or an agent.
-
-    Raises `ProviderError` of the kind `config` for any other object. Messages begin with `label`.
-    """
+    """Return a provider for an async `invoke`, a function of the prompt, or an agent. Raises `ProviderError`."""
     if runner_of(value) is not None:
         return FunctionProvider(label, value, {})
     invoke = getattr(value, "invoke", None)
@@ -209,10 +206,7 @@ def adapt_provider(value: object, label: str) -> Adapter:
 
 
 class ForeignAdapter:
-    """A user's object with `invoke`, and perhaps other parts of an `Adapter`.
-
-    Its async methods share the loop for user code. Its sync methods run in threads.
-    """
+    """A user's object with `invoke`, and perhaps other parts of an `Adapter`."""
 
     def __init__(self, value: Any, label: str, *, is_owned: bool, timeout_seconds: float | None = None) -> None:
         """Take an object. If it is not owned, its owner checks and closes it; else `timeout_seconds` limits both."""
@@ -264,10 +258,7 @@ class ForeignAdapter:
 
 
 async def read_value(value: object, label: str) -> ProviderResponse:
-    """Return the response for a user's value. Raises `ProviderError`.
-
-    It is a text, a mapping with our keys, a result of another package, or a `ProviderResponse`.
-    """
+    """Return the response for a text, a mapping, or a result of another package. Raises `ProviderError`."""
     if isinstance(value, ProviderResponse):
         try:
             return checked(value)

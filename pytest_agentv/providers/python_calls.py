@@ -67,10 +67,7 @@ async def call_user(
 async def call_async(
     start: Callable[[], Awaitable[T]], label: str, limit: float | None, *, whole_limit: float | None = None
 ) -> T:
-    """Await a user's coroutine on the loop for user code. An answer after the limit does not count.
-
-    Raises `ProviderError` for any exception of the coroutine, and if it cancels itself.
-    """
+    """Await a user's coroutine on the loop for user code. Raises `ProviderError` for any exception."""
     try:
         outcome = await USER_LOOP.call(start, limit)
     except CallTimeoutError as error:
@@ -199,10 +196,7 @@ def require_no_media(request: ProviderRequest, who: str, way_out: str) -> None:
 
 
 def conversation(request: ProviderRequest) -> list[Turn]:
-    """Return the messages of a request. The guidelines are a part of the first one, the system message.
-
-    Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
-    """
+    """Return the messages of a request, guidelines in the system message. Reads pictures: raises `ProviderError`."""
     prompt = request.prompt
     messages = prompt.chat_prompt or (ChatMessage(USER, prompt.question, prompt.parts),)
     guidelines = guidelines_section(prompt.guidelines) if prompt.chat_prompt is None else ""

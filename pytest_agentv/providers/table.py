@@ -50,10 +50,7 @@ KINDS: Final = TargetKinds(
 
 
 def create_provider(target: Target, variables: Mapping[str, str], timeout_seconds: float | None = None) -> Adapter:
-    """Open a target with the variables of this process and of `.env`.
-
-    A user's object may take `timeout_seconds` to be checked or closed; None: no limit.
-    """
+    """Open a target. `timeout_seconds` is the limit for the checks and the end of a user's object; None: no limit."""
     environment = TargetEnvironment(target, variables)
     opened: Adapter = target.settings.open(environment)
     if type(opened).__module__.startswith("pytest_agentv."):

@@ -180,16 +180,9 @@ def _places(spec: ModuleSpec | None) -> set[str]:
 def import_callable(
     name: str, cwd: Path, label: str, expected: str, *, accepts: Callable[[Any], bool] = callable
 ) -> Any:
-    """Import a function or an agent. Blocks.
+    """Import `package.module:function`, or `file.py:function` with a path relative to `cwd`. Raises `ProviderError`.
 
-    Args:
-        name: `package.module:function`, or `file.py:function` with a path relative to `cwd`.
-        cwd: The folder whose modules can be imported, beside installed ones. For a file, it is the file's folder.
-        label: The beginning of messages: target and callable.
-        expected: What is needed, for messages: "a function that …".
-        accepts: Whether a value is what is needed.
-
-    Raises `ProviderError` of the kind `config`.
+    `label` begins messages, and `expected` says in them what is needed: "a function that …".
     """
     source, _, attribute = name.rpartition(":")
     if not (source and attribute):
@@ -230,11 +223,7 @@ _ROWS: Final = "a list of mappings, or a generator of them"
 
 
 def call_row_maker(name: str, folder: Path) -> Iterable[object]:
-    """Call `file.py:function` or `package.module:function` and return all its rows.
-
-    The function takes no arguments, and returns or yields mappings. Each process of a run calls it, so it must return
-    the same rows each time. Raises `ProviderError`.
-    """
+    """Call a function that makes the rows of a table, and return all of them. Raises `ProviderError`."""
     function = import_callable(name, folder, name, f"a function that returns {_ROWS}")
     try:
         given = function()

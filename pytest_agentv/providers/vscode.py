@@ -319,10 +319,7 @@ class Exchange:
         self._seen = b""
 
     def look(self) -> bool:
-        """Return whether the answer is complete: not blank, and the same as at the last look.
-
-        Agents write it in pieces, even if they are told not to. Raises `ProviderError` if it cannot be read.
-        """
+        """Return whether the answer is complete: not blank, and the same as at the last look."""
         if self.text is not None:
             return True
         try:
@@ -463,10 +460,7 @@ class Chat:
 
 
 def build_query(request: ProviderRequest) -> str:
-    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens.
-
-    Source: evaluation-2025-11, "VS Code Copilot provider".
-    """
+    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens."""
     prompt, tokens = request.prompt.question, ["[[ ## sha256_tokens ## ]]\n"]
     document = build_preread(prompt, request.guideline_paths, request.input_paths, input_word="attachment")
     for path in dict.fromkeys(request.file_paths):
@@ -493,12 +487,7 @@ _TRAILING_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
 
 
 def workspace_text(template: str | None) -> str:
-    """Return the text of a subagent's workspace file.
-
-    The folders of a template come after the subagent's own. Relative paths are relative to the template.
-
-    Raises `ProviderError` that names the template's file and, if known, the line.
-    """
+    """Return the text of a subagent's workspace file. Raises `ProviderError`."""
     if template is None:
         return pretty_json(DEFAULT_WORKSPACE)
     path = Path(template)

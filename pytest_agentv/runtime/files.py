@@ -107,10 +107,7 @@ class ProcessLock:
 
 
 def flocked(path: Path, *, is_shared: bool = False) -> int | None:
-    """Lock an existing file or folder, and return its descriptor; None: another holder has it. Raises `OSError`.
-
-    Writes no file. The operating system releases the lock when its holder dies.
-    """
+    """Lock an existing file or folder, and return its descriptor; None: another holder has it. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_NB | (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX))
@@ -165,10 +162,7 @@ class LockedAppender:
         """The offset at which the last record ended."""
 
     def append(self, data: bytes) -> None:
-        """Append one or more records at once. Each record ends with a newline.
-
-        Raises `FileError` with path and reason. The file then holds no part of `data`, and the lock is free.
-        """
+        """Append whole records at once. After an error (`FileError`), the file holds no part of `data`."""
         with self._writing():
             file, end = self._open()
             if end not in (0, self._end):  # a writer that appended part of a line moved the end
@@ -178,10 +172,7 @@ class LockedAppender:
             self._end = _append_whole(file.raw, end, data)
 
     def probe(self) -> None:
-        """Check that the file can be appended to, and leave it as it is. Raises like `append`.
-
-        Opening a file on a full device succeeds, so this writes a newline and removes it.
-        """
+        """Check that the file can be appended to, by a newline that is removed again. Raises like `append`."""
         with self._writing():
             file, end = self._open()
             _append_whole(file.raw, end, b"\n")
@@ -189,10 +180,7 @@ class LockedAppender:
                 file.raw.truncate(end)
 
     def rewrite(self, pieces: Callable[[], Iterable[bytes]]) -> None:
-        """Replace the whole file in one step, while nobody appends to it. Raises like `append`; so may `pieces`.
-
-        The appenders of other threads and processes go on with the new file.
-        """
+        """Replace the whole file in one step, while nobody appends to it. Raises like `append`; so may `pieces`."""
         with self._writing():
             write_pieces_atomically(self._path, pieces())
 
@@ -263,10 +251,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file as `write_atomically` does, piece by piece. What `pieces` raises leaves the old file unchanged.
-
-    A device or a pipe is written into: nothing may take its place.
-    """
+    """Write a file as `write_atomically` does, piece by piece. A device or a pipe is written into."""
     temporary: Path | None = None
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -317,10 +302,7 @@ def utf8_fault(data: bytes | bytearray) -> str | None:
 
 
 def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
-    """Read a regular file. Other files could block for ever or never end.
-
-    Raises `OSError`, also for a file above the limit. Its `strerror` says what is wrong.
-    """
+    """Read a regular file. Raises `OSError`, also for any other, which may have no end."""
     # Opening a named pipe blocks until somebody writes to it, unless O_NONBLOCK is set.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     try:

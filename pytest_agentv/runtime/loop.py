@@ -72,10 +72,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop_for(coroutine))
 
     def start(self, coroutine: Coroutine[Any, Any, T], on_done: "Callable[[AnyFuture[T]], None]") -> None:
-        """Start a coroutine on the loop from any thread, and call `on_done` there when it has ended.
-
-        It takes half as long as `submit`, whose future any thread may wait for.
-        """
+        """Start a coroutine on the loop from any thread, and call `on_done` there. Twice as fast as `submit`."""
         if self._is_stopped:
             coroutine.close()
             on_done(_cancelled_future())

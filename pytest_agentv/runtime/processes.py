@@ -105,16 +105,11 @@ async def run_process(
     listener: OutputListener | None = None,
     leaves_nothing: bool = False,
 ) -> ProcessResult:
-    """Run a program in its own session.
+    """Run a program in its own session. Raises `ProcessStartError`.
 
-    After a time-out its process group, and every descendant that moved to another group, gets SIGTERM, and SIGKILL
-    five seconds later. After a cancellation of the caller, SIGKILL follows half a second later. Descendants that left
-    the group and lost their parent, which only their environment tells, are killed then too. When the program ends by
-    itself, children that are left in its group are killed; with `leaves_nothing`, on Linux, all its descendants,
-    daemons included. Without `stdin` the program reads from /dev/null. A listener
-    gets all output without a limit, and the result then holds none.
-
-    Raises `ProcessStartError`.
+    After a time-out its process group, and every descendant, gets SIGTERM, and SIGKILL five seconds later; after a
+    cancellation, half a second later. When the program ends by itself, children that are left in its group are killed;
+    with `leaves_nothing`, on Linux, all its descendants. A listener gets all output, and the result then holds none.
     """
     value = uuid.uuid4().hex
     mark = f"{_MARK}={value}"

@@ -68,10 +68,7 @@ def remove_at_end(folder: Path) -> None:
 
 
 def remove_with_last(folder: Path) -> None:
-    """Have the watcher remove a folder when this process ends, unless another one uses it.
-
-    A process uses it as long as it holds a lock on the file `in-use` in there.
-    """
+    """Have the watcher remove a folder at the end, unless another process holds a lock on `in-use` in there."""
     _WATCHER.tell(f"+SHARED {folder}")
 
 
@@ -250,10 +247,7 @@ def end_trees(leaders: Iterable[int], grace_seconds: float) -> None:
 
 
 def kill_marked(variable: str) -> None:
-    """Kill all processes that have a variable `NAME=value` in their environment.
-
-    This is the only way to find a process that left its session and lost its parent. Without /proc it finds none.
-    """
+    """Kill all processes that have a variable `NAME=value`, wherever they went. Without /proc it finds none."""
     for _ in range(_ROUNDS):  # a process may start another one before it dies
         is_found = False
         for info in read_processes():

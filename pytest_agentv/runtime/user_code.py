@@ -25,10 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """The value or the error of a call.
-
-    Errors are values here, because some end the event loop if a task raises them.
-    """
+    """The value or the error of a call: some errors end the event loop if a task raises them."""
 
     value: T | None = None
     error: BaseException | None = None
@@ -41,10 +38,7 @@ class Outcome(Generic[T]):
 
 
 async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
-    """Await what a function returns in its own task, so that its cancellation differs from the caller's.
-
-    Raises only `CancelledError`, and only when the caller is cancelled.
-    """
+    """Await what a function returns in its own task. Raises only `CancelledError`, when the caller is cancelled."""
     outcome = await attempt_here(lambda: asyncio.ensure_future(capture(start)))
     return outcome.value or Outcome(error=outcome.error)  # a task can also cancel itself
 
@@ -243,10 +237,7 @@ class _Call(Generic[T]):
         """Running when the loop has started the call; cancelled when the caller has given up before that."""
 
     async def run(self, limit: float | None, is_left: Callable[[], bool]) -> Outcome[T] | None:
-        """Return the outcome; None: the loop is blocked or abandoned, and the call has not started.
-
-        Raises `TimeoutError` after `limit` seconds, counted from the start.
-        """
+        """Return the outcome; None: the loop is blocked or abandoned before the start. Raises `TimeoutError`."""
         ended = asyncio.wrap_future(self._outcome)
         until = time.monotonic() + _BEGIN_SECONDS
         try:
@@ -332,11 +323,7 @@ def told(error: BaseException) -> str:
 
 
 def user_traceback(error: BaseException, *foreign_folders: str) -> str:
-    """Return type and text of an error, and its last frames in user code, innermost last.
-
-    The members of a group follow with their own frames. Files below `foreign_folders` and files of this package do
-    not count as user code.
-    """
+    """Return type and text of an error, its last frames in user code, and the members of a group."""
     lines = [_head(error), *_places(error, foreign_folders)]
     for leaf in leaves(error) if isinstance(error, BaseExceptionGroup) else ():
         lines += [f"  {line}" for line in (_head(leaf), *_places(leaf, foreign_folders))]
