@@ -20,7 +20,7 @@ from typing import IO, Final, Literal, TypeAlias
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.base import Record
 from pytest_agentv.runtime.files import utf8_fault
-from pytest_agentv.runtime.reaper import ProcessTree, kill_marked, send_group, watched
+from pytest_agentv.runtime.reaper import Program, kill_marked, send_group, watched
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Limit in bytes, for standard output and standard error each."""
@@ -118,7 +118,7 @@ async def run_process(
     started = time.perf_counter()
     with watched(f"MARK {mark}"):
         child = Child(argv, cwd, {**env, _MARK: value}, listener, has_stdin=stdin is not None)
-        with watched(f"GROUP {child.pid}"):
+        with watched(f"PROGRAM {child.pid} {mark}"):
             try:
                 await child.connect(stdin)
                 await asyncio.wait([child.settled], timeout=timeout_seconds)
@@ -145,20 +145,20 @@ async def run_process(
 
 async def _stop(child: "Child", grace_seconds: float, mark: str) -> None:
     """End the program and its descendants. If this is cancelled, kill them at once."""
-    tree = ProcessTree(child.pid)
+    program = Program(child.pid, mark)
     try:
-        tree.send(signal.SIGTERM)
-        await _wait_for_end(tree, grace_seconds)
+        program.send(signal.SIGTERM)
+        await _wait_for_end(program, grace_seconds)
     finally:
-        tree.send(signal.SIGKILL)
+        program.send(signal.SIGKILL)
         kill_marked(mark)
-    await _wait_for_end(tree, _KILL_SECONDS)
+    await _wait_for_end(program, _KILL_SECONDS)
     await asyncio.wait([child.exited], timeout=_KILL_SECONDS)
 
 
-async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
+async def _wait_for_end(program: Program, seconds: float) -> None:
     deadline = time.monotonic() + seconds  # not a number of rounds, because a round takes longer on a busy machine
-    while tree.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
+    while program.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
         await asyncio.sleep(_POLL_SECONDS)
 
 
