@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import tempfile
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -65,7 +64,6 @@ PLACEHOLDERS: Final = (
     *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
     *("FILES", "ATTACHMENTS", "OUTPUT_FILE", "SESSION_ID", "WORKSPACE"),
 )
-"""The names that a command template may hold in braces."""
 
 KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
@@ -204,11 +202,7 @@ _QUOTED: Final = re.compile(
 
 
 def find_unsafe(template: str, placeholder: re.Pattern[str]) -> str | None:
-    """Return the first placeholder within quotes, a comment or a here-document; None if there is none.
-
-    Its value is quoted for the shell. Inside quotes of the template's author, its quotes would end these, and its text
-    would run as a command.
-    """
+    """Return the first placeholder within quotes, a comment or a here-document: its own quotes would end them."""
     names = [match[0] for match in placeholder.finditer(template)]
     marked = placeholder.sub("\0", template)
     for part in _QUOTED.finditer(marked):
@@ -221,7 +215,6 @@ def find_unsafe(template: str, placeholder: re.Pattern[str]) -> str | None:
 # Reads the output of a command as an answer (agentv-formats 5.8).
 
 _LONGEST_LINE: Final = 300
-"""The most characters of the last line when it comes first."""
 
 _LONGEST_REPORT: Final = 2000
 """The most characters of a command's output in an error. The end is kept, where programs report errors."""
@@ -459,10 +452,7 @@ class Cli(Provider):
 
     @property
     def leaves_out_guidelines(self) -> bool:
-        """Whether the command gets the question, but neither the texts nor the paths of guidelines.
-
-        A command that gets no question, and one for a whole batch, reads the cases itself.
-        """
+        """Whether the command gets the question, but no guidelines. One without the question reads the cases itself."""
         text = f"{self.command_template} {self.stdin or ''}"
         names = set(KNOWN_PLACEHOLDER.findall(text))
         return (PROMPT_VARIABLE in text or bool(names & _PROMPTS)) and not names & _GUIDELINES
@@ -541,7 +531,6 @@ class CliProvider(TargetAdapter):
         if request.workspace is not None:
             cwd, variables = request.workspace, {**variables, EVAL_DIR: cwd}
             argv = request.sandboxed(argv, output_file.parent)
-        started = time.perf_counter()
         try:
             leaves_nothing = cwd != self._cwd
             result = await run_process(
@@ -549,14 +538,12 @@ class CliProvider(TargetAdapter):
             )
         except ProcessStartError as error:
             raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
-        duration_ms = round((time.perf_counter() - started) * 1000)
+        duration_ms = round(result.duration_ms)
         self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
             self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
         raise_for_failure(result, limit)
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
-        if self._has_output_file and settings.keep_temp_files:
-            raw["output_file"] = str(output_file)
 
         def read() -> list[ProviderResponse]:
             path = output_file if self._has_output_file else None

@@ -45,7 +45,6 @@ class NativeAnswer(Record):
     """The facts in another package's result."""
 
     messages: tuple[Message, ...]
-    """The messages of this answer, in order."""
     replies: tuple[ModelReply, ...] = ()
     """The replies of models that report tokens, for what they cost: their texts are in the messages."""
     usage: TokenUsage | None = None
@@ -53,9 +52,7 @@ class NativeAnswer(Record):
     finish_reason: str | None = None
     retrieved_context: tuple[str, ...] | None = None
     refusal: str | None = None
-    """The words of a refusal in place of an answer."""
     error: str | None = None
-    """Why there is no answer."""
     is_single_reply: bool = False
     """Whether it is one reply of a model. Tools may have been called before it."""
 
@@ -254,10 +251,7 @@ def read_items(found: Sequence[Any]) -> NativeAnswer:
 
 
 def item_messages(item: object, name: str | None = None, output: object = None) -> Iterator[JsonObject]:
-    """Yield an item as messages of chat completions. Calls of the API's own tools have no name, but an output.
-
-    `name` is that of its agent, `output` the value that a tool returned; None: what the item says of it.
-    """
+    """Yield an item as messages of chat completions. `name` is its agent's, `output` what a tool returned, if known."""
     kind = text(get(item, "type")) or "message"
     call_id = text(get(item, "call_id", "id"))
     result = get(item, "output", "results", "outputs") if output is None else output
@@ -676,15 +670,15 @@ def _is(shape: str, value: object) -> bool:
 
 def join(chunks: Chunks) -> Any:
     """Return the value of the joined chunks: a text, an answer, or another value that must be read."""
-    if not chunks.parts:
+    if not chunks:
         raise ValueError("it yields nothing")
-    others = [part for part in chunks.parts if not isinstance(part, str)]
+    others = [part for part in chunks if not isinstance(part, str)]
     if not others:
-        return "".join(chunks.parts)
+        return "".join(chunks)
     for shape, join_parts in _JOINS.items():
         if all(_is(shape, part) for part in others):
             return join_parts(others)
-    is_piece = chunks.parts == (others[0],) and _is("gemini", others[0])  # of a stream, as all its pieces are
-    if len(others) == 1 and others[0] is chunks.parts[-1] and not is_piece:  # the whole result comes after its texts
+    is_piece = len(chunks) == 1 and _is("gemini", others[0])  # of a stream, as all its pieces are
+    if len(others) == 1 and others[0] is chunks[-1] and not is_piece:  # the whole result comes after its texts
         return others[0]
     raise ValueError(f"it yields values of type {type(others[0]).__name__}, of which no answer can be made")

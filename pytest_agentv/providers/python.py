@@ -98,10 +98,7 @@ class Python(Provider):
 
 
 class FunctionProvider(TargetAdapter):
-    """Calls `function(prompt_text, **arguments)`, sync or async. A parameter named `request` gets the request as well.
-
-    Or runs an agent of another package. `read_value` says which return values are allowed.
-    """
+    """Calls `function(prompt_text, **arguments)`, or runs an agent. A parameter `request` gets the request as well."""
 
     mode: PromptMode = "lm"
 
@@ -239,8 +236,8 @@ class ForeignAdapter:
         values = await self._call("invoke_batch", requests, limit=total_seconds(requests))
         # The keys of a mapping, the letters of a text and what has no order are no answers.
         if isinstance(values, str | bytes | bytearray) or not isinstance(values, Sequence | ValuesView):
-            found = "a generator" if isinstance(values, Chunks) else f"a value of type {type(values).__name__}"
-            error = f"{self._label}: invoke_batch() returned {found}, expected a list of answers"
+            found = type(values).__name__
+            error = f"{self._label}: invoke_batch() returned a value of type {found}, expected a list of answers"
             return [ProviderResponse(error=error) for _ in requests]
         responses = []
         for value in values:

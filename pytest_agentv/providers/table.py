@@ -46,7 +46,6 @@ KINDS: Final = TargetKinds(
     },
     unsupported={"pi-agent-sdk": "is a JavaScript library, which cannot run here; use provider: pi-coding-agent"},
 )
-"""The built-in kinds."""
 
 
 def create_provider(target: Target, variables: Mapping[str, str], timeout_seconds: float | None = None) -> Adapter:

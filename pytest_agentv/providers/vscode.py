@@ -101,10 +101,7 @@ class VscodeInsiders(Vscode):
 
 
 class VscodeProvider(TargetAdapter):
-    """Passes requests to VS Code in files, and reads its answers.
-
-    There is one window at a time: all calls of a user, in any run, hold the lock on the root folder one after another.
-    """
+    """Passes requests to VS Code in files. All calls of a user, in any run, lock the root folder in turn."""
 
     mode: PromptMode = "agent"
     keeps_limits = True
@@ -207,11 +204,7 @@ Create the file that you are asked for, empty, and do nothing else.
 
 
 class Subagent:
-    """A folder that VS Code works in.
-
-    Its lock file tells other programs that the folder is taken. The agent removes it when it is done, perhaps with an
-    earlier request that we gave up. Whoever calls this holds the lock on the root folder.
-    """
+    """A folder that VS Code works in. Its lock file shows that it is taken; the agent removes it when it is done."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -275,7 +268,7 @@ Leave `subagent.lock` where it is: other requests are answered in the same folde
 
 def _request_text(exchange: "Exchange", hand_in: str, lock: Path) -> str:
     paths = {"temp": exchange.temp_file, "final": exchange.response_file, "lock": lock}
-    quoted = {name: shlex.quote(str(path)) if hand_in is _HAND_IN else str(path) for name, path in paths.items()}
+    quoted = {name: shlex.quote(str(path)) for name, path in paths.items()}
     return f"""[[ ## task ## ]]
 
 {build_query(exchange.request)}
@@ -315,7 +308,6 @@ class Exchange:
         self.temp_file = messages / f"{prefix}_res.tmp.md"
         self.response_file = messages / f"{prefix}_res.md"
         self.text: str | None = None
-        """The answer, once its file is complete."""
         self._seen = b""
 
     def look(self) -> bool:
@@ -479,7 +471,6 @@ DEFAULT_WORKSPACE: Final[JsonObject] = {
     "settings": {"chat.modeFilesLocations": {".github/agents/**/*.md": True}},
 }
 _LOCATIONS: Final = ("chat.promptFilesLocations", "chat.instructionsFilesLocations", "chat.modeFilesLocations")
-"""Settings whose keys are paths."""
 
 _STRING: Final = r'"(?:\\.|[^"\\\n])*"'
 _COMMENT: Final = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)

@@ -60,10 +60,7 @@ class OpenFile:
 
 
 class ProcessLock:
-    """A file that one process at a time locks. The first one creates it, and the last one that closes it removes it.
-
-    The threads of one process need another lock.
-    """
+    """A file that one process at a time locks. The last one that closes it removes it. Threads need another lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -242,11 +239,7 @@ def _append_whole(file: FileIO, end: int, data: bytes) -> int:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text as UTF-8 in one step: readers see the old file or the new one, never a part. Creates parents.
-
-    An existing file keeps its mode, and a link to it stays a link.
-    Raises `FileError` with path and reason. The old file is then unchanged.
-    """
+    """Write a text as UTF-8 in one step, never a part, and keep mode and link. Raises `FileError`."""
     write_pieces_atomically(path, (text.encode(),))
 
 

@@ -69,7 +69,6 @@ os._exit(os.waitstatus_to_exitcode(status))
 """Runs a program, and kills what it leaves running, wherever that went and whatever its environment is."""
 
 _MARK: Final = "AGENTV_PROGRAM_ID"
-"""The variable that distinguishes a program and what it starts from all others."""
 
 OutputListener: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes], None]
 """Gets the output of a program as it arrives, in chunks that may end anywhere. Called on the event loop."""
@@ -134,8 +133,8 @@ async def run_process(
             kill_marked(mark)  # the launcher may have been killed
     return ProcessResult(
         exit_code=child.exit_code,
-        stdout=child.stdout.text,
-        stderr=child.stderr.text,
+        stdout=_decoded(child.stdout.data),
+        stderr=_decoded(child.stderr.data),
         timed_out=timed_out,
         overflowed=child.overflowed,
         duration_ms=(time.perf_counter() - started) * 1000,
@@ -175,11 +174,6 @@ class Output(asyncio.Protocol):
         self.data = bytearray()
         self._settled = settled
         self._listener = listener
-
-    @property
-    def text(self) -> str:
-        """Return the output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
-        return _decoded(self.data)
 
     def data_received(self, data: bytes) -> None:
         if self._listener is not None:

@@ -44,10 +44,7 @@ async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
 
 
 async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
-    """Await what a function returns in the caller's task. Only for our own code, which never cancels its own task.
-
-    Raises like `attempt_async`. A separate task would cost three turns of the loop.
-    """
+    """Await what a function of ours returns in the caller's task: another task costs three turns of the loop."""
     caller = asyncio.current_task()
     before = caller.cancelling() if caller else 0
     outcome = await capture(start)
@@ -75,9 +72,8 @@ async def run_in_thread(function: Callable[[], T], name: str, *, stop: bool = Fa
 async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> Outcome[T]:
     """Run a function in its own daemon thread, with the caller's context variables.
 
-    It uses no pool, because the interpreter joins pool threads at exit and a function that hangs would block it.
-    A cancelled caller abandons the thread and drops its result. With `stop`, `SystemExit` is raised in the thread. That
-    ends a loop of Python code; a call of C code ends first.
+    A pool would be joined at exit, which a function that hangs would block. A cancelled caller abandons the thread.
+    With `stop`, `SystemExit` is raised in it, which ends a loop of Python code.
     """
     loop = asyncio.get_running_loop()
     ended: Future[Outcome[T]] = loop.create_future()
@@ -119,7 +115,6 @@ _LOOK_SECONDS: Final = 0.25
 _ANSWER_SECONDS: Final = 1.0
 """How long a loop may take to notice a cancellation. After that it counts as blocked."""
 _CLEANUP_SECONDS: Final = 5.0
-"""How long a cancelled function may take to clean up."""
 _STOP_SECONDS: Final = 2.0
 
 
@@ -190,7 +185,6 @@ class UserLoop:
 
 
 USER_LOOP: Final = UserLoop()
-"""The loop of this process."""
 
 
 def run_in_background(loop: asyncio.AbstractEventLoop, name: str) -> threading.Thread:

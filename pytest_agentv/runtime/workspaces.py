@@ -24,9 +24,7 @@ _POLL_SECONDS: Final = 0.05
 EVAL_DIR: Final = "AGENTV_EVAL_DIR"
 """The variable of commands in a workspace that names the folder of the eval file."""
 LONGEST_CHANGES: Final = 200_000
-"""The most characters of a diff in records, reports and prompts."""
 MOST_CHANGED: Final = 500
-"""The most names of changed files in a record."""
 
 _SKIPPED: Final = frozenset(
     (".git", "node_modules", "__pycache__", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache")
@@ -196,9 +194,7 @@ class Changes:
     """The files that it wrote, changed or removed, in order."""
     diff: str
     files: int
-    """How many files there are."""
     is_whole: bool = True
-    """Whether the diff holds all of them."""
 
     @property
     def shown(self) -> str:
@@ -240,10 +236,8 @@ def _diff(name: str, before: Snapshot, after: Mapping[str, Stamp], root: Path) -
     old = before.text(name) if name in before.stamps else ""
     new = _text(root / name) if name in after else ""
     shown = _shown(name)
-    source, target = (
-        (f"a/{shown}" if name in before.stamps else "/dev/null"),
-        f"b/{shown}" if name in after else "/dev/null",
-    )
+    source = f"a/{shown}" if name in before.stamps else "/dev/null"
+    target = f"b/{shown}" if name in after else "/dev/null"
     head = f"diff --git a/{shown} b/{shown}\n--- {source}\n+++ {target}\n"
     if old is None or new is None:
         return f"{head}no text, or a large one: {after[name][0] if name in after else 0} bytes\n"
