@@ -460,13 +460,12 @@ class AgentProvider(TargetAdapter):
                 else:
                     workspace.mkdir()
                     (workspace / "prompt.md").write_text(command.stdin, "utf-8", errors="replace")
-                changes = {"TMPDIR": str(temporary), **command.environment}
-                kept = {name: value for name, value in self._environment.items() if name not in changes}
-                added = {name: reveal(value) for name, value in changes.items() if value is not None}
+                own = {"TMPDIR": str(temporary), **command.environment}
+                variables = {**command.defaults, **self._environment, **own}
                 return await run_process(
                     request.sandboxed([*argv, *map(reveal, command.arguments)], temporary),
                     cwd=str(workspace),
-                    env={**command.defaults, **kept, **added},
+                    env={name: reveal(value) for name, value in variables.items() if value is not None},
                     stdin=command.stdin.encode("utf-8", "replace"),
                     timeout_seconds=limit,
                     listener=output.listen,

@@ -180,13 +180,6 @@ class PythonProvider(FunctionProvider):
         return await super().invoke(request)
 
 
-def complete(value: Any, label: str, timeout_seconds: float | None) -> Adapter:
-    """Return the result of `Provider.open`, completed to an `Adapter`. Raises `ProviderError`."""
-    if callable(getattr(value, "invoke", None)):
-        return ForeignAdapter(value, label, is_owned=True, timeout_seconds=timeout_seconds)
-    raise ProviderError(f"{label}: open() returned {type(value).__name__}, expected an object with `invoke`", "config")
-
-
 def adapt_provider(value: object, label: str) -> Adapter:
     """Return a provider for an async `invoke`, a function of the prompt, or an agent. Raises `ProviderError`."""
     if runner_of(value) is not None:
@@ -235,9 +228,9 @@ class ForeignAdapter:
         """Call `invoke_batch`. A result that is no list is an error of all cases: another call would cost again."""
         values = await self._call("invoke_batch", requests, limit=total_seconds(requests))
         # The keys of a mapping, the letters of a text and what has no order are no answers.
-        if isinstance(values, str | bytes | bytearray) or not isinstance(values, Sequence | ValuesView):
-            found = type(values).__name__
-            error = f"{self._label}: invoke_batch() returned a value of type {found}, expected a list of answers"
+        if isinstance(values, str | bytes | bytearray | Chunks) or not isinstance(values, Sequence | ValuesView):
+            found = "a generator" if isinstance(values, Chunks) else f"a value of type {type(values).__name__}"
+            error = f"{self._label}: invoke_batch() returned {found}, expected a list of answers"
             return [ProviderResponse(error=error) for _ in requests]
         responses = []
         for value in values:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind_table import Factory, KindTable
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
@@ -54,6 +55,9 @@ def create_provider(target: Target, variables: Mapping[str, str], timeout_second
     opened: Adapter = target.settings.open(environment)
     if type(opened).__module__.startswith("pytest_agentv."):
         return opened
-    from pytest_agentv.providers.python import complete  # noqa: PLC0415 - only for kinds of users
+    if not callable(getattr(opened, "invoke", None)):
+        found = f"open() returned {type(opened).__name__}, expected an object with `invoke`"
+        raise ProviderError(f"{environment.where}: {found}", "config")
+    from pytest_agentv.providers.python import ForeignAdapter  # noqa: PLC0415 - only for kinds of users
 
-    return complete(opened, environment.where, timeout_seconds)
+    return ForeignAdapter(opened, environment.where, is_owned=True, timeout_seconds=timeout_seconds)

@@ -17,11 +17,9 @@ from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.runtime.user_code import user_traceback
+from pytest_agentv.runtime.user_code import FOLDER_PREFIX, user_traceback
 
 # Gives each folder modules of its own, so that two folders may both have an `agent.py` or a `pricing.py`.
-
-_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
 
 _NOT_IMPORTED: Final = re.compile(r"conftest|setup|test_.*|.*_test")
 """Files that no other file imports. So the same name in two folders is no conflict."""
@@ -136,7 +134,7 @@ _FOLDERS: Final[dict[str, FolderModules]] = {}
 
 class _Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        prefix = _PREFIX.match(fullname)
+        prefix = FOLDER_PREFIX.match(fullname)
         return _FOLDERS[prefix[0]].find(fullname) if prefix and prefix[0] in _FOLDERS else None
 
 

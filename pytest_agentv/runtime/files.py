@@ -28,9 +28,8 @@ _POLL_SECONDS: Final = 0.01
 class OpenFile:
     """An unbuffered file with the operations that every record needs.
 
-    Each system call can hand the interpreter to another thread, for milliseconds in a busy process. So it makes few.
-    All are those of the system: while a record is written, a test may have put a file system of its own in place of
-    `os`, `io` and `pathlib`. `FileIO` opens a path itself.
+    It makes few system calls, because each can hand the interpreter to another thread. All are those of the system: a
+    test may have put a file system of its own in place of `os`, `io` and `pathlib`. `FileIO` opens a path itself.
     """
 
     _fstat, _stat, _samestat = staticmethod(os.fstat), staticmethod(os.stat), staticmethod(os.path.samestat)
@@ -142,11 +141,8 @@ _LOCK_SECONDS: Final = 30.0
 class LockedAppender:
     """Appends whole records to a file to which other threads and processes append too.
 
-    The first record creates the file, its folder and the lock beside it (`.<name>.lock`). If somebody deletes the
-    file, the next record creates it again with its old content. If a writer died within a line, the next record
-    starts on a new line.
-
-    Source: delta-parallel-2025-11, "Thread-Safe Output Writing".
+    If somebody deletes the file, the next record creates it again with its old content. If a writer died within a
+    line, the next record starts on a new line. Source: delta-parallel-2025-11, "Thread-Safe Output Writing".
     """
 
     def __init__(self, path: Path) -> None:

@@ -145,11 +145,7 @@ class UserLoop:
         return self._thread is threading.current_thread()
 
     async def call(self, start: Callable[[], Awaitable[T]], limit: float | None) -> Outcome[T]:
-        """Call a function and await its result on this loop, with the caller's context variables.
-
-        Raises `CallTimeoutError` after `limit` seconds, counted from the start of the call. Cancelling the caller
-        cancels the call, and waits for its end unless the loop is blocked.
-        """
+        """Await what a function returns on this loop. Raises `CallTimeoutError` `limit` seconds after its start."""
         outcome: Outcome[T] | None = None
         while outcome is None:
             call = _Call(start, self._running_loop())
@@ -291,8 +287,8 @@ class _Call(Generic[T]):
 _SHOWN_FRAMES: Final = 5
 _SHOWN_LEAVES: Final = 10
 _OWN_FOLDER: Final = str(Path(__file__).parents[1])
-_FOLDER_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
-"""Prefix of the module names that belong to one eval folder (`providers/python.py`)."""
+FOLDER_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
+"""Prefix of the names of modules that belong to one eval folder (`providers/user_modules.py`)."""
 _NO_LOOP: Final = ("There is no current event loop in thread", "no running event loop")
 _NO_LOOP_ADVICE: Final = (
     "a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or make it `async def`"
@@ -336,7 +332,7 @@ def _head(error: BaseException) -> str:
         text = str(error)
     except (Exception, SystemExit) as fault:  # noqa: BLE001 - an exception here would hide the original error
         text = f"(its text cannot be shown: {type(fault).__name__})"
-    text = _FOLDER_PREFIX.sub("", text)  # module names as their authors wrote them
+    text = FOLDER_PREFIX.sub("", text)  # module names as their authors wrote them
     head = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{head} ({_NO_LOOP_ADVICE})" if text.startswith(_NO_LOOP) else head
 
