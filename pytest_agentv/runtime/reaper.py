@@ -233,9 +233,11 @@ def send_group(group: int, signal_number: int) -> None:
 
 
 def _marked(variable: str) -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it is gone, or belongs to another user; the environment of a zombie is empty
-            if os.fsencode(variable) in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
+    found, entry = [], os.fsencode(variable)
+    with suppress(FileNotFoundError), os.scandir("/proc") as folders:  # faster than `Path`, for runs with many programs
+        for folder in folders:
+            if folder.name.isdecimal():
+                with suppress(OSError):  # it is gone, or belongs to another user; the environment of a zombie is empty
+                    if entry in Path(folder.path, "environ").read_bytes().split(b"\0"):
+                        found.append(int(folder.name))
     return found
