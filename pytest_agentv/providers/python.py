@@ -186,7 +186,7 @@ def adapt_provider(value: object, label: str) -> Adapter:
         return FunctionProvider(label, value, {})
     invoke = getattr(value, "invoke", None)
     if inspect.iscoroutinefunction(invoke):
-        return ForeignAdapter(value, label, is_owned=False)
+        return ForeignAdapter(value, label)
     if callable(value) and not isinstance(value, type):
         return FunctionProvider(label, value, {})
     found = f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
@@ -198,14 +198,13 @@ def adapt_provider(value: object, label: str) -> Adapter:
 class ForeignAdapter:
     """A user's object with `invoke`, and perhaps other parts of an `Adapter`."""
 
-    def __init__(self, value: Any, label: str, *, is_owned: bool, timeout_seconds: float | None = None) -> None:
-        """Take an object. If it is not owned, its owner checks and closes it; else `timeout_seconds` limits both."""
+    def __init__(self, value: Any, label: str, timeout_seconds: float | None = None) -> None:
+        """Take an object, and the limit of its `check` and `close`. Nobody calls these of an object of a fixture."""
         self.mode: PromptMode = getattr(value, "mode", "lm")
         self.keeps_limits: bool = getattr(value, "keeps_limits", False)
         self.reads_environ: bool = getattr(value, "reads_environ", False)
         self._value = value
         self._label = label
-        self._is_owned = is_owned
         self._timeout_seconds = timeout_seconds
         if hasattr(value, "warm_up"):
             self.warm_up = value.warm_up
@@ -213,16 +212,14 @@ class ForeignAdapter:
             self.invoke_batch = self._invoke_batch
 
     async def check(self) -> None:
-        if self._is_owned:
-            await self._call("check", limit=self._timeout_seconds)
+        await self._call("check", limit=self._timeout_seconds)
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         value = await self._call("invoke", request, limit=request.timeout_seconds)
         return await read_value(value, f"{self._label}: invoke()")
 
     async def close(self) -> None:
-        if self._is_owned:
-            await self._call("close", limit=self._timeout_seconds)
+        await self._call("close", limit=self._timeout_seconds)
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Call `invoke_batch`. A result that is no list is an error of all cases: another call would cost again."""

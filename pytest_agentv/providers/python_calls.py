@@ -16,7 +16,7 @@ from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, guideli
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Record, format_number
 from pytest_agentv.providers.api.base import chat_content
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetAdapter
 from pytest_agentv.runtime.user_code import (
     USER_LOOP,
     CallTimeoutError,
@@ -292,7 +292,7 @@ class OwnCall:
             task.cancel()
 
 
-class OwnProvider:
+class OwnProvider(TargetAdapter):
     """Calls a user's object, which may ask the target that it stands in for."""
 
     def __init__(self, provider: Adapter, calls: OwnCalls, eval_dir: Path, target: str) -> None:
@@ -302,9 +302,6 @@ class OwnProvider:
         self._calls = calls
         self._eval_dir = eval_dir
         self._target = target
-
-    async def check(self) -> None:
-        await self._provider.check()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         call = OwnCall(self._calls, self._eval_dir, self._target, request)
@@ -316,6 +313,3 @@ class OwnProvider:
             self._calls.running.discard(call)
             _CALL.reset(token)
             call.end()
-
-    async def close(self) -> None:
-        await self._provider.close()

@@ -60,4 +60,4 @@ def create_provider(target: Target, variables: Mapping[str, str], timeout_second
         raise ProviderError(f"{environment.where}: {found}", "config")
     from pytest_agentv.providers.python import ForeignAdapter  # noqa: PLC0415 - only for kinds of users
 
-    return ForeignAdapter(opened, environment.where, is_owned=True, timeout_seconds=timeout_seconds)
+    return ForeignAdapter(opened, environment.where, timeout_seconds)
