@@ -181,8 +181,16 @@ _IDENTITY: Final = frozenset(name for name, field in RESULT_FIELDS.items() if no
 
 _NO_TEXTS: Final = ATOMS - {str}
 
-_TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
-"""Valid tool names. Any other tool name of a target is masked like text."""
+_WITH_NAMES: Final = frozenset(
+    (
+        *("evaluator_results", "trace", "trace_summary", "execution_metrics", "output_messages", "tool_calls"),
+        *("name", "type", "tool", "tool_names", "tool_calls_by_name", "tool_durations"),
+    )
+)
+"""Keys of a record with names of evaluators and tools: these, and mappings and lists that have them."""
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
+"""Any other name of an evaluator or a tool is masked like text."""
 
 _SUFFIXES: Final[Mapping[str, OutputFormat]] = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 
@@ -297,59 +305,23 @@ def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
 
 
 def _masked_field(key: str, value: Json, masker: Masker) -> Json:
-    if type(value) in _NO_TEXTS or key in _IDENTITY:
+    if key in _IDENTITY:
         return value
-    match key:
-        case "evaluator_results":
-            return [_masked_evaluator(each, masker) for each in value]
-        case "trace":
-            return [_masked_item(event, masker, _masked_tool) for event in value]
-        case "output_messages":
-            return bounded_messages([_masked_message(message, masker) for message in value])
-        case "answers":
-            return [recordable(answer, masker) for answer in value]
-        case "trace_summary" | "execution_metrics":
-            return _masked_figures(value, masker)
-    return masker.mask_plain(value)
+    if key == "answers":
+        return [recordable(answer, masker) for answer in value]
+    masked = _masked(key, value, masker)
+    return bounded_messages(masked) if key == "output_messages" else masked
 
 
-def _masked_evaluator(result: JsonObject, masker: Masker) -> JsonObject:
-    masked = _masked_item(result, masker, lambda name, _: name)
-    if "evaluator_results" in result:
-        masked["evaluator_results"] = [_masked_evaluator(each, masker) for each in result["evaluator_results"]]
-    return masked
-
-
-def _masked_message(message: JsonObject, masker: Masker) -> JsonObject:
-    masked = {key: masker.mask_plain(value) for key, value in message.items()}
-    calls = message.get("tool_calls") or ()
-    masked["tool_calls"] = [
-        {key: masker.mask_plain(value) for key, value in call.items()} | {"tool": _masked_tool(call["tool"], masker)}
-        for call in calls
-    ]
-    return masked
-
-
-def _masked_item(item: JsonObject, masker: Masker, name: Callable[[str, Masker], str]) -> dict[str, Json]:
-    """Mask an event or a result, and its name by the function `name`. Its type is a fixed word and stays."""
-    kept = {"type": item["type"]} | ({"name": name(item["name"], masker)} if "name" in item else {})
-    return {key: kept[key] if key in kept else masker.mask_plain(value) for key, value in item.items()}
-
-
-def _masked_figures(figures: JsonObject, masker: Masker) -> JsonObject:
-    masked: dict[str, Json] = {}
-    for key, value in figures.items():
-        if key == "tool_names":
-            masked[key] = [_masked_tool(name, masker) for name in value]
-        elif key in ("tool_calls_by_name", "tool_durations"):
-            masked[key] = {_masked_tool(name, masker): item for name, item in value.items()}
-        else:
-            masked[key] = masker.mask_plain(value)
-    return masked
-
-
-def _masked_tool(name: str, masker: Masker) -> str:
-    return name if _TOOL_NAME.fullmatch(name) else masker.mask(name)
+def _masked(key: str, value: Json, masker: Masker) -> Json:
+    """Mask the value of a key. Names of evaluators and tools stay where a record has them, if they look like names."""
+    if key not in _WITH_NAMES:
+        return masker.mask_plain(value)
+    if isinstance(value, list):
+        return [_masked(key, each, masker) for each in value]
+    if isinstance(value, dict):
+        return {_masked("name", inner, masker): _masked(inner, item, masker) for inner, item in value.items()}
+    return value if not isinstance(value, str) or _NAME.fullmatch(value) else masker.mask(value)
 
 
 def masked_result(value: JsonObject, masker: Masker) -> JsonObject:
