@@ -47,7 +47,15 @@ from pytest_agentv.files.places import (
     first_key,
     takes_place,
 )
-from pytest_agentv.files.problems import BlankInput, Problem, UnreadKey, did_you_mean, join_problems, with_problems
+from pytest_agentv.files.problems import (
+    BlankInput,
+    Problem,
+    UnreadKey,
+    did_you_mean,
+    join_problems,
+    quotes,
+    with_problems,
+)
 from pytest_agentv.files.source import KeyPath, LayeredSource, Source, folder_of
 from pytest_agentv.model.base import Json, JsonObject, pretty_json, unshared
 from pytest_agentv.model.base import mapping as as_mapping
@@ -490,7 +498,7 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
         checked = (_check_message(item, place.at(index)) for index, item in enumerate(value))
         messages = tuple(message for message in checked if message is not None)
     else:
-        place.expected("a list of messages", value, place.quotes(value))
+        place.expected("a list of messages", value, quotes(value))
         messages = ()
     called = next((each for each in messages if role == "user" and each.value.get("tool_calls")), None)
     if called is not None:

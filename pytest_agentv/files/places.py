@@ -20,7 +20,7 @@ from pytest_agentv.files.problems import (
     near_word,
 )
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, read_yaml
-from pytest_agentv.model.base import Json, JsonObject, format_number, is_number
+from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.base import mapping as as_mapping
 
 _MISSPELT: Final = 0.75
@@ -65,16 +65,6 @@ class Place:
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
-
-    def quotes(self, value: Json) -> str | None:
-        """Return the hint to put a number into quotes. It shows the number where it is written so: 007 is not "7"."""
-        if not is_number(value):
-            return None
-        number = format_number(value)
-        source, keys = self.source.origin(self.keys)
-        line = source.text.split("\n")[source.line_of(keys) - 1 :][:1]
-        is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", "".join(line)) is not None
-        return f'put it into quotes: "{number}"' if is_written else "put it into quotes as it is written"
 
     @property
     def line(self) -> int | None:
