@@ -65,12 +65,7 @@ from pytest_agentv.model.messages import ContentPart, FilePart, InputMessage, Ob
 
 
 def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
-    """Check an entry of an eval file and read the files it refers to.
-
-    Raises `CaseError` with all faults, one per line with `path:line`. Unlike AgentV, which drops them, invalid messages
-    and evaluators and missing files are faults. A blank input alone is a warning in a strict run, too: a hook may fill
-    it in. Source: agentv-formats 1.3 to 1.9.
-    """
+    """Check an entry and read the files it names. Raises `CaseError` with all faults (agentv-formats 1.3 to 1.9)."""
     if entry.fault is not None:
         raise with_problems(CaseError(str(entry.fault)), [entry.fault])
     if suite.foreign is not None and context.unknown_keys == "error":
@@ -249,10 +244,7 @@ def _limit(name: str, of_case: float | None, of_file: float | None) -> dict[str,
 
 
 def note_twins(mapping: JsonObject, place: Place) -> None:
-    """Note a target, a threshold or a list of evaluators that is not read because there is another one.
-
-    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
-    """
+    """Note a target, a threshold or a list of evaluators beside another one that is read (agentv-formats 1.2)."""
     lists = evaluator_lists(mapping)
     twins = [(keys, ".".join(lists[0][0])) for keys, value in lists[1:] if value != []]
     execution = as_mapping(mapping.get("execution"))
@@ -466,10 +458,7 @@ def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place
 
 
 def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
-    """Return the messages to the target, with the `input_files` of the case, else those of its file.
-
-    The files are attached to the first message of the user.
-    """
+    """Return the messages to the target, with the `input_files` of the case, else those of its file."""
     messages = _messages(written, INPUT_KEYS, "user")
     own, of_file = written.value.get("input_files"), written.suite.header.get("input_files")
     if own is not None:

@@ -127,11 +127,7 @@ def find_sidecar(path: Path) -> Path | None:
 
 
 def read_fault(path: Path) -> tuple[str, int | None] | None:
-    """Return why a file that may have eval cases cannot be read, and the line; None if it can. Never raises.
-
-    Files of others may be no YAML or JSON. Such faults count if the first 64 kB hint at cases: a list of ours in YAML,
-    an id and an input in JSONL.
-    """
+    """Return why a file whose first 64 kB hint at cases cannot be read, and the line; None: nothing. Never raises."""
     try:
         if path.exists() and not path.is_file():  # reading a FIFO would block, but a link may be broken
             return NO_REGULAR_FILE, None
@@ -278,11 +274,7 @@ def is_sidecar(path: Path) -> bool:
 
 
 def is_evals_folder(folder: Path, root: Path) -> bool:
-    """Whether a folder is named `evals` or lies in one.
-
-    The name of the root counts: without an ini file, `cd evals; pytest` makes that folder the root. Names of folders
-    above it do not.
-    """
+    """Whether a folder is named `evals` or lies in one. Of those above, only pytest's root directory counts."""
     names = (root.name, *folder.relative_to(root).parts) if folder.is_relative_to(root) else folder.parts
     return EVALS_FOLDER in names
 

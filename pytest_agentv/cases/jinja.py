@@ -55,11 +55,7 @@ def _shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Json:
-    """Return a value in a type of files.
-
-    An `if` without `else` that does not hold is an empty text, as in Jinja2.
-    Raises `TypeError` for a function and `UndefinedError` for a missing value.
-    """
+    """Return a value in a type of files. Raises `TypeError` for a function, `UndefinedError` for a missing value."""
     if isinstance(value, Undefined):
         return str(value)  # raises, unless it is that of an `if`
     if isinstance(value, str | bool | int | float | None):

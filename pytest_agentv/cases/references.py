@@ -96,11 +96,7 @@ class References:
         return Reference(value, next(filter(_exists, searched), None), searched)
 
     def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
-        """Read the file of a reference as UTF-8, without a byte order mark.
-
-        Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
-        be a picture or a PDF, whose bytes are read when they are sent.
-        """
+        """Read the file of a reference; with `is_text` no picture or PDF. Notes an error if it cannot be read."""
         reference = self.at(place).find(value)
         path = reference.path
         if path is None:
@@ -144,10 +140,7 @@ class References:
         return reference.path
 
     def is_guideline(self, path: Path) -> bool:
-        """Whether a file is a guideline, by its path relative to the repository's root (agentv-formats 3.2).
-
-        Source: evaluation-2026-01, "Match files with glob patterns".
-        """
+        """Whether a file is a guideline, by its path relative to the repository root (agentv-formats 3.2)."""
         relative = os.path.relpath(path, self.repo_root).replace(os.sep, "/")
         return matches_guideline(relative, self.guideline_patterns)
 

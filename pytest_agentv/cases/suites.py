@@ -171,10 +171,7 @@ def _foreign(header: JsonObject, place: Place) -> UnreadKey | None:
 
 
 def _of_other_tool(header: JsonObject) -> str:
-    """Return which tool a file with some of `FOREIGN_KEYS` belongs to, and which page shows the same here.
-
-    promptfoo writes keys such as `defaultTest`, and the ids of providers with colons: `openai:gpt-6-luna`.
-    """
+    """Return which tool a file with some of `FOREIGN_KEYS` belongs to, and which page shows the same here."""
     providers = header.get("providers")
     listed = providers if isinstance(providers, list) else [providers]
     ids = [each.get("id", each) if isinstance(each, dict) else each for each in listed]
@@ -374,10 +371,7 @@ _REASONS: Final = ("skip", "xfail")
 
 
 def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
-    """Yield the entries with the variables in marks, tags, fixtures and skip reasons filled in.
-
-    A template that cannot be filled is a fault of the entry.
-    """
+    """Yield the entries with the variables filled in that collection needs. What cannot be filled is their fault."""
     of_file = {key: suite.header[key] for key in COLLECTED_KEYS if _holds_template(suite.header.get(key))}
     with_own: dict[int, dict[str, Json]] = {}  # the rows of a table share one value
     for entry in suite.entries:

@@ -236,10 +236,7 @@ def _row(table: RowSource, index: int, item: object) -> Row:
 
 
 def _plain(value: Any) -> Json:
-    """Return a value of Python or pyarrow in a type of files. Bytes that are no text become base64, NaN becomes null.
-
-    Raises `TypeError` for other types, and `RecursionError`.
-    """
+    """Return a value of Python or pyarrow in a type of files. Raises `TypeError` for others, and `RecursionError`."""
     match value:
         case Enum():
             return _plain(value.value)
@@ -333,10 +330,7 @@ def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
 
 
 def row_entries(spec: TableSpec, place: Place, shared: FileKeys, call: CallFunction) -> tuple[CaseEntry, ...]:
-    """Return the entries of the rows of tables, or of a sample of them.
-
-    `place` is that of the case list. `call` calls functions that make rows.
-    """
+    """Return the entries of the rows of tables, or of a sample of them. `place` is that of the case list."""
     rows = read_tables(spec.names, place.path, call)
     if shared.template is not None:
         used = str(shared.template.value)

@@ -213,10 +213,7 @@ def _name_of(key: str, parts: Sequence[type[Part]]) -> str:
 
 
 def _written_path(part: type[Part], loc: KeyPath) -> tuple[KeyPath, type[Part]]:
-    """Return where the value of a fault is written, and the class of the mapping around it. Leaves out tags of unions.
-
-    `healthcheck, http, url` is `healthcheck.url`, where `http` is the `type` of one of two classes.
-    """
+    """Return where the value of a fault is written, without tags of unions, and the class of the mapping around it."""
     where: list[str | int] = []
     owner, inner = part, list[type[Part]]()
     for key in loc:

@@ -202,10 +202,7 @@ ItemKey: TypeAlias = tuple[str | None, str]
 
 
 class ResultSink:
-    """Appends each result to the results file at once. Each process has one sink, which its threads share.
-
-    Source: eval-cli-2026-01, "Output Persistence and Formats".
-    """
+    """Appends each result to the results file at once. Each process has one sink, which its threads share."""
 
     def __init__(
         self,
