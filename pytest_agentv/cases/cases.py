@@ -43,6 +43,7 @@ from pytest_agentv.files.places import (
     INPUT_KEYS,
     OUTCOME_KEYS,
     Place,
+    RenamedPlace,
     evaluator_lists,
     first_key,
     takes_place,
@@ -56,7 +57,7 @@ from pytest_agentv.files.problems import (
     quotes,
     with_problems,
 )
-from pytest_agentv.files.source import KeyPath, LayeredSource, Source, folder_of
+from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json, JsonObject, pretty_json, unshared
 from pytest_agentv.model.base import mapping as as_mapping
 from pytest_agentv.model.cases import EvalCase, SimulatedUser, TurnPlan, Workspace
@@ -414,6 +415,8 @@ class WrittenMessage:
     role: Role
     value: JsonObject
     place: Place
+    of_files: tuple[Place, ...] = ()
+    """The places of the last items of its content, which are `input_files`."""
 
     @property
     def content(self) -> Json:
@@ -431,43 +434,33 @@ def _check_message(value: Json, place: Place) -> WrittenMessage | None:
     return None if message is None else WrittenMessage(message.role, value, place)
 
 
-def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place) -> tuple[WrittenMessage, ...]:
-    """Return messages with files attached to the first one of the user. Notes faults at the place of the files."""
+def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
+    """Return the messages to the target. The first one of the user gets the `input_files` of the case or its file."""
+    messages = _messages(written, INPUT_KEYS, "user")
+    place, value = written.place.at("input_files"), written.value.get("input_files")
+    if value is None and (of_file := written.suite.header.get("input_files")) is not None:
+        place = written.header_place().at("input_files")
+        value = written.fill(of_file, place)
+    if value is None:
+        return messages
     files = value if isinstance(value, list) else [value]
+    message = next((message for message in messages if message.role == "user"), None)
     if not all(isinstance(file, str) and file.strip() for file in files):
         place.expected("the path of a file, or a list of paths", value)
-        return messages
-    message = next((message for message in messages if message.role == "user"), None)
-    if message is None:
+    elif message is None:
         place.error("there is no message of the user to attach the files to")
-        return messages
-    content = message.content
-    if isinstance(content, dict) and content.get("type") not in ("text", "file", "image"):
-        content = pretty_json(content)  # as prompts show it
-    items = content if isinstance(content, list) else [] if content is None else [content]
-    parts = [{"type": "text", "value": item} if isinstance(item, str) else item for item in items]
-    origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
-    for index, file in enumerate(files):
-        keys = (*place.keys, index) if isinstance(value, list) else place.keys
-        origins["content", len(parts), "value"] = place.source, keys
-        parts.append({"type": "file", "value": file})
-    source = LayeredSource(message.place.source, message.place.keys, origins, message.place.source.row)
-    where = Place(source, message.place.keys, message.place.problems)
-    attached = WrittenMessage(message.role, {**message.value, "content": parts}, where)
-    return tuple(attached if each is message else each for each in messages)
-
-
-def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
-    """Return the messages to the target, with the `input_files` of the case, else those of its file."""
-    messages = _messages(written, INPUT_KEYS, "user")
-    own, of_file = written.value.get("input_files"), written.suite.header.get("input_files")
-    if own is not None:
-        return attach_files(messages, own, written.place.at("input_files"))
-    if of_file is None:
-        return messages
-    place = written.header_place().at("input_files")
-    filled = written.fill(of_file, place)
-    return messages if filled is None else attach_files(messages, filled, place)
+    else:
+        content = message.content
+        if isinstance(content, dict) and content.get("type") not in ("text", "file", "image"):
+            content = pretty_json(content)  # as prompts show it
+        items = content if isinstance(content, list) else [] if content is None else [content]
+        parts = [{"type": "text", "value": item} if isinstance(item, str) else item for item in items]
+        parts += [{"type": "file", "value": file} for file in files]
+        each_place = [place.at(index) for index in range(len(files))] if isinstance(value, list) else [place]
+        of_items = [RenamedPlace(each.source, each.keys, each.problems, {"value": ()}) for each in each_place]
+        attached = WrittenMessage(message.role, {**message.value, "content": parts}, message.place, tuple(of_items))
+        return tuple(attached if each is message else each for each in messages)
+    return messages
 
 
 def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[WrittenMessage, ...]:
@@ -507,8 +500,9 @@ def load_input_message(message: WrittenMessage, references: References) -> Input
     elif isinstance(content, dict):
         parts.append(ObjectPart(content))
     elif isinstance(content, list):
-        for index, item in enumerate(content):
-            part = _load_part(item, message.role, message.place.at("content", index), references)
+        places = [message.place.at("content", index) for index in range(len(content) - len(message.of_files))]
+        for item, place in zip(content, (*places, *message.of_files), strict=True):
+            part = _load_part(item, message.role, place, references)
             if part is not None:
                 parts.append(part)
     return InputMessage(message.role, tuple(parts))
