@@ -27,7 +27,6 @@ from pytest_agentv.cases.references import (
     is_picture,
 )
 from pytest_agentv.cases.variables import (
-    UNFILLED,
     TemplateFault,
     as_text,
     fill,
@@ -317,7 +316,7 @@ _FILE: Final = "file"
 
 
 def _filled_key(key: str, template: Json, variables: JsonObject, place: Place) -> Json:
-    filled = fill(template, variables, place, UNFILLED, is_check=key in _CHECKS)
+    filled = fill(template, variables, place, is_check=key in _CHECKS)
     return _texts(filled, template) if key in _TEXTS and filled is not template else filled
 
 
@@ -390,7 +389,7 @@ def _texts_of(value: Json, place: Place, kinds: KindTable) -> Iterator[tuple[Pla
             if not (isinstance(item, dict) and _has_own_keys(item, kinds)):
                 yield from _texts_of(item, place.at(index), kinds)
     elif isinstance(value, dict):
-        raw = raw_keys(value, UNFILLED)
+        raw = raw_keys(value)
         for key, item in value.items():
             if key not in raw and (key not in ("llm_judge", "code_judge") or isinstance(item, dict)):
                 yield from _texts_of(item, place.at(key), kinds)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pytest_agentv.cases.discovery import matches_glob
 from pytest_agentv.cases.entries import SuiteSource
-from pytest_agentv.cases.variables import UNFILLED, fill
+from pytest_agentv.cases.variables import fill
 from pytest_agentv.errors import locate
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Problem
@@ -254,7 +254,7 @@ class WrittenCase:
 
     def fill(self, value: Json, place: Place, *, is_check: bool = False) -> Json:
         """Return a value with the case's variables filled in; the same object if it has none."""
-        return value if self.variables is None else fill(value, self.variables, place, UNFILLED, is_check=is_check)
+        return value if self.variables is None else fill(value, self.variables, place, is_check=is_check)
 
     def header_place(self, problems: list[Problem] | None = None) -> Place:
         """Return the place of the file's own keys for this case. By default, faults there belong to the case."""
