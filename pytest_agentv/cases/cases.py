@@ -24,7 +24,6 @@ from pytest_agentv.cases.references import (
     References,
     WrittenCase,
     is_address,
-    is_picture,
 )
 from pytest_agentv.cases.variables import (
     TemplateFault,
@@ -501,13 +500,13 @@ def load_input_message(message: WrittenMessage, references: References) -> Input
     elif isinstance(content, list):
         places = [message.place.at("content", index) for index in range(len(content) - len(message.of_files))]
         for item, place in zip(content, (*places, *message.of_files), strict=True):
-            part = _load_part(item, message.role, place, references)
+            part = _load_part(item, place, references)
             if part is not None:
                 parts.append(part)
     return InputMessage(message.role, tuple(parts))
 
 
-def _load_part(item: Json, role: Role, place: Place, references: References) -> ContentPart | None:
+def _load_part(item: Json, place: Place, references: References) -> ContentPart | None:
     if isinstance(item, str):
         return TextPart(item)
     if not isinstance(item, dict):
@@ -519,9 +518,12 @@ def _load_part(item: Json, role: Role, place: Place, references: References) -> 
             return None if text is None else TextPart(text)
         case "file" | "image":
             file = _read_file(item, place, references)
-            if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
-                return None
-            return _file_part(file, references)
+            if file is not None and item["type"] == "image":
+                no_picture = "is no picture (PNG, JPEG, GIF or WebP); a text or a PDF takes type: file"
+                fault = file.media.fault if file.media is not None and file.media.is_image else no_picture
+                if fault is not None:
+                    place.at("value").error(f"{locate(file.path, None)} {fault}")
+            return None if file is None else _file_part(file, references)
         case kind:
             hint = did_you_mean(kind, ("text", "file", "image")) if isinstance(kind, str) else None
             what = "without a type" if kind is None else f"of type {kind!r}"

@@ -18,7 +18,7 @@ from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind_table import KindTable
-from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media, Role
+from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media
 from pytest_agentv.model.options import UnknownKeys
 from pytest_agentv.targets.definitions import search_folders
 
@@ -93,7 +93,7 @@ class References:
         folders = (*search_folders(self.eval_dir, self.repo_root, self.cwd), *more_folders)
         candidates = (*absolute, *(folder / relative for folder in folders))
         searched = tuple(dict.fromkeys(Path(os.path.normpath(path)) for path in candidates))
-        return Reference(value, next(filter(_exists, searched), None), searched)
+        return Reference(value, next(filter(os.path.exists, searched), None), searched)
 
     def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
         """Read the file of a reference; with `is_text` no picture or PDF. Notes an error if it cannot be read."""
@@ -145,14 +145,6 @@ class References:
         return matches_guideline(relative, self.guideline_patterns)
 
 
-def _exists(path: Path) -> bool:
-    """Work like `Path.exists`, but return False for an invalid name (too long, or with a NUL)."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class Scope(Record):
     """A part of an eval file, with its place and its references."""
@@ -201,21 +193,6 @@ def is_address(value: str, place: Place) -> bool:
     what = "the path of a file: what lies elsewhere may change, and no result would tell"
     place.at("value").expected(what, f"{scheme[0]}…", "download it, and write its path")
     return True
-
-
-def is_picture(path: Path, media: Media | None, role: Role, place: Place) -> bool:
-    """Whether the file of an image item can be sent. Notes an error if not."""
-    file, value = locate(path, None), place.at("value")
-    if media is None or media.media_type == PDF:
-        what = "a text" if media is None else "a PDF"
-        value.error(f"expected a picture (PNG, JPEG, GIF or WebP), but {file} is {what}", "write type: file")
-    elif media.fault is not None:
-        value.error(f"{file} {media.fault}")
-    elif role != "user":
-        place.error(f"models take pictures in messages of the user only, and the role of this one is {role}")
-    else:
-        return True
-    return False
 
 
 # A case that is loaded, and what is known about it.

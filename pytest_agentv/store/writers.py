@@ -86,24 +86,21 @@ def without_images(value: Json, seen: Seen) -> Json:
 
 def image_of(part: JsonObject) -> Image | None:
     """Return the image of a message's part; None: the part is no image."""
-    inline = part.get("inline_data", part.get("inlineData"))
-    if isinstance(inline, Mapping):  # Gemini
-        kind = _first(inline, "mime_type", "mimeType")
-        return _of_base64("image", kind, _first(inline, "data")) if kind.startswith("image/") else None
-    if part.get("type") not in _TYPES:
+    inline = part.get("inline_data", part.get("inlineData"))  # Gemini
+    if part.get("type") not in _TYPES and not isinstance(inline, Mapping):
         return None
-    source, link = part.get("source"), part.get("image_url")
-    bytes_of = source if isinstance(source, Mapping) else part  # Anthropic, MCP
-    if isinstance(bytes_of.get("data"), str):
-        return _of_base64(_name(part), _first(bytes_of, "media_type", "mimeType"), bytes_of["data"])
-    holder = next((each for each in (link, source) if isinstance(each, Mapping)), part)  # OpenAI
-    where = _first(holder, "url", "value", "path", "image_url")
-    match = _URI.fullmatch(where)
-    if match is not None:
-        return _of_base64(_name(part), match[1].lower(), match[2])
+    nested = inline, part.get("image_url"), part.get("source")  # OpenAI, Anthropic
+    holder = next((each for each in nested if isinstance(each, Mapping)), part)  # MCP has it in the part itself
+    kind = _first({**part, **holder}, "media_type", "mime_type", "mimeType")
+    if holder is inline and not kind.startswith("image/"):
+        return None
+    data, where = _first(holder, "data"), _first(holder, "url", "value", "path", "image_url")
+    if match := _URI.fullmatch(where):
+        kind, data = match[1].lower(), match[2]
+    if data:
+        return _of_base64(_first(part, "name") or "image", kind, data)
     size = part.get("size")
-    kind = _first(part, "media_type", "mime_type", "mimeType")
-    return Image(_name(part, where[:200]), kind, size if isinstance(size, int) else None)
+    return Image(_first(part, "name") or where[:200] or "image", kind, size if isinstance(size, int) else None)
 
 
 def named_in(text: str, seen: Seen) -> str:
@@ -122,10 +119,6 @@ def named_in(text: str, seen: Seen) -> str:
 def _of_base64(name: str, kind: str, data: str) -> Image:
     clean = "".join(data.split())
     return Image(name, kind, len(clean) * 3 // 4 - clean[-2:].count("="), clean)
-
-
-def _name(part: JsonObject, other: str = "") -> str:
-    return _first(part, "name") or other or "image"
 
 
 def _first(value: JsonObject, *keys: str) -> str:
@@ -193,9 +186,6 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
 """Any other name of an evaluator or a tool is masked like text."""
 
 _SUFFIXES: Final[Mapping[str, OutputFormat]] = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
-
-NUMBER: Final = "answer"
-"""The key of a single answer's number, 0-based, beside those of a result."""
 
 ItemKey: TypeAlias = tuple[str | None, str]
 """Node id and id of a case."""
