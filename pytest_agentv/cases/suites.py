@@ -29,12 +29,12 @@ from pytest_agentv.files.places import (
     CASE_LIST_KEYS,
     FOREIGN_KEYS,
     INPUT_KEYS,
-    INSTEAD,
-    REFUSED,
     Layer,
     Place,
     evaluator_lists,
     first_key,
+    instead_of_key,
+    is_refused,
     mapping_at,
     takes_place,
     with_includes,
@@ -165,7 +165,7 @@ def _foreign(header: JsonObject, place: Place) -> UnreadKey | None:
     key = first_key(header, FOREIGN_KEYS)
     if key is None:
         return None
-    hints = "; ".join(f"{each}: {INSTEAD[each]}" for each in header if each in REFUSED)
+    hints = "; ".join(f"{each}: {instead_of_key(each)}" for each in header if is_refused(each, header[each]))
     where = place.at(key)
     return UnreadKey(where.path, where.line, where.key, _of_other_tool(header), hints)
 
