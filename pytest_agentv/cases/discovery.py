@@ -139,14 +139,16 @@ def read_fault(path: Path) -> tuple[str, int | None] | None:
         return None
     if head.startswith(_UTF_16_MARKS):
         return "expected UTF-8, got UTF-16", None
-    lines = head.decode(errors="replace").split("\n")
+    lines = head.decode(errors="replace").split("\n") if path.suffix == ".jsonl" else []
+    if not any(map(_holds_case, map(_JSONL_KEY.findall, lines)) if lines else _OUR_LINE.findall(b"\n" + head)):
+        return None
     from pytest_agentv.files import source  # noqa: PLC0415 - the parsers, for few files
 
     try:
-        if path.suffix != ".jsonl" and _OUR_LINE.search(b"\n" + head):
-            source.read_yaml(path)
-        elif path.suffix == ".jsonl" and any(map(_holds_case, map(_JSONL_KEY.findall, lines))):
+        if lines:
             source.parse_json_object(path, *next((line, n) for n, line in enumerate(lines, 1) if line.strip()))
+        else:
+            source.read_yaml(path)
     except SourceError as error:
         return error.reason, error.line
     return None

@@ -292,7 +292,7 @@ _HIDDEN: Final = frozenset(
 """Options that few people need. Other spellings of options are hidden as well."""
 
 _HELP: Final = {
-    "target": "Ask this target, or several: a,b. It overrides those of cases and files, unless it is `default`.",
+    "target": "Ask this target, or several: a,b. It overrides cases and files, unless it is `default`.",
     "judge": "Let this target judge, where no evaluator names another. It overrides cases, files and `judge_target`.",
     "targets-file": "Read the targets from this file or folder. Default: search from the eval file's folder upward.",
     "eval-id": "Run only the case with this id; may be repeated. Deselects everything else.",
@@ -311,19 +311,22 @@ _HELP: Final = {
     "dry-run-delay-max": "Set the longest random delay of a mocked answer in milliseconds (default: 0).",
     "timeout": "Limit each call of a target or judge script. In seconds; 0 = no limit (default: 120).",
     "max-retries": "Retry a call that timed out N times. `max_retries` of a target counts HTTP retries (default: 2).",
-    "threshold": "Set the lowest score that passes, 0 to 1, whatever cases and files say (default: 1).",
-    "repeat": "Ask for N answers per case, 1 to 100, whatever cases and files say (default: 1).",
-    "min-pass-rate": "Set the share of a case's answers that must pass, whatever cases and files say (default: 1).",
+    "threshold": "Set the lowest score that passes, 0 to 1. It overrides cases, files and the ini file (default: 1).",
+    "repeat": "Ask for N answers per case, 1 to 100. It overrides cases, files and the ini file (default: 1).",
+    "min-pass-rate": "Set the share of a case's answers that must pass. It overrides cases and files (default: 1).",
     "stop": (
         "Say when to stop asking a repeated case. certain: once no answer could change its verdict; or never (default: "
         "certain; with a baseline, never)."
     ),
     "dump-prompts": "Write each case's prompt to a JSON file in DIR (default: .agentv/prompts).",
     "dump-traces": "Write each attempt's trace to a JSON file in DIR (default: .agentv/traces).",
-    "workers": "Keep up to N cases in flight; with an executor, up to 3200 (default: the target's `workers`, else 1).",
+    "workers": (
+        "Keep up to N cases in flight, 1 to 50. With an executor, up to 3200 (default: the target's `workers`, else 1: "
+        "one after another)."
+    ),
     "executor": (
-        "Run cases on a Dask cluster: dask://HOST:PORT or dask+tls://HOST:PORT. Default: that of the hook "
-        "`pytest_agentv_executor`, else local."
+        "Run cases on the workers of a Dask cluster. dask://HOST:PORT or dask+tls://HOST:PORT, or local (default: the "
+        "hook `pytest_agentv_executor`, else local)."
     ),
     "cache": "Reuse the answers of earlier runs. They count while target, prompt and files are the same.",
     "resume": (
