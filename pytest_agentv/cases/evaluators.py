@@ -415,12 +415,9 @@ def check_judge_template(
         place.error(f"the template uses {{{{ {name} }}}}, a variable of newer AgentV", f"write {{{{ {ours} }}}}")
     used = [newer.get(name, name) for name in names]
     unknown = _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
-    if not needs_answer:
-        return
-    if template.is_file and not {"candidate_answer", "expected_messages", "file_changes"} & set(used):
-        place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}", unknown)
-    elif not {"candidate_answer", "output_messages", "file_changes"} & set(used):
-        note = place.error if unknown else place.warn
+    if needs_answer and not {"candidate_answer", "output_messages", "file_changes"} & set(used):
+        is_error = unknown or (template.is_file and "expected_messages" not in used)
+        note = place.error if is_error else place.warn
         note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
 
 

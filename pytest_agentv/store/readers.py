@@ -32,8 +32,6 @@ REPORT: Final = re.compile(
 
 KnownLine: TypeAlias = Callable[[bytes], EvalResult | None]
 """Returns the result that a line of JSONL holds, if it is known, so that nobody has to parse the line."""
-_NumberedText: TypeAlias = tuple[int, bytes]
-"""The number of the first line, and the bytes of a line or document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +125,8 @@ def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
             yield _parse_yaml(path, number, text)
 
 
-def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
-    """Yield the non-blank documents. Splits by hand, so that a broken document does not hide later ones."""
+def _documents(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the non-blank documents and their first lines. Splits by hand: a broken one does not hide later ones."""
     start = 1
     parts: list[bytes] = []
     for number, line in enumerate(itertools.chain(lines, [b"---"]), start=1):
@@ -167,7 +165,7 @@ def skipped(path: Path, line: int, what: str) -> Problem:
     return Problem(path, line, "", f"{what}; it was skipped", level="warning")
 
 
-def iter_texts(path: Path) -> Iterator[_NumberedText]:
+def iter_texts(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
 
     Unreadable pieces are included. Raises like `iter_entries`.
