@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
-from pytest_agentv.evaluators.answer_data import feedback, parse_answer
+from pytest_agentv.evaluators.answer_data import parse_answer, with_findings
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.calls import calls_of, why_unknown
 from pytest_agentv.evaluators.context import Context, Services
@@ -273,14 +273,8 @@ def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
         fault = f"the key {unknown[0]!r}" if unknown else "no key `score`"
         raise EvaluatorError(f"{what} returned a mapping with {fault}: its keys are {', '.join(known)}", "config")
     score = value["score"]
-    reasoning = value.get("reasoning")
-    return Score(
-        float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score"),
-        hits=feedback(value.get("hits")),
-        misses=feedback(value.get("misses")),
-        reasoning=None if reasoning is None else str(reasoning),
-        details=value.get("details"),
-    )
+    number = float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score")
+    return with_findings(number, value).replace(details=value.get("details"))
 
 
 def _number(value: Any, what: str) -> float:
@@ -294,37 +288,28 @@ def _number(value: Any, what: str) -> float:
 def function_fault(path: Path, name: str) -> str | None:
     """Return why a function of a file cannot judge: it is missing, or has an unknown parameter."""
     try:
-        tree = ast.parse(path.read_bytes())
+        text = path.read_bytes()
+        tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         return f"{locate(path, line)}: {error.msg if isinstance(error, SyntaxError) else error}"
-    names = {defined for node in ast.walk(tree) if (defined := _defined(node))}
-    if name not in names and "*" not in names:
-        hint = did_you_mean(name, names)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    function = functions.get(name)
+    if function is None:
+        if re.search(rf"\b{name}\b|import \*".encode(), text):  # imported, or made in another way
+            return None
+        hint = did_you_mean(name, functions)
         return f"{locate(path, None)} has no function {name!r}" + (f" ({hint})" if hint else "")
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name and not node.decorator_list:
-            given = node.args  # a decorated function may be called differently
-            positional = [*given.posonlyargs, *given.args]
-            required = positional[: len(positional) - len(given.defaults)]
-            required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if not default]
-            for each in required:
-                if each.arg not in NAMES:
-                    wants = f"the function {name!r} wants {each.arg!r}, which it is not given"
-                    return f"{wants} ({_name_hint(each.arg, 'parameters')})"
-    return None
-
-
-def _defined(node: ast.AST) -> str | None:
-    """Return the name that a part of a module defines."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return name
-        case ast.alias(name=name, asname=asname):
-            return asname or name.partition(".")[0]
-        case ast.Name(id=name, ctx=ast.Store()):
-            return name
-    return None
+    if function.decorator_list:  # it may be called differently
+        return None
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    required = positional[: len(positional) - len(given.defaults)]
+    required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if not default]
+    unknown = next((each.arg for each in required if each.arg not in NAMES), None)
+    if unknown is None:
+        return None
+    return f"the function {name!r} wants {unknown!r}, which it is not given ({_name_hint(unknown, 'parameters')})"
 
 
 def _name_hint(name: str, what: str) -> str:

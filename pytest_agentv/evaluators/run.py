@@ -34,19 +34,14 @@ from pytest_agentv.runtime.workspaces import is_cut
 # The keys that all kinds share: judge a part of the answer, negate the verdict, be required.
 
 KEYS: Final = ("required", "negate", "path", "file", "turn")
-ROUNDING: Final = 1e-9
-"""How far a score may be outside 0..1 without a warning."""
 SLACK: Final = 1e-9
-"""How far a float may be below a score that it has to reach."""
+"""How far a float may be off a score and still count as rounded."""
 
 ONLY_DIFFERS: Final = " (it only looks alike: "
 """How the note begins that a check misses a text which people would find."""
 
 NO_WORKSPACE: Final = "there is no workspace: write `workspace` into the case or its file"
 _LARGEST_FILE: Final = 10 * 2**20
-"""Bytes of a file of a workspace."""
-
-_NEGATED: Final = "negated: hits and misses are swapped"
 
 
 def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
@@ -101,10 +96,10 @@ def negated(score: Score) -> Score:
     return score.replace(
         warnings=(*score.warnings, *doubts),  # it may pass, and nobody looks at the findings of what passes
         value=1 - score.value,  # not clamped, because a score outside of 0 to 1 causes a warning
-        hits=tuple(score.misses),
-        misses=tuple(score.hits),
+        hits=score.misses,
+        misses=score.hits,
         verdict=None,
-        reasoning=f"{_NEGATED}; {score.reasoning}" if score.reasoning else _NEGATED,
+        reasoning="; ".join(filter(None, ("negated: hits and misses are swapped", score.reasoning))),
         unmet_required=None,
     )
 
@@ -144,12 +139,13 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
 def _failure(evaluator: AnyEvaluator, error: BaseException) -> Score:
     """Return the score of an evaluator that could not judge."""
     message = told(error) if isinstance(error, KindError) else user_traceback(error)
-    output: object = None
-    members = None
-    if isinstance(error, EvaluatorError):
-        output, members = error.output, error.results
+    known: tuple[object, Any] = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
+    output, members = known
     if members is not None and evaluator.own_code is not None:
-        members = recordable_members(members)
+        try:
+            members = recordable(Score(0.0, results=members, error="no judgement"), "it").results
+        except EvaluatorError:
+            members = None
     return Score(
         0.0,
         misses=(f"Evaluator '{evaluator.label}' failed: {message}",),
@@ -186,11 +182,6 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
         if evaluator.own_code is not None:
             score = recordable(score, f"evaluate() of {evaluator.label!r}")
-            if not isinstance(score, Score):  # users may return anything, for example a class
-                return score  # type: ignore[no-any-return]
-            if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
-                reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
-                score = score.replace(error=reason)
         score = _finished(evaluator, score)
     if shared_key(evaluator, "required") is not True or score.error is not None:
         return score
@@ -261,16 +252,14 @@ async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
 
 
 def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
-    """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
-    if not isinstance(score, Score):
-        raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
+    """Build the record of a judgement. Raises `EvaluatorError` for a value that is no number."""
     if score.details is not None and (fault := json_fault(score.details)):
         raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
     if not is_score(score.value):
         raise EvaluatorError(f"evaluate() returned the score {score.value!r}, expected a number from 0 to 1")
     value = clamp_score(score.value)
     warnings = score.warnings
-    if not -ROUNDING <= score.value <= 1 + ROUNDING:
+    if not -SLACK <= score.value <= 1 + SLACK:
         shown = format_number(score.value) if abs(score.value) < 1e21 else "too large to show"
         warnings = (*warnings, f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}")
     return EvaluatorResult(
@@ -305,35 +294,36 @@ def _reader() -> Any:
     return TypeAdapter(Score)
 
 
-def recordable(score: Any, what: str) -> Any:
+def recordable(score: Any, what: str) -> Score:
     """Return a score from user code as results files have it. Raises `EvaluatorError` if it cannot be recorded.
 
     Also if a member of it could not judge, as in a built-in composite: the status of the case is then `error`.
     """
     if not isinstance(score, Score):
-        return score  # `build_result` reports that, and a value that is no number
+        raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
     refused = f"{what} returned a Score that cannot be recorded:"
-    try:
-        read = _reader().validate_python(score.replace(value=0.0)).replace(value=score.value)
+    try:  # a value that is no number is refused by `build_result`
+        read: Score = _reader().validate_python(score.replace(value=0.0)).replace(value=score.value)
     except ValueError as error:
         first = error.errors(include_url=False)[0]  # type: ignore[attr-defined]  # it is pydantic's
         raise EvaluatorError(f"{refused} `{'.'.join(map(str, first['loc']))}`: {first['msg']}") from None
-    held = {f"its `{name}`": getattr(read, name) for name in ("request", "details")}
+    held: dict[str, Json] = {"request": read.request, "details": read.details, "results": []}
     for member in _members(read.results or ()):
-        if not -ROUNDING <= member.score <= 1 + ROUNDING:
+        held["results"] += [member.evaluator_provider_request, member.details]
+        if not -SLACK <= member.score <= 1 + SLACK:
             found = f"the score of its member {member.name!r} is {member.score}"
             raise EvaluatorError(f"{refused} {found}: expected a number from 0 to 1")
-        for name in ("evaluator_provider_request", "details"):
-            held[f"the `{name}` of its member {member.name!r}"] = getattr(member, name)
     for name, data in held.items():
         if fault := json_fault(data):
-            raise EvaluatorError(f"{refused} {name} {fault}")
-    if read.error is None and read.results:
-        try:
-            require_judgements(read.results)
-        except EvaluatorError as error:
-            error.results = read.results
-            raise
+            raise EvaluatorError(f"{refused} its `{name}` {fault}")
+    if read.error is not None:
+        empty = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
+        return read if read.error.strip() else read.replace(error=empty)
+    try:
+        require_judgements(read.results or ())
+    except EvaluatorError as error:
+        error.results = read.results
+        raise
     return read
 
 
@@ -341,15 +331,6 @@ def _members(results: Sequence[EvaluatorResult]) -> Iterator[EvaluatorResult]:
     for result in results:
         yield result
         yield from _members(result.evaluator_results or ())
-
-
-def recordable_members(members: Any) -> tuple[EvaluatorResult, ...] | None:
-    """Return the members that an error from user code holds, with tuples; None if they cannot be recorded."""
-    try:
-        found: tuple[EvaluatorResult, ...] = recordable(Score(0.0, results=members, error="no judgement"), "it").results
-    except EvaluatorError:
-        return None
-    return found
 
 
 def _type_of(value: object) -> str:
@@ -403,11 +384,10 @@ class _Reply(NamedTuple):
 
     def to_plain(self) -> JsonObject:
         score = self.score
-        if score.error is not None:
-            unreadable = {"reply": score.raw_output} if score.raw_output else {}
-            return {"judge": self.judge, "error": score.error, **unreadable}
         told = {"hits": list(score.hits), "misses": list(score.misses), "reasoning": score.reasoning}
-        plain = {"judge": self.judge, "score": clamp_score(score.value), "passes": self.passes}
+        plain: JsonObject = {"judge": self.judge, "score": clamp_score(score.value), "passes": self.passes}
+        if score.error is not None:
+            plain, told = {"judge": self.judge, "error": score.error}, {"reply": score.raw_output}
         return {**plain, **{key: value for key, value in told.items() if value}}
 
 
@@ -441,18 +421,18 @@ async def _ask_panel(evaluator: Any, context: Context) -> Score:
     values = [clamp_score(each.score.value) for each in answered]
     spread = round(max(values) - min(values), 6)
     passed = f"{sum(each.passes for each in answered)} of {len(answered)} judges pass it, vote {evaluator.vote}"
-    said = (
+    said = ", ".join(
         f"{each.judge} {'no answer' if each.score.error is not None else format_number(each.score.value)}"
         for each in replies
     )
-    told = f"{passed}: {', '.join(said)} (spread {format_number(spread)})"
+    told = f"{passed}: {said} (spread {format_number(spread)})"
     is_enough = score.value + SLACK >= context.threshold and not score.unmet_required
+    reasoning = [f"{each.judge}: {each.score.reasoning}" for each in answered if each.score.reasoning]
     left_out = [f"judge {name!r} of the panel is left out: {score.error}" for name, score in lost.items()]
     return score.replace(
         hits=(told, *score.hits) if is_enough else score.hits,
         misses=score.misses if is_enough else (told, *score.misses),
-        reasoning="; ".join(f"{each.judge}: {each.score.reasoning}" for each in answered if each.score.reasoning)
-        or None,
+        reasoning="; ".join(reasoning) or None,
         details={**details, "spread": spread},
         warnings=(*score.warnings, *left_out),
     )

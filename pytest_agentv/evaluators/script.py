@@ -25,7 +25,7 @@ from pydantic import (
 from pytest_agentv.cases.evaluators import INTERPRETER, SCRIPT_SUFFIXES, script_command
 from pytest_agentv.cases.references import Scope
 from pytest_agentv.errors import ErrorKind, EvaluatorError, ProviderError, locate
-from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
+from pytest_agentv.evaluators.answer_data import has_score, json_object, off_loop, reasoning_of, with_findings
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import (
     Context,
@@ -445,22 +445,12 @@ _EXPECTED: Final = (
 
 
 def parse_judgement(stdout: str) -> Score:
-    """Turn the output of a judge into a score.
-
-    Other output scores 0, with an `error` that says what was expected. A score outside 0..1 is left as it is:
-    `build_result` clamps it and warns.
-    """
+    """Turn the output of a judge into a score. Other output scores 0, with an `error` that says what was expected."""
     found = json_object(trim(stdout))
     if fault := _fault_of_reply(trim(stdout), found):
         return Score(0.0, misses=(fault,), reasoning=fault, raw_output=cut(stdout), error=fault, error_kind="process")
     assert found is not None
-    return Score(
-        found["score"],
-        hits=feedback(found.get("hits")),
-        misses=feedback(found.get("misses")),
-        reasoning=reasoning_of(found),
-        details=found.get("details"),
-    )
+    return with_findings(found["score"], found).replace(details=found.get("details"))
 
 
 def _fault_of_reply(text: str, found: JsonObject | None) -> str | None:
