@@ -95,8 +95,7 @@ def parse_json(text: str, parse_int: Callable[[str], float] | None = whole_numbe
 
 def json_object(text: str) -> JsonObject | None:
     """Return the JSON object of a text; None for any other text."""
-    value = parse_json(text, parse_int=None)
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value := parse_json(text, parse_int=None), dict) else None
 
 
 def no_data(name: str, answer: str, fault: object) -> str:
@@ -106,10 +105,7 @@ def no_data(name: str, answer: str, fault: object) -> str:
 
 
 def read_path(data: Json, path: str) -> Json | Absent:
-    """Return the value at a path such as `items[0].price`; `ABSENT` if there is none. null is a value.
-
-    The `length` of a list is how many entries it has, as in AgentV, where paths lead through objects of JavaScript.
-    """
+    """Return the value at a path such as `items[0].price` or `items.length`; `ABSENT` if there is none."""
     return locate_part(data, path)[0]
 
 
@@ -240,8 +236,7 @@ async def ask_judge(
 ) -> Score:
     """Ask a judge. Repeats the question at most `JUDGE_RETRIES` times while `read` raises `ValueError` for the reply.
 
-    The score keeps the question. It has `error` if no reply was a judgement. The mock judge of a dry run never gives
-    one, so its reply is read once and is no error. Raises `EvaluatorError` if there is no reply.
+    The score has `error` if no reply was a judgement, but in a dry run, whose mock never gives one.
     """
     asked: list[str] = []
     again = ""
@@ -280,10 +275,7 @@ def read_reply(read: Callable[[str, JudgeQuestion], Score], reply: str, question
 
 
 def read_judgement(reply: str, question: JudgeQuestion) -> Score:
-    """Turn a judge's free-form reply into a score. Raises `ValueError` for one without a judgement.
-
-    Source: scenario "Parse JSON evaluator response".
-    """
+    """Turn a judge's free-form reply into a score. Raises `ValueError` for one without a judgement."""
     found = own_object(reply, has_score, question, "a number as `score`")
     score = found["score"]
     if not -SLACK <= score <= 1 + SLACK:
@@ -313,10 +305,7 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
 
 
 def reply_objects(reply: str) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the JSON objects of a reply, each with its spelling: the whole reply, else those amid it.
-
-    Raises `ValueError` if any JSON is cut or broken: an object that is only a part of a judgement is none.
-    """
+    """Yield the JSON objects of a reply, each with its spelling. Raises `ValueError` if any JSON is cut or broken."""
     with suppress(ValueError, RecursionError):
         if isinstance(whole := DECODER.decode(reply), dict):
             yield reply, whole
@@ -353,13 +342,10 @@ def reasoning_of(found: JsonObject, key: str = "reasoning") -> str | None:
 
 def require_judge(services: Services, who: str) -> Judge:
     """Return the judge. Without one, raises `EvaluatorError` (kind `config`) with advice."""
-    if services.judge is None:
-        message = (
-            f"{who} has no judge to ask: write `judge_target: <name>` in the target's entry of targets.yaml, "
-            "where <name> is a target with a model"
-        )
-        raise EvaluatorError(message, kind="config")
-    return services.judge
+    if services.judge is not None:
+        return services.judge
+    hint = "write `judge_target: <name>` in the target's entry of targets.yaml, where <name> is a target with a model"
+    raise EvaluatorError(f"{who} has no judge to ask: {hint}", kind="config")
 
 
 def section(name: str, text: str) -> str:
@@ -373,17 +359,14 @@ def question_of(context: Context) -> str:
 
 
 def texts_of_steps(context: Context, *, looked_up: bool = True, include_trace: bool = False) -> dict[str, str]:
-    """Return what the target looked up and changed, and its steps, as sections of a prompt. Leaves out unknown ones.
-
-    Source: scenario "LLM judge may consume trace (opt-in)".
-    """
-    text = "\n\n".join(context.retrieved_context or ())
-    found = {"retrieved_context": text} if looked_up and trim(text) else {}
+    """Return what the target looked up and changed, and its steps, as sections of a prompt. Leaves out unknown ones."""
+    found: dict[str, str] = {}
+    if looked_up and trim(text := "\n\n".join(context.retrieved_context or ())):
+        found["retrieved_context"] = text
     if looked_up and context.file_changes is not None:
         found["file_changes"] = masked(context.file_changes) or "(no file has changed)"
-    if include_trace:
-        summary = context.trace_summary
-        steps = [event.to_plain() for event in context.trace or ()]
-        shown = {"trace_summary": summary.to_plain() if summary else None, "trace": steps}
-        found |= {name: pretty_json(value) for name, value in shown.items() if value}
+    if include_trace and context.trace_summary:
+        found["trace_summary"] = pretty_json(context.trace_summary.to_plain())
+    if include_trace and context.trace:
+        found["trace"] = pretty_json([event.to_plain() for event in context.trace])
     return found

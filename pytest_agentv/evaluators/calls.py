@@ -110,21 +110,19 @@ class ToolCalled(Evaluator):
     @classmethod
     def keys_of(cls, value: Json) -> JsonObject:
         """In the short form, `name` is the tool's name: `{tool-called: {name: search, args: …}}`."""
-        keys = super().keys_of(value)
-        return {"value" if key == "name" else key: item for key, item in keys.items()}
+        return {"value" if key == "name" else key: item for key, item in super().keys_of(value).items()}
 
     async def evaluate(self, context: Context) -> Score:
         calls, counts = calls_of(context)
         if counts is None or (self.args is not ABSENT and calls is None):
             return no_trace(context)
-        same = [call for call in calls or () if call.tool in (self.value, *NAMELESS)]
-        fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
+        fitting = [call for call in calls or () if call.tool == self.value and call_fits(self.args, call)]
         count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
         arguments = "" if self.args is ABSENT else " with these arguments"
         what = f"{self.value} called {counted(count, 'time')}{arguments} ({wanted})"
         found = verdict(self._is_enough(count), what, what)
-        silent = silences([self.args], same)
+        silent = silences(self.value, [self.args], calls or ())
         if len({self._is_enough(count + more) for more in range(len(silent) + 1)}) == 1:
             return found
         if found.value:
@@ -177,11 +175,11 @@ class ToolTrajectory(Evaluator):
     @model_validator(mode="after")
     def _needs_what_its_mode_reads(self) -> Self:
         has_limit = any(getattr(self, key) is not None for key in _LIMITS)
-        if self.mode is None:
-            if not has_limit:
-                raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
-        elif getattr(self, _READS[self.mode]) is None and not (has_limit and self.mode == "any_order"):
-            raise ValueError(f"mode {self.mode} needs the key '{_READS[self.mode]}'")
+        if self.mode is None and not has_limit:
+            raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
+        key = _READS.get(self.mode or "")
+        if key and getattr(self, key) is None and not (has_limit and self.mode == "any_order"):
+            raise ValueError(f"mode {self.mode} needs the key '{key}'")
         return self
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
@@ -193,9 +191,6 @@ class ToolTrajectory(Evaluator):
 
     async def evaluate(self, context: Context) -> Score:
         """Score the tool calls of an answer. A limit that is not met makes the score 0.
-
-        If the target does not report its calls, the score is 0 with `error`. Raises `EvaluatorError` if a call does not
-        report the values to compare.
 
         Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
         `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
@@ -233,7 +228,7 @@ def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterat
 def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
     """Score the calls by the mode, without the limits. A score of 0 is unknown if a call does not report enough."""
     if config.mode not in _ORDERS:
-        score, unsure = _score_counts(config.minimums or {}, counts), silences([], calls)
+        score, unsure = _score_counts(config.minimums or {}, counts), silences(None, [], calls)
     else:
         expected = config.expected or ()
         if not expected and (config.mode == "in_order" or not calls):
@@ -243,10 +238,7 @@ def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mappi
         if config.mode == "in_order" and not score.value and _may_have_come(expected, calls, target):
             # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
             score = score.replace(unchecked="An earlier call had other arguments, and the sequence may stand behind it")
-        unsure = []
-        for item in expected:
-            same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
-            unsure += silences([item.args, item.input], same)
+        unsure = [silence for item in expected for silence in silences(item.tool, [item.args, item.input], calls)]
     return score.replace(unknown=unsure[0]) if unsure and not score.value else score
 
 
@@ -314,8 +306,6 @@ def call_fits(wanted: Json, call: ToolCall) -> bool:
     """Return whether a call has the expected arguments."""
     if wanted is ABSENT or wanted is None or wanted == "any":
         return True
-    if not isinstance(wanted, Mapping):
-        return json_equal(wanted, call.input)
     given = arguments_of(call)
     return given is not None and all(
         key in given and _argument_fits(value, given[key]) for key, value in wanted.items()
@@ -323,10 +313,7 @@ def call_fits(wanted: Json, call: ToolCall) -> bool:
 
 
 def arguments_of(call: ToolCall) -> JsonObject | None:
-    """Return the arguments of a call; None: it has no mapping.
-
-    OpenAI's API reports them as JSON in a text, which is empty if there are none.
-    """
+    """Return the arguments of a call, which OpenAI's API reports as JSON in a text; None: it has no mapping."""
     given = parse_json(call.input.strip() or "{}") if isinstance(call.input, str) else call.input
     return given if isinstance(given, Mapping) else None
 
@@ -354,15 +341,13 @@ def holds(wanted: Json, given: Json) -> bool:
 
 
 def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
-    """Return the fault of a call of the right tool; None if it is as expected.
-
-    Raises `EvaluatorError` if the call does not report the values to compare.
-    """
+    """Return the fault of a call of the right tool. Raises `EvaluatorError` if it does not report what is compared."""
     if not (call_fits(expected.args, call) and call_fits(expected.input, call)):
         return "args mismatch"
-    lacks = {"output": expected.output is not ABSENT and call.output is ABSENT}
-    lacks["max_duration_ms"] = expected.max_duration_ms is not None and not is_amount(call.duration_ms)
-    for key in filter(lacks.get, lacks):
+    most, took = expected.max_duration_ms, call.duration_ms
+    lacks_output = expected.output is not ABSENT and call.output is ABSENT
+    if lacks_output or (most is not None and not is_amount(took)):
+        key = "output" if lacks_output else "max_duration_ms"
         message = (
             f"`{key}` of the expected call {call.tool!r} cannot be checked: target {target!r} does not report the "
             f"`{key.removeprefix('max_')}` of its tool calls. {DOCS} shows how a target reports it"
@@ -370,7 +355,6 @@ def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | Non
         raise EvaluatorError(message, kind="config")
     if expected.output is not ABSENT and not holds(expected.output, call.output):
         return "output mismatch"
-    most, took = expected.max_duration_ms, call.duration_ms
     if most is not None and took is not None and took > most:
         return f"took {format_number(took)} ms, at most {format_number(most)} ms were expected"
     return None
@@ -394,13 +378,13 @@ def why_unknown(context: Context) -> str:
     return f"{NO_TRACE}: {said}. Let it report its tool calls, as {DOCS} shows"
 
 
-def silences(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[str]:
-    """Return of each call that does not report its tool or the expected arguments what it lacks."""
+def silences(tool: str | None, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[str]:
+    """Return of each call that may be an expected one of a tool, but does not report enough, what it lacks."""
     found: list[str] = []
     for call in calls:
         if call.tool in NAMELESS:
             found.append(_NAMELESS_CALL)
-        elif arguments_of(call) is None and not all(call_fits(args, call) for args in wanted):
+        elif call.tool == tool and arguments_of(call) is None and not all(call_fits(args, call) for args in wanted):
             told = "does not report its arguments" if call.input is ABSENT else "reports arguments that are no JSON"
             found.append(f"A call of {call.tool!r} {told}")
     return found

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -181,12 +181,8 @@ def services_for_own_code(services: Services) -> Services:
 def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json]:
     """Build the standard input of a code judge: AgentV's keys in AgentV's order, then ours. What is not known is null.
 
-    Source: agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema". Templates of judges and the target proxy
-    show messages under camelCase names instead.
-
-    Args:
-        context: The case and its answer.
-        config: The keys of the evaluator that are the judge's own.
+    `config` has the keys of the evaluator that are the judge's own. Templates of judges and the target proxy show
+    messages under camelCase names instead. Source: agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema".
     """
     case = context.case
     is_told = context.reports_calls or context.turns
@@ -196,7 +192,7 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         if not message["tool_calls"]:
             del message["tool_calls"]  # AgentV's messages have no empty list
     guidelines = set(case.guideline_paths)
-    payload = {
+    payload: dict[str, Json] = {
         "question": case.question,
         "expected_outcome": case.expected_outcome,
         "expected_messages": case.expected_messages,
@@ -246,8 +242,7 @@ def camel_case_message(message: Message) -> dict[str, Json]:
 class Meter:
     """The calls, tokens and US dollars of the models that one evaluator asked.
 
-    They are paid for like those of answers. The count belongs to the running evaluator, not to the judge, which all
-    evaluators of a case share.
+    The count belongs to the running evaluator, not to the judge, which all evaluators of a case share.
     """
 
     def __init__(self) -> None:
@@ -258,22 +253,17 @@ class Meter:
         """The figures; None: no model was asked."""
         return Costs.added(self._parts) if self._parts else None
 
-    def add(self, calls: int, usage: TokenUsage | None, cost_usd: float | None) -> None:
-        """Add calls. Only the last of them reports its figures."""
-        self._parts += [Costs(calls - 1), Costs.of_call(usage, cost_usd)]
-
-    def take_over(self, parts: Iterable[Costs]) -> None:
-        """Add the figures of evaluators whose results are dropped."""
-        self._parts += parts
+    def add(self, usage: TokenUsage | None = None, cost_usd: float | None = None) -> None:
+        """Add a call."""
+        self._parts.append(Costs.of_call(usage, cost_usd))
 
     def add_reply(self, response: ProviderResponse | None, calls: int = 1) -> None:
         """Add a reply and its calls; None: there was no reply, but the calls may have been paid for."""
+        self._parts.append(Costs(calls - 1))
         if response is None:
-            self.add(calls, None, None)
-        elif response.cached:
-            self._parts.append(Costs(calls - 1))
-        else:
-            self.add(calls, response.token_usage, response.cost_usd)
+            self.add()
+        elif not response.cached:
+            self.add(response.token_usage, response.cost_usd)
 
 
 _METER: Final[ContextVar[Meter | None]] = ContextVar("agentv_meter", default=None)

@@ -113,13 +113,10 @@ class Rubric(Part):
 
 def _numbered(rubrics: tuple[Rubric, ...]) -> tuple[Rubric, ...]:
     """Give each rubric its own id. If two had one id, one check of the judge would count for both."""
-    numbered: dict[str, Rubric] = {}
-    for number, rubric in enumerate(rubrics, start=1):
-        name = rubric.id or f"rubric-{number}"
-        if name in numbered:
-            raise ValueError(f"two rubrics have the id {name!r}: the judge's checks are told apart by it")
-        numbered[name] = rubric if rubric.id else rubric.model_copy(update={"id": name})
-    return tuple(numbered.values())
+    names = [rubric.id or f"rubric-{number}" for number, rubric in enumerate(rubrics, start=1)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"two rubrics have the id {twice!r}: the judge's checks are told apart by it")
+    return tuple(rubric.model_copy(update={"id": name}) for rubric, name in zip(rubrics, names, strict=True))
 
 
 RUBRICS_SCHEMA: Final = {"type": "array", "items": {"anyOf": [FILLED_TEXT, definition("Rubric")]}}
@@ -226,11 +223,6 @@ class Statements(ModelJudge):
         return await judge_rubrics(judge, rubrics, context, read=read_statements)
 
 
-def default_judge() -> LlmJudge:
-    """Return the evaluator of a case that configures none."""
-    return LlmJudge(name=LlmJudge.kind)
-
-
 def question_by(
     template: str, context: Context, seen: Mapping[str, str], *, system: str, reply: str, schema: JsonObject | None
 ) -> JudgeQuestion:
@@ -249,10 +241,7 @@ def question_by(
 
 
 def build_variables(context: Context) -> Mapping[str, str]:
-    """Return what a template can show.
-
-    Source: agentv-formats 6.3; `output_messages` are those of the answer wherever the evaluator is configured.
-    """
+    """Return what a template can show. Source: agentv-formats 6.3."""
     case = context.case
     asked = [part for message in case.messages for part in message.parts if not is_guideline(part)]
     return {
@@ -273,9 +262,7 @@ def build_variables(context: Context) -> Mapping[str, str]:
 def _segment(part: ContentPart) -> Json:
     if isinstance(part, OtherPart):
         return part.item
-    if isinstance(part, FilePart):
-        return part.to_item()
-    return {"type": part.type, "value": part.value}
+    return part.to_item() if isinstance(part, FilePart) else {"type": part.type, "value": part.value}
 
 
 CHECKS_SCHEMA: Final = closed(
@@ -286,9 +273,8 @@ CHECKS_SCHEMA: Final = closed(
 def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
     """Combine the checks of a judge's reply: the weight of satisfied rubrics divided by the weight of judged ones.
 
-    A rubric that the judge left out does not count in the score, as in AgentV, but it is a miss. If a required rubric
-    is left out or not satisfied, the verdict and the case become `fail`. Unknown ids are ignored. Raises `ValueError`
-    for a reply without a check of any rubric.
+    A rubric that the judge left out does not count in the score, as in AgentV, but it is a miss. If it is required, the
+    case fails, as with one that is not satisfied. Raises `ValueError` for a reply without a check of any rubric.
     """
     checks, reasoning = _checks_of(reply, question, rubrics)
     judged = [rubric for rubric in rubrics if rubric.id in checks]
@@ -323,35 +309,31 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 
 def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
-    """Turn a judge's reply into a score with a result for each statement.
-
-    Raises `ValueError` if the reply leaves one out: it is not judged, and the judge is asked again.
-    """
+    """Turn a judge's reply into a score with a result for each statement. Raises `ValueError` if it leaves one out."""
     checks, reasoning = _checks_of(reply, question, rubrics)
     if unchecked := _unchecked(rubrics, checks):
         raise ValueError(f"{unchecked}.")
     results: list[EvaluatorResult] = []
-    told: dict[bool, list[str]] = {True: [], False: []}
     for rubric in rubrics:
-        is_met, reason, text = checks[rubric.id]["satisfied"], reasoning_of(checks[rubric.id]), (rubric.description,)
-        told[is_met].append(_with_reason(rubric.description, reason))
+        text, reason = rubric.description, reasoning_of(checks[rubric.id])
+        score, hits, misses = (1.0, (text,), ()) if checks[rubric.id]["satisfied"] else (0.0, (), (text,))
         results.append(
-            EvaluatorResult(
-                name=rubric.description,
-                type="statement",
-                score=float(is_met),
-                weight=1.0,
-                verdict=verdict_of(float(is_met)),
-                hits=text if is_met else (),
-                misses=() if is_met else text,
-                reasoning=reason and trim(reason),
-            )
+            EvaluatorResult(text, "statement", score, 1.0, verdict_of(score), hits, misses, reason and trim(reason))
         )
-    value = len(told[True]) / len(rubrics)
-    hits, misses = tuple(told[True]), tuple(told[False])
-    return Score(
-        value, hits=hits, misses=misses, verdict=verdict_of(value), reasoning=reasoning, results=tuple(results)
+    return _share([(bool(each.score), each.name, each.reasoning) for each in results], reasoning, tuple(results))
+
+
+def _share(
+    findings: Sequence[tuple[bool, str, str | None]],
+    reasoning: str | None,
+    results: tuple[EvaluatorResult, ...] | None = None,
+) -> Score:
+    """Return the share of findings that are met: each says so, with its text and the reason."""
+    hits, misses = (
+        tuple(_with_reason(text, reason) for is_met, text, reason in findings if is_met is kind)
+        for kind in (True, False)
     )
+    return Score(len(hits) / len(findings), hits=hits, misses=misses, reasoning=reasoning, results=results)
 
 
 async def judge_rubrics(
@@ -448,10 +430,7 @@ _NEEDED: Final = {
 
 
 class Recipe(PromptJudge):
-    """A question to a judge whose reply is counted here, so that the score is no guess of the model.
-
-    A prompt of the user's takes the place of the one that ships. The form of the reply stays.
-    """
+    """A question to a judge whose reply is counted here, so that the score is no guess of the model."""
 
     def summary(self) -> str:
         return ""
@@ -498,17 +477,13 @@ class _Share(Recipe):
 
     def count(self, reply: str, question: JudgeQuestion) -> Score:
         found = _own_list(reply, question, "items", text=str, holds=bool)
-        items = found["items"]
-        if not items and self.without_items is None:
+        reasoning = reasoning_of(found)
+        if found["items"]:
+            return _share([(each["holds"], each["text"], reasoning_of(each)) for each in found["items"]], reasoning)
+        if self.without_items is None:
             raise ValueError("The judge's reply lists no items.")
-        told: dict[bool, list[str]] = {True: [], False: []}
-        for each in items:
-            told[each["holds"]].append(_with_reason(each["text"], reasoning_of(each)))
-        hits, misses = tuple(told[True]), tuple(told[False])
-        value = len(hits) / len(items) if items else self.without_items or 0.0
-        if not items:
-            misses = () if value else ("there is nothing that could hold",)
-        return Score(value, hits=hits, misses=misses, reasoning=reasoning_of(found))
+        misses = () if self.without_items else ("there is nothing that could hold",)
+        return Score(self.without_items, misses=misses, reasoning=reasoning)
 
 
 class Faithfulness(_Share):

@@ -61,29 +61,20 @@ class FactoryEvaluator(Evaluator):
     _live: Any = PrivateAttr(default=None)
 
     @property
-    def config(self) -> JsonObject:
-        """Return the keys as they were written."""
-        return {"type": self.kind, **Part.to_plain(self)}
-
-    @property
     def own_code(self) -> object:
         return type(self).factory
 
     def prepare(self, services: Services) -> Evaluator:
-        """Call the factory. An exception is an error of the case."""
         prepared = self.model_copy()
-        spec = EvaluatorSpec(self.label, self.kind, own_copy(self.config), self.weight)
-        live = prepared._live = type(self).factory(spec, services)
+        config = own_copy({"type": self.kind, **Part.to_plain(self)})
+        live = prepared._live = type(self).factory(EvaluatorSpec(self.label, self.kind, config, self.weight), services)
         if not callable(getattr(live, "evaluate", None)):
             found = f"the factory of {self.kind!r} returned a value of type {type(live).__name__}"
             raise EvaluatorError(f"{found}, expected an object with `evaluate`", "config")
         return prepared
 
     def evaluate(self, context: Context) -> Awaitable[Score] | Score:
-        if self._live is None:
-            raise EvaluatorError(f"evaluator {self.label!r} was not prepared")
-        score: Awaitable[Score] | Score = self._live.evaluate(context)
-        return score
+        return self._live.evaluate(context)  # type: ignore[no-any-return]
 
 
 def factory_class(word: str, factory: EvaluatorFactory) -> type[FactoryEvaluator]:
@@ -162,10 +153,7 @@ class PythonCheck(Evaluator):
         return FUNCTION.fullmatch(self.value) is not None
 
     async def evaluate(self, context: Context) -> Score:
-        """Call the code in a thread of its own, and stop it when it takes too long.
-
-        Raises `EvaluatorError` when it fails or takes too long.
-        """
+        """Call the code in a thread of its own, which is stopped when it takes too long."""
         limit = context.timeout_seconds
         try:
             async with asyncio.timeout(limit):
@@ -189,7 +177,7 @@ class _Code(NamedTuple):
 
     run: Callable[[dict[str, Any]], Any]
     names: Collection[str]
-    """The values that it may use."""
+    """The values that it uses."""
     needed: Collection[str]
     """Those that it cannot do without."""
 
@@ -208,11 +196,7 @@ def _expression(text: str) -> _Code:
 
 
 def _values(context: Context, code: _Code) -> dict[str, Any]:
-    """Return the values that code may use, as copies: changes by the code affect no other check or case.
-
-    Reads the JSON of the answer only if the code uses it. Raises `EvaluatorError` if the code needs the tool calls, and
-    they are not known.
-    """
+    """Return the values that code uses, as copies: changes by the code affect no other check or case."""
     values: dict[str, Any] = {"answer": context.candidate_answer, "metrics": context.metrics}
     if "case" in code.names:
         values["case"] = own_copy(context.case)
@@ -241,13 +225,12 @@ def _function(name: str) -> _Code:
     except ProviderError as error:
         raise EvaluatorError(str(error), "config") from None
     parameters = inspect.signature(function).parameters.values()
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    names = NAMES if any(each.kind is each.VAR_KEYWORD for each in parameters) else [each.name for each in parameters]
 
     def run(values: Mapping[str, Any]) -> Any:
         value = function(**{name: value for name, value in values.items() if name in names})
         return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
-    names = NAMES if takes_all else [each.name for each in parameters]
     return _Code(run, names, [each.name for each in parameters if each.default is each.empty])
 
 
@@ -258,8 +241,7 @@ async def _awaited(value: Any) -> Any:
 def read_result(value: Any, what: str) -> Score:
     """Turn the return value of code into a score. Raises `EvaluatorError` for a value that is no judgement."""
     if isinstance(value, Score | Mapping):
-        score: Score = recordable(value if isinstance(value, Score) else _read_mapping(value, what), what)
-        return score
+        return recordable(value if isinstance(value, Score) else _read_mapping(value, what), what)
     if isinstance(value, bool):
         text = beginning(what, _SHOWN)
         return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))

@@ -77,10 +77,9 @@ def walk(result: EvaluatorResult) -> Iterator[EvaluatorResult]:
 
 
 def negated(score: Score) -> Score:
-    """Negate a judgement. An error stays unchanged, because it says nothing about the answer.
+    """Negate a judgement. An error, or a value that is no number, stays; a check that was not made scores 0 either way.
 
-    A value that is not a number also stays: it is an error, and must not become a pass. A check that was not made
-    scores 0 either way. Raises `EvaluatorError` for a score that rests on unknown facts, which would become a pass too.
+    Raises `EvaluatorError` for a score that rests on unknown facts, which must not become a pass.
     """
     if score.error is not None or not is_score(score.value):
         return score
@@ -105,10 +104,7 @@ def negated(score: Score) -> Score:
 
 
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
-    """Evaluate an answer. A failure becomes a result with score 0 and `error`. Only a cancellation is raised.
-
-    Source: agentv-formats 6.10.
-    """
+    """Evaluate an answer. A failure becomes a result with score 0 and `error`. Only a cancellation is raised."""
     if context.dry_run or not may_ask_models(evaluator):
         return await _run(evaluator, context)
 
@@ -139,8 +135,8 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
 def _failure(evaluator: AnyEvaluator, error: BaseException) -> Score:
     """Return the score of an evaluator that could not judge."""
     message = told(error) if isinstance(error, KindError) else user_traceback(error)
-    known: tuple[object, Any] = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
-    output, members = known
+    output: object = error.output if isinstance(error, EvaluatorError) else None
+    members = getattr(error, "results", None)
     if members is not None and evaluator.own_code is not None:
         try:
             members = recordable(Score(0.0, results=members, error="no judgement"), "it").results
@@ -158,10 +154,7 @@ def _failure(evaluator: AnyEvaluator, error: BaseException) -> Score:
 
 
 async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
-    """Judge the answer, or what `turn`, `file` and `path` choose of it; negate the judgement, and check `required`.
-
-    Raises what the evaluator raises.
-    """
+    """Judge the answer, or what `turn`, `file` and `path` choose of it; negate the judgement, and check `required`."""
     path, file = shared_key(evaluator, "path"), shared_key(evaluator, "file")
     part: Json | Absent = context.part
     context, miss = _of_turn(evaluator, context)
@@ -216,15 +209,12 @@ def _of_turn(evaluator: AnyEvaluator, context: Context) -> tuple[Context, str]:
 
 
 def _of_workspace(context: Context, name: str) -> tuple[Json | Absent, str]:
-    """Return what `file` names: the text of a file, `diff` or the list `changed`; else ABSENT and why it is not there.
-
-    Raises `EvaluatorError`. May block.
-    """
+    """Return what `file` names: the text of a file, `diff` or the list `changed`; else ABSENT and why; may block."""
     known = context.workspace
-    if known is None and (name != "diff" or context.file_changes is None or is_cut(context.file_changes)):
-        raise EvaluatorError(NO_WORKSPACE, "config")
     if known is None:
-        return context.file_changes, ""
+        if name == "diff" and context.file_changes is not None and not is_cut(context.file_changes):
+            return context.file_changes, ""
+        raise EvaluatorError(NO_WORKSPACE, "config")
     if name == "changed":
         return list(known.changes.names), ""
     if name == "diff":
@@ -246,8 +236,8 @@ async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
     found: Any
     if inspect.iscoroutinefunction(type(evaluator).evaluate):
         found = evaluator.evaluate(context)
-        return await found  # type: ignore[no-any-return]
-    found = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
+    else:
+        found = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
     return await found if inspect.isawaitable(found) else found  # type: ignore[no-any-return]
 
 
@@ -295,9 +285,9 @@ def _reader() -> Any:
 
 
 def recordable(score: Any, what: str) -> Score:
-    """Return a score from user code as results files have it. Raises `EvaluatorError` if it cannot be recorded.
+    """Return a score from user code as results files have it. Raises `EvaluatorError` if that cannot be.
 
-    Also if a member of it could not judge, as in a built-in composite: the status of the case is then `error`.
+    It does so, too, if a member could not judge.
     """
     if not isinstance(score, Score):
         raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
@@ -346,10 +336,7 @@ def may_ask_models(evaluator: AnyEvaluator) -> bool:
 
 
 def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
-    """Return the evaluator that judges, before the target is called. Raises `EvaluatorError`.
-
-    A `prepare` of a user that returns nothing only checks something.
-    """
+    """Return the evaluator that judges, before the target is called. Raises `EvaluatorError`."""
     services = judged_services(evaluator, services)
     if evaluator.own_code is None:
         return evaluator.prepare(services)  # type: ignore[return-value]
@@ -392,10 +379,7 @@ class _Reply(NamedTuple):
 
 
 async def _ask_panel(evaluator: Any, context: Context) -> Score:
-    """Ask all judges of an evaluator side by side, and let those vote that answer.
-
-    The score has `error` unless these are more than half. Raises what else the evaluator raises.
-    """
+    """Ask all judges of an evaluator side by side, and let those vote that answer, if they are more than half."""
     names = evaluator.judged_by
     asked = []
     for number, name in enumerate(names):  # a judge that is asked several times has its questions numbered
@@ -477,9 +461,9 @@ class ScriptFailedError(EvaluatorError):
     """A script ran, and exited with another code than 0."""
 
     def __init__(self, message: str, said: str, output: str | None) -> None:
-        """`said` is the part of the message that the script wrote."""
         super().__init__(message, "process", output)
         self.said = said
+        """The part of the message that the script wrote."""
 
 
 _BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)

@@ -4,7 +4,7 @@ import asyncio
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
@@ -36,7 +36,6 @@ Finds: TypeAlias = Callable[[str, str], bool]
 
 
 def contains_folded(answer: str, text: str) -> bool:
-    """Whether a text is in an answer; case does not count."""
     return text.casefold() in answer.casefold()
 
 
@@ -65,7 +64,6 @@ class TextCheck(Evaluator):
         return self.check(context.candidate_answer)
 
     def check(self, answer: str) -> Score:
-        """Judge a text."""
         raise NotImplementedError
 
 
@@ -193,11 +191,11 @@ class EdgeCheck(TextCheck):
     def check(self, answer: str) -> Score:
         text, wanted = trim(answer), trim(self.value)
         if self.finds(text, wanted):
-            return verdict(True, f"{self.verb} with {shown(wanted)}", "")
+            return Score(1.0, hits=(f"{self.verb} with {shown(wanted)}",))
         edge = slice(len(wanted)) if self.verb == "starts" else slice(-len(wanted), None)
         held = masked(text)[edge]  # the masker could not find half a secret later
         note = other_form(wanted, text, self.finds)
-        return verdict(False, "", f"{self.verb} with {shown(held)}, not {shown(wanted)}{note}")
+        return Score(0.0, misses=(f"{self.verb} with {shown(held)}, not {shown(wanted)}{note}",))
 
 
 class StartsWith(EdgeCheck):
@@ -302,12 +300,9 @@ class Length(TextCheck):
             findings.append((is_met, f"has {amount} {noun[:-1] if amount == 1 else noun} ({sign} {limit})"))
         return all_or_nothing(findings)
 
-    def _limits(self) -> Iterator[tuple[str, int]]:
-        """Yield each limit that is set, by its name."""
-        for name in ("min_words", "max_words", "min_chars", "max_chars", "max_lines"):
-            limit = getattr(self, name)
-            if limit is not None:
-                yield name, limit
+    def _limits(self) -> list[tuple[str, int]]:
+        names = ("min_words", "max_words", "min_chars", "max_chars", "max_lines")
+        return [(name, limit) for name in names if (limit := getattr(self, name)) is not None]
 
 
 ERROR_SIGN: Final = re.compile(
@@ -348,12 +343,13 @@ class Heuristic(Evaluator):
     async def evaluate(self, context: Context) -> Score:
         """Score an answer by its keywords: case does not matter, parts of words count.
 
-        Source: the requirement "Heuristic Grading". The score is hit ratio * (1 - miss ratio); an error sign is
-        reported, and does not change it.
+        The score is hit ratio * (1 - miss ratio). Source: the requirement "Heuristic Grading".
         """
         answer = context.candidate_answer
-        hits = tuple(keyword for keyword in self.hits if contains_folded(answer, keyword))
-        misses = tuple(keyword for keyword in self.misses if contains_folded(answer, keyword))
+        hits, misses = (
+            tuple(keyword for keyword in keywords if contains_folded(answer, keyword))
+            for keywords in (self.hits, self.misses)
+        )
         hit_ratio = len(hits) / len(self.hits) if self.hits else 1.0
         miss_ratio = len(misses) / len(self.misses) if self.misses else 0.0
         sign = error_sign(answer)
@@ -377,16 +373,11 @@ class Heuristic(Evaluator):
 def error_sign(answer: str) -> str | None:
     """Return the first line that looks like an error of a program, or None."""
     found = ERROR_SIGN.search(answer)
-    if found is None:
-        return None
-    line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
-    return beginning(line, 100)
+    return found and beginning(answer[found.start() :].lstrip().partition("\n")[0].rstrip(), 100)
 
 
-# Searches texts for the patterns of authors, with a time limit, so that a bad pattern cannot stop the run.
-#
-# Patterns are in the language of Python's `re`, which checks them. The package `regex` searches, because it can be
-# stopped. The docs of the check `regex` say where its matches differ from those of `re`.
+# Searches texts for the patterns of authors. Python's `re` checks them, and the package `regex`, which can be stopped,
+# searches.
 
 SECONDS: Final = 2.0
 AT_ONCE: Final = 0.02
@@ -397,7 +388,7 @@ _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
 
 
 def check_pattern(pattern: str) -> str | None:
-    """Return the fault of a pattern with its place; None if it is valid."""
+    """Return the fault of a pattern; None if it is valid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -473,12 +464,9 @@ class Regex(Evaluator):
     )
 
     async def evaluate(self, context: Context) -> Score:
-        """Search without holding up other cases. Raises `EvaluatorError` when the pattern takes too long."""
         try:
             found = await search(self.value, self.flags or "", context.candidate_answer, context.timeout_seconds)
         except TimeoutError as error:
             raise EvaluatorError(str(error), kind="timeout") from None
         pattern = f"/{self.value}/{self.flags or ''}"
-        if found is None:
-            return verdict(False, "", f"does not match {pattern}")
-        return verdict(True, f"matches {pattern}: {shown(found)}", "")
+        return verdict(found is not None, f"matches {pattern}: {shown(found or '')}", f"does not match {pattern}")
