@@ -40,10 +40,8 @@ def _arguments(value: Json) -> Json:
         raise expected("a mapping of arguments or the word any")
     for name, wanted in value.items() if isinstance(value, Mapping) else ():
         pattern = _rule(wanted, "regex")
-        fault = None
-        if pattern is not ABSENT:
-            fault = check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
-        if fault:
+        fault = check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
+        if pattern is not ABSENT and fault:
             raise ValueError(f"{name}: {fault}")
     return finite(value)
 
@@ -204,7 +202,7 @@ class ToolTrajectory(Evaluator):
         if self.mode not in _ORDERS and self.minimums is None and (limits.hits or limits.misses):
             score = Score(1.0)
         else:
-            score = _score_mode(self, calls or (), counts, context.target)
+            score = _score_mode(self, calls or (), counts)
         found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
         return found if limits.value else found.replace(value=0.0, unknown=None, unchecked=None)
 
@@ -225,7 +223,7 @@ def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterat
         yield not total, f"{counted(total, 'tool call')} (none is allowed){names}"
 
 
-def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
+def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int]) -> Score:
     """Score the calls by the mode, without the limits. A score of 0 is unknown if a call does not report enough."""
     if config.mode not in _ORDERS:
         score, unsure = _score_counts(config.minimums or {}, counts), silences(None, [], calls)
@@ -234,8 +232,8 @@ def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mappi
         if not expected and (config.mode == "in_order" or not calls):
             return Score(1.0, hits=("No tool sequence specified",))
         compare = _compare_exactly if config.mode == "exact" else _find_in_order
-        score = all_or_nothing(compare(expected, calls, target))
-        if config.mode == "in_order" and not score.value and _may_have_come(expected, calls, target):
+        score = all_or_nothing(compare(expected, calls))
+        if config.mode == "in_order" and not score.value and _may_have_come(expected, calls):
             # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
             score = score.replace(unchecked="An earlier call had other arguments, and the sequence may stand behind it")
         unsure = [silence for item in expected for silence in silences(item.tool, [item.args, item.input], calls)]
@@ -255,9 +253,7 @@ def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> S
     return found.replace(value=len(found.hits) / len(minimums))
 
 
-def _find_in_order(
-    expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
-) -> Iterator[tuple[bool, str]]:
+def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Iterator[tuple[bool, str]]:
     """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
     used: set[int] = set()
     for position, item in enumerate(expected):
@@ -269,26 +265,22 @@ def _find_in_order(
             yield False, f"Expected {item.tool} at position {position}, not found in remaining trace{hint}"
             continue
         used.add(found)
-        if fault := call_fault(item, calls[found], target):
+        if fault := call_fault(item, calls[found]):
             yield False, f"Expected {item.tool} at position {position}: tool found at {found} but {fault}"
         else:
             yield True, f"Found {item.tool} at position {found}"
 
 
-def _may_have_come(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
+def _may_have_come(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> bool:
     """Whether the calls came in this order, whatever came between them, or one does not report what is compared."""
     rest = iter(calls)
     try:
-        return all(
-            any(call.tool == item.tool and not call_fault(item, call, target) for call in rest) for item in expected
-        )
+        return all(any(call.tool == item.tool and not call_fault(item, call) for call in rest) for item in expected)
     except EvaluatorError:
         return True
 
 
-def _compare_exactly(
-    expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
-) -> Iterator[tuple[bool, str]]:
+def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Iterator[tuple[bool, str]]:
     if len(expected) != len(calls):
         yield False, f"Expected {len(expected)} tool calls, got {len(calls)}"
     for position, (item, call) in enumerate(zip_longest(expected, calls)):
@@ -297,7 +289,7 @@ def _compare_exactly(
         else:
             if call is None or call.tool != item.tool:
                 fault: str | None = f"expected {item.tool}, got {'nothing' if call is None else call.tool}"
-            elif fault := call_fault(item, call, target):
+            elif fault := call_fault(item, call):
                 fault = f"{item.tool} {fault}"
             yield fault is None, f"Position {position}: {fault or item.tool}"
 
@@ -340,7 +332,7 @@ def holds(wanted: Json, given: Json) -> bool:
     return json_equal(wanted, given)
 
 
-def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
+def call_fault(expected: ExpectedCall, call: ToolCall) -> str | None:
     """Return the fault of a call of the right tool. Raises `EvaluatorError` if it does not report what is compared."""
     if not (call_fits(expected.args, call) and call_fits(expected.input, call)):
         return "args mismatch"
@@ -348,11 +340,9 @@ def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | Non
     lacks_output = expected.output is not ABSENT and call.output is ABSENT
     if lacks_output or (most is not None and not is_amount(took)):
         key = "output" if lacks_output else "max_duration_ms"
-        message = (
-            f"`{key}` of the expected call {call.tool!r} cannot be checked: target {target!r} does not report the "
-            f"`{key.removeprefix('max_')}` of its tool calls. {DOCS} shows how a target reports it"
-        )
-        raise EvaluatorError(message, kind="config")
+        lacking = f"the target does not report the `{key.removeprefix('max_')}` of its tool calls"
+        message = f"`{key}` of the expected call {call.tool!r} cannot be checked: {lacking}"
+        raise EvaluatorError(f"{message}. {DOCS} shows how a target reports it", kind="config")
     if expected.output is not ABSENT and not holds(expected.output, call.output):
         return "output mismatch"
     if most is not None and took is not None and took > most:
@@ -420,7 +410,6 @@ class Limit(Evaluator):
     reads_answer = False
 
     async def evaluate(self, context: Context) -> Score:
-        # Empty metrics mean that nothing is known.
         score = self.check(context.metrics or context.trace_summary or ExecutionMetrics())
         # The mock of a dry run reports less than the target: that is no reason to refuse a negation.
         return score.replace(unknown=None) if context.dry_run else score
@@ -499,18 +488,12 @@ class TokenUsageLimit(Limit):
         usage = metrics.token_usage
         if usage is None:
             return _unreported("token usage", "Token usage")
-        limits = (
-            ("Input", usage.input, self.max_input),
-            ("Output", usage.output, self.max_output),
-            ("Total", usage.total, self.max_total),
-        )
-        shown = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
-        numbers = ", ".join(f"{name}={format_number(amount)}" for name, amount in shown.items())
-        return all_or_nothing(
-            (
-                _limit(amount, most, f"{name} tokens {format_number(amount)} {{}} {format_number(most)}")
-                for name, amount, most in limits
-                if most is not None
-            ),
-            f"token_usage {numbers}",
-        )
+        amounts = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
+        findings: list[tuple[bool, str]] = []
+        for name in ("input", "output", "total"):
+            most: float | None = getattr(self, f"max_{name}")
+            if most is not None:
+                said = f"{name.title()} tokens {format_number(amounts[name])} {{}} {format_number(most)}"
+                findings.append(_limit(amounts[name], most, said))
+        numbers = ", ".join(f"{name}={format_number(amount)}" for name, amount in amounts.items())
+        return all_or_nothing(findings, f"token_usage {numbers}")
