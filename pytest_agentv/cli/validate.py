@@ -119,10 +119,10 @@ class ProjectKinds:
             session = pytest.Session.from_config(config)
             for hook in _HOOKS:
                 everywhere = getattr(config.hook, hook)()
-                self._kinds[hook, None] = merge_kinds(everywhere)
+                self._kinds[hook, None] = merge_kinds(hook, everywhere)
                 for folder in self._folders:
                     near = getattr(session.gethookproxy(folder), hook)()
-                    self._kinds[hook, folder] = merge_kinds([*near, *everywhere])
+                    self._kinds[hook, folder] = merge_kinds(hook, [*near, *everywhere])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - hooks are code of the user's
             self._error = error
         return 0
