@@ -139,7 +139,7 @@ class Evaluator(Kind):
         return ()
 
     def required_score(self, threshold: float) -> float:
-        """Return the score from which it is satisfied if it is `required`: the threshold of the case, or 1."""
+        """Return the score, 0 to 1, from which it is satisfied if it is `required`: the threshold of the case, or 1."""
         return threshold if self.is_graded else 1.0
 
     def at_own_threshold(self, score: Score) -> Score:

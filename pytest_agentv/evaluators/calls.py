@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.answer_data import json_equal, parse_json
 from pytest_agentv.evaluators.base import Evaluator, ExpectedData, finite
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import SLACK
-from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, verdict
+from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, share, verdict
 from pytest_agentv.model.base import (
     ABSENT,
     Json,
@@ -243,14 +243,13 @@ def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mappi
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
     if not minimums:
         return Score(1.0, hits=("No tool requirements specified",))
-    found = all_or_nothing(
+    return share(
         (
             counts.get(tool, 0) >= minimum,
             f"{tool} called {counted(counts.get(tool, 0), 'time')} (minimum: {format_number(minimum)})",
         )
         for tool, minimum in minimums.items()
     )
-    return found.replace(value=len(found.hits) / len(minimums))
 
 
 def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Iterator[tuple[bool, str]]:

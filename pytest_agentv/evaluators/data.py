@@ -151,15 +151,6 @@ class AnswerField(Evaluator):
             return self
         return self.model_copy(update={"required": True, "check": self.check.model_copy(update={"required": False})})
 
-    @classmethod
-    def keys_of(cls, value: Json) -> JsonObject:
-        """Keys beside a `type` are the check: `{path: price, type: equals, value: 1}`."""
-        keys = super().keys_of(value)
-        if "type" not in keys:
-            return keys
-        own = {key: item for key, item in keys.items() if key in cls.model_fields and key != "check"}
-        return {**own, "check": {key: item for key, item in keys.items() if key not in own}}
-
     def summary(self) -> str:
         return self.check.name or self.check.derived_name() if self.check is not None else ""
 
@@ -174,7 +165,6 @@ class AnswerField(Evaluator):
         return 1.0 if self.check is None else self.check.required_score(threshold)
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` when the check cannot judge."""
         part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, self.path)
         if self.check is None:
             if part is not ABSENT:

@@ -29,6 +29,7 @@ from pytest_agentv.evaluators.answer_data import (
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
 from pytest_agentv.evaluators.run import SLACK, Vote
+from pytest_agentv.evaluators.text import share
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json, trim
 from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Amount, Items, Part, Text, definition, spelled
 from pytest_agentv.model.messages import ContentPart, FilePart, OtherPart
@@ -176,7 +177,6 @@ class LlmJudge(PromptJudge):
                 yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
     async def evaluate(self, context: Context) -> Score:
-        """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)
         if self.rubrics:
             return await judge_rubrics(judge, self.rubrics, context, include_trace=self.include_trace)
@@ -214,7 +214,6 @@ class Statements(ModelJudge):
         return self.value[0] if len(self.value) == 1 else f"{len(self.value)} sentences"
 
     async def evaluate(self, context: Context) -> Score:
-        """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)
         rubrics = [
             Rubric(id=f"statement-{number}", description=text, required=False)
@@ -320,20 +319,8 @@ def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubri
         results.append(
             EvaluatorResult(text, "statement", score, 1.0, verdict_of(score), hits, misses, reason and trim(reason))
         )
-    return _share([(bool(each.score), each.name, each.reasoning) for each in results], reasoning, tuple(results))
-
-
-def _share(
-    findings: Sequence[tuple[bool, str, str | None]],
-    reasoning: str | None,
-    results: tuple[EvaluatorResult, ...] | None = None,
-) -> Score:
-    """Return the share of findings that are met: each says so, with its text and the reason."""
-    hits, misses = (
-        tuple(_with_reason(text, reason) for is_met, text, reason in findings if is_met is kind)
-        for kind in (True, False)
-    )
-    return Score(len(hits) / len(findings), hits=hits, misses=misses, reasoning=reasoning, results=results)
+    findings = [(bool(each.score), _with_reason(each.name, each.reasoning)) for each in results]
+    return share(findings, reasoning).replace(results=tuple(results))
 
 
 async def judge_rubrics(
@@ -344,7 +331,7 @@ async def judge_rubrics(
     include_trace: bool = False,
     read: Callable[[str, JudgeQuestion, Sequence[Rubric]], Score] = read_checks,
 ) -> Score:
-    """Ask the judge about all rubrics at once, behind the case. Raises `EvaluatorError` if it cannot be reached."""
+    """Ask the judge about all rubrics at once, behind the case."""
     case = context.case
     seen = texts_of_steps(context, include_trace=include_trace)
     quotes = Quotes((context.candidate_answer, *seen.values()))
@@ -365,12 +352,8 @@ async def judge_rubrics(
         *(section(name, text) for name, text in texts.items()),
         "Check the candidate answer against every rubric of the list and reply with the JSON object.",
     )
-    question = JudgeQuestion(
-        f"{shipped('rubrics-system')} {quotes.rule}\n\n{shipped('reply-checks')}",
-        "\n\n".join(sections),
-        (*sections, *seen.values()),
-        CHECKS_SCHEMA,
-    )
+    system = f"{shipped('rubrics-system')} {quotes.rule}\n\n{shipped('reply-checks')}"
+    question = JudgeQuestion(system, "\n\n".join(sections), (*sections, *seen.values()), CHECKS_SCHEMA)
     return await ask_judge(judge, question, context, lambda reply, question: read(reply, question, rubrics))
 
 
@@ -382,15 +365,10 @@ def _checks_of(
     # The prompt lists the rubrics as `[id]`, and some judges reply with that.
     ids = {f"[{rubric.id}]": rubric.id for rubric in rubrics} | {rubric.id: rubric.id for rubric in rubrics}
     checks: dict[str, JsonObject] = {}
-    doubtful: list[str] = []
     for check in found["checks"]:
         name = ids.get(check["id"].strip(), check["id"])
-        first = checks.setdefault(name, check)
-        if name in ids and first["satisfied"] is not check["satisfied"]:
-            doubtful.append(name)
-    if doubtful:
-        names = ", ".join(dict.fromkeys(doubtful))
-        raise ValueError(f"The judge's reply says of {names} both that it is satisfied and that it is not.")
+        if name in ids and checks.setdefault(name, check)["satisfied"] is not check["satisfied"]:
+            raise ValueError(f"The judge's reply says of {name} both that it is satisfied and that it is not.")
     return checks, reasoning_of(found, "overall_reasoning")
 
 
@@ -449,7 +427,7 @@ class Recipe(PromptJudge):
         return super().prepare(services)
 
     async def evaluate(self, context: Context) -> Score:
-        """Ask the judge. Raises `EvaluatorError` if it cannot be reached, or if what its prompt shows is missing."""
+        """Ask the judge. Raises `EvaluatorError` if what its prompt shows is missing."""
         is_reported = context.retrieved_context is not None or context.dry_run  # it may be empty
         self._require(retrieved_context="reported" if is_reported else "", question=question_of(context))
         reply, schema = self.form()
@@ -477,13 +455,13 @@ class _Share(Recipe):
 
     def count(self, reply: str, question: JudgeQuestion) -> Score:
         found = _own_list(reply, question, "items", text=str, holds=bool)
-        reasoning = reasoning_of(found)
-        if found["items"]:
-            return _share([(each["holds"], each["text"], reasoning_of(each)) for each in found["items"]], reasoning)
+        findings = [(each["holds"], _with_reason(each["text"], reasoning_of(each))) for each in found["items"]]
+        if findings:
+            return share(findings, reasoning_of(found))
         if self.without_items is None:
             raise ValueError("The judge's reply lists no items.")
         misses = () if self.without_items else ("there is nothing that could hold",)
-        return Score(self.without_items, misses=misses, reasoning=reasoning)
+        return Score(self.without_items, misses=misses, reasoning=reasoning_of(found))
 
 
 class Faithfulness(_Share):

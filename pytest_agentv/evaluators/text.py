@@ -105,6 +105,12 @@ def all_or_nothing(findings: Iterable[tuple[bool, str]], reasoning: str | None =
     return Score(0.0 if misses else 1.0, hits=hits, misses=misses, reasoning=reasoning)
 
 
+def share(findings: Iterable[tuple[bool, str]], reasoning: str | None = None) -> Score:
+    """Return the share of findings that are hits; there is at least one."""
+    found = all_or_nothing(findings, reasoning)
+    return found.replace(value=len(found.hits) / (len(found.hits) + len(found.misses)))
+
+
 def other_form(wanted: str, answer: str, finds: Finds) -> str:
     """Return a note if a check misses only because of a character that people take for another one."""
     if (wanted.isascii() and answer.isascii()) or finds(answer, wanted):
