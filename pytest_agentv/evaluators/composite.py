@@ -61,7 +61,6 @@ class Aggregator(Kind):
         return ()
 
     async def combine(self, results: Results, context: Context) -> Score:
-        """Combine the results. Raises `EvaluatorError` if that fails."""
         raise NotImplementedError
 
 
@@ -107,21 +106,15 @@ class CodeAggregator(Aggregator):
     kind = "code_judge"
 
     path: Text = Field(description="the shell command")
-    cwd: Folder = Field(
-        default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
-    )
+    cwd: Folder = None
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
         return ((self.cwd, ("sh", "-c", self.path)),)
 
     async def combine(self, results: Results, context: Context) -> Score:
-        try:
-            command = ("sh", "-c", self.path)
-            payload = {"results": results_by_name(results)}
-            stdout = await run_judge_script(command, payload, cwd=self.cwd, context=context)
-        except EvaluatorError as error:
-            raise EvaluatorError(f"the aggregator could not judge: {error}", error.kind, error.output) from error
+        command, payload = ("sh", "-c", self.path), {"results": results_by_name(results)}
+        stdout = await run_judge_script(command, payload, cwd=self.cwd, context=context)
         score = await off_loop(len(stdout), read_aggregate, stdout)
         return _resting_on(results, score, 1.0, {"aggregator": self.kind, "script": self.path})
 
@@ -286,7 +279,7 @@ def _told(results: Results, key: str) -> str | None:
 def results_by_name(results: Results) -> dict[str, Json]:
     """Return the input of aggregators: AgentV's score objects, with its key names, by member.
 
-    Source: agentv-formats 6.6 and its sample S6. Names, details and all that members found are as they came.
+    Source: agentv-formats 6.6 and its sample S6.
     """
     found: dict[str, Json] = {}
     for result in results:

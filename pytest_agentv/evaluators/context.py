@@ -3,8 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -33,10 +32,7 @@ class Judge(Protocol):
     async def ask(
         self, system_prompt: str, user_prompt: str, context: "Context", schema: JsonObject | None = None
     ) -> str:
-        """Return the text of the reply. Raises `EvaluatorError` when there is no reply.
-
-        A target whose API can be bound to a JSON Schema replies by it.
-        """
+        """Return the text of the reply, by the schema if its API can be bound to one. Raises `EvaluatorError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +60,7 @@ class ProxiedTargets(Protocol):
     """The target under test, then the others of its targets file."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return a function that calls a target, and raises `ProviderError` when there is no response.
-
-        Raises `TargetError` for a target that cannot be used.
-        """
+        """Return a function that calls a target, or raises `ProviderError`. Raises `TargetError` if it is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +80,6 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
         """Return the embedding of each text. Raises `EvaluatorError`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,19 +258,10 @@ class Meter:
             self.add(response.token_usage, response.cost_usd)
 
 
-_METER: Final[ContextVar[Meter | None]] = ContextVar("agentv_meter", default=None)
-
-
-@contextmanager
-def metering() -> Iterator[Meter]:
-    """Meter all questions of this task and of tasks that it starts, except those with a meter of their own."""
-    token = _METER.set(Meter())
-    try:
-        yield current_meter()
-    finally:
-        _METER.reset(token)
+METER: Final[ContextVar[Meter | None]] = ContextVar("agentv_meter", default=None)
+"""The meter of this task and of tasks that it starts, but for those with a meter of their own."""
 
 
 def current_meter() -> Meter:
     """Return the meter of the running evaluator. Without one, as in a dry run, return an unused meter."""
-    return _METER.get() or Meter()
+    return METER.get() or Meter()

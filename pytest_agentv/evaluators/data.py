@@ -192,9 +192,8 @@ class SyntaxCheck(Evaluator):
     async def evaluate(self, context: Context) -> Score:
         text = context.candidate_answer
         fault = await off_loop(10 * len(text), self.fault, text)  # YAML takes longer than JSON
-        if fault is None:
-            return Score(1.0, hits=(f"is {self.name_of_format}",))
-        return Score(0.0, misses=(no_data(self.name_of_format, text, fault),))
+        name = self.name_of_format
+        return verdict(fault is None, f"is {name}", no_data(name, text, fault))
 
     def fault(self, text: str) -> str | None:
         """Return why a text is not of the format. Raises `EvaluatorError` for one that is not read to its end."""

@@ -264,11 +264,6 @@ def _segment(part: ContentPart) -> Json:
     return part.to_item() if isinstance(part, FilePart) else {"type": part.type, "value": part.value}
 
 
-CHECKS_SCHEMA: Final = closed(
-    checks=listed(closed(id=TEXT, satisfied={"type": "boolean"}, reasoning=TEXT)), overall_reasoning=TEXT
-)
-
-
 def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
     """Combine the checks of a judge's reply: the weight of satisfied rubrics divided by the weight of judged ones.
 
@@ -353,7 +348,9 @@ async def judge_rubrics(
         "Check the candidate answer against every rubric of the list and reply with the JSON object.",
     )
     system = f"{shipped('rubrics-system')} {quotes.rule}\n\n{shipped('reply-checks')}"
-    question = JudgeQuestion(system, "\n\n".join(sections), (*sections, *seen.values()), CHECKS_SCHEMA)
+    checks = listed(closed(id=TEXT, satisfied={"type": "boolean"}, reasoning=TEXT))
+    schema = closed(checks=checks, overall_reasoning=TEXT)
+    question = JudgeQuestion(system, "\n\n".join(sections), (*sections, *seen.values()), schema)
     return await ask_judge(judge, question, context, lambda reply, question: read(reply, question, rubrics))
 
 
@@ -393,10 +390,6 @@ def _unchecked(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> s
 
 
 # Criteria whose prompts ship (`prompts/`): faithfulness, relevance, recall, factuality, refusal.
-
-_ITEMS_SCHEMA: Final = closed(
-    items=listed(closed(text=TEXT, holds={"type": "boolean"}, reasoning=TEXT)), reasoning=TEXT
-)
 
 _NEEDED: Final = {
     "question": "the question, and there is none",
@@ -451,7 +444,8 @@ class _Share(Recipe):
     """The score where there are no items; None: there are always some."""
 
     def form(self) -> tuple[str, JsonObject]:
-        return "reply-items", _ITEMS_SCHEMA
+        items = listed(closed(text=TEXT, holds={"type": "boolean"}, reasoning=TEXT))
+        return "reply-items", closed(items=items, reasoning=TEXT)
 
     def count(self, reply: str, question: JudgeQuestion) -> Score:
         found = _own_list(reply, question, "items", text=str, holds=bool)

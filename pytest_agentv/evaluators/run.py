@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from pytest_agentv.cases.prompts import spoken
 from pytest_agentv.errors import EvaluatorError, KindError
 from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop
-from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
+from pytest_agentv.evaluators.context import METER, Context, Meter, Services, for_own_code, services_for_own_code
 from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, compact_json, counted, format_number, json_fault
 from pytest_agentv.model.cases import AnyEvaluator, member_fault
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
@@ -107,10 +107,12 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     """Evaluate an answer. A failure becomes a result with score 0 and `error`. Only a cancellation is raised."""
     if context.dry_run or not may_ask_models(evaluator):
         return await _run(evaluator, context)
-
-    with metering() as meter:
-        result = await _run(evaluator, context)
-    return result.replace(judge_metrics=meter.total)
+    meter = Meter()
+    token = METER.set(meter)
+    try:
+        return (await _run(evaluator, context)).replace(judge_metrics=meter.total)
+    finally:
+        METER.reset(token)
 
 
 async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
@@ -285,10 +287,7 @@ def _reader() -> Any:
 
 
 def recordable(score: Any, what: str) -> Score:
-    """Return a score from user code as results files have it. Raises `EvaluatorError` if that cannot be.
-
-    It does so, too, if a member could not judge.
-    """
+    """Return a score from user code as results files have it. Raises `EvaluatorError`, also for a member's error."""
     if not isinstance(score, Score):
         raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
     refused = f"{what} returned a Score that cannot be recorded:"
@@ -371,11 +370,13 @@ class _Reply(NamedTuple):
 
     def to_plain(self) -> JsonObject:
         score = self.score
-        told = {"hits": list(score.hits), "misses": list(score.misses), "reasoning": score.reasoning}
-        plain: JsonObject = {"judge": self.judge, "score": clamp_score(score.value), "passes": self.passes}
         if score.error is not None:
-            plain, told = {"judge": self.judge, "error": score.error}, {"reply": score.raw_output}
-        return {**plain, **{key: value for key, value in told.items() if value}}
+            return {"judge": self.judge, "error": score.error} | (
+                {"reply": score.raw_output} if score.raw_output else {}
+            )
+        told = {"hits": list(score.hits), "misses": list(score.misses), "reasoning": score.reasoning}
+        plain = {"judge": self.judge, "score": clamp_score(score.value), "passes": self.passes}
+        return plain | {key: value for key, value in told.items() if value}
 
 
 async def _ask_panel(evaluator: Any, context: Context) -> Score:

@@ -52,9 +52,8 @@ from pytest_agentv.sdk import TOKEN_VARIABLE, URL_VARIABLE
 if TYPE_CHECKING:
     from aiohttp import web
 
-# The target proxy: lets a judge script call the run's targets over HTTP on loopback (agentv-formats 7.1).
-#
-# The key names of its wire are AgentV's, so that judges written for AgentV's own SDK run unchanged.
+# The target proxy: lets a judge script call the run's targets over HTTP on loopback (agentv-formats 7.1). The key names
+# of its wire are AgentV's, so that judges written for AgentV's own SDK run unchanged.
 
 BODY_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a request's body."""
@@ -72,7 +71,6 @@ class TargetProxy:
     """The proxy of one run of a judge script, open as long as its context is."""
 
     def __init__(self, targets: ProxiedTargets, max_calls: int, context: Context) -> None:
-        """Prepare a proxy of `targets` for the judgement of `context`, for at most `max_calls` calls."""
         self.max_calls = max_calls
         self.call_count = 0
         self.token = secrets.token_hex(32)
@@ -80,15 +78,13 @@ class TargetProxy:
         self._targets = targets
         self._context = context
         self._meter = current_meter()
-        self._runner: web.AppRunner | None = None
         self._open: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
-        """Open the proxy. Raises `EvaluatorError` (kind `network`) when the system has no port to give."""
         web = await asyncio.to_thread(import_module, "aiohttp.web")  # its import would hold up other cases
         app = web.Application(client_max_size=BODY_LIMIT)
         app.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+        runner = self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -105,8 +101,7 @@ class TargetProxy:
             request.cancel()
         if self._open:
             await asyncio.wait(self._open)
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._runner.cleanup()
 
     async def _serve(self, request: "web.Request") -> "web.Response":
         """Answer a request. A failure becomes a response; only a cancellation is raised."""
@@ -218,10 +213,8 @@ def _parse(body: bytes) -> Json:
         raise _RefusedError(400, f"Invalid JSON: {error}") from None
 
 
-# `code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5).
-#
-# A judge that prints something else than a result, cannot be started, takes too long or exits with an error has not
-# judged. That says nothing about the answer: the case becomes an error, and the message says how to mend the script.
+# `code_judge`. A judge that prints something else than a result, cannot be started, takes too long or exits with an
+# error has not judged: the case becomes an error, and the message says how to mend the script.
 
 _STDERR_LIMIT: Final = 2000
 """The most characters of standard error in a message. The end is kept, where the reason is."""
@@ -271,7 +264,11 @@ def _folder(value: str | None, info: ValidationInfo) -> str | None:
     return str(folder or scope.references.eval_dir)
 
 
-Folder: TypeAlias = Annotated[Text | None, AfterValidator(_folder)]
+Folder: TypeAlias = Annotated[
+    Text | None,
+    AfterValidator(_folder),
+    Field(validate_default=True, description="folder that it runs in; default: the eval file's"),
+]
 
 
 class CodeJudge(Evaluator):
@@ -282,9 +279,7 @@ class CodeJudge(Evaluator):
     kind = "code_judge"
     short_key = "script"
 
-    cwd: Folder = Field(
-        default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
-    )
+    cwd: Folder = None
     script: ShellCommand = Field(description="a list of words, the path of a script, or a shell command")
     path: Any = Field(default=None, description="passed to the script, like other keys", examples=["items[0].price"])
     file: Any = Field(default=None, description="passed to the script, like other keys", examples=["report.json"])
@@ -463,9 +458,6 @@ def read_aggregate(stdout: str) -> Score:
 # `command`: a shell command that passes in the workspace.
 
 _CANNOT_RUN: Final = {126: "cannot be run", 127: "was not found"}
-_NO_TESTS: Final = 5
-"""The exit code of pytest and unittest where there were no tests."""
-_LONGEST_REPORT: Final = 2000
 
 
 class Command(Evaluator):
@@ -498,7 +490,6 @@ class Command(Evaluator):
         return ((self._eval_dir, tuple(map(in_eval_dir, words))),)
 
     async def evaluate(self, context: Context) -> Score:
-        """Run the command. Raises `EvaluatorError` if that tells nothing about the answer."""
         if context.workspace is None:
             raise EvaluatorError(NO_WORKSPACE, "config")
         limit = context.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds
@@ -506,13 +497,13 @@ class Command(Evaluator):
             result = await context.workspace.run(self.command, limit)
         except ProcessStartError as error:
             raise EvaluatorError(str(error), "config") from error
-        said = (result.stdout.strip() + "\n" + result.stderr.strip()).strip()[-_LONGEST_REPORT:]
+        said = (result.stdout.strip() + "\n" + result.stderr.strip()).strip()[-2000:]
         code, fault = result.exit_code, None
         if result.timed_out or result.overflowed:
             fault = _fault(result, limit)
         elif code in _CANNOT_RUN:
             fault = _CANNOT_RUN[code]
-        elif code == _NO_TESTS and ("pytest" in self.summary() or "no tests ran" in said.lower()):
+        elif code == 5 and ("pytest" in self.summary() or "no tests ran" in said.lower()):  # also of unittest
             fault = "ran no tests"
         if fault is not None:
             kind: ErrorKind = "timeout" if result.timed_out else "process"

@@ -382,8 +382,7 @@ def error_sign(answer: str) -> str | None:
     return found and beginning(answer[found.start() :].lstrip().partition("\n")[0].rstrip(), 100)
 
 
-# Searches texts for the patterns of authors. Python's `re` checks them, and the package `regex`, which can be stopped,
-# searches.
+# Searches texts for the patterns of authors: `re` checks them, and the package `regex`, which can be stopped, searches.
 
 SECONDS: Final = 2.0
 AT_ONCE: Final = 0.02
