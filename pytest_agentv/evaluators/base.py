@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.cases.references import Scope
 from pytest_agentv.evaluators.context import Context, Services
@@ -235,6 +235,19 @@ class Evaluator(Kind):
     def calls_targets(self) -> bool:
         """Whether one of its scripts may call targets."""
         return any(each.calls_targets for each in self._held)
+
+
+class UnknownKind(Evaluator):
+    """Stands for a kind of a plugin whose keys nobody knows. It only loads."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind = "unknown"
+
+    path: Any = None
+
+    def evaluate(self, context: Context) -> Score:
+        raise NotImplementedError
 
 
 def scope_of(info: ValidationInfo) -> Scope | None:

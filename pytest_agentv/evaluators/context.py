@@ -60,7 +60,7 @@ class ProxiedTargets(Protocol):
     """The target under test, then the others of its targets file."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return a function that calls a target, or raises `ProviderError`. Raises `TargetError` if it is unusable."""
+        """Return a function that calls a target, which may raise `ProviderError`. Raises `TargetError`."""
 
 
 @dataclass(frozen=True, slots=True)
