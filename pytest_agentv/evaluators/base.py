@@ -155,10 +155,7 @@ class Evaluator(Kind):
         return name + (f": {checked}" if checked else "") + (f" ({parts})" if parts else "")
 
     def with_name_beside(self, taken: Collection[str], name: str | None = None) -> Self:
-        """Return the evaluator with a unique name: its own, else `name`, else the derived one.
-
-        It is a copy if the evaluator already has another name in another case.
-        """
+        """Return the evaluator, or a copy, with a unique name: its own, else `name`, else the derived one."""
         if self.name is not None:
             return self
         base = name or self.derived_name()

@@ -188,11 +188,7 @@ class ToolTrajectory(Evaluator):
                 yield key, f"mode {self.mode} reads '{_READS[self.mode]}' only"
 
     async def evaluate(self, context: Context) -> Score:
-        """Score the tool calls of an answer. A limit that is not met makes the score 0.
-
-        Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
-        `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
-        """
+        """A limit that is not met makes the score 0. Source: the requirement "Tool Trajectory Evaluator"."""
         calls, counts = calls_of(context)
         if counts is None or (self.mode in _ORDERS and calls is None):
             return no_trace(context)

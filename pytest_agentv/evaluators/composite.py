@@ -75,10 +75,7 @@ class WeightedAverage(Aggregator):
     )
 
     async def combine(self, results: Results, context: Context) -> Score:  # noqa: ARG002 - it calls nobody
-        """Combine by the aggregator's weights; those of the members do not count, but sentences weigh as their number.
-
-        A required rubric that a member found unmet stays unmet. Source: agentv-formats 6.6; weights of 0 give 0.
-        """
+        """Combine by the aggregator's weights; sentences weigh as their number. Source: agentv-formats 6.6."""
         weighed = tuple(
             result.replace(
                 weight=self.weights.get(result.name, (result.weight or 0.0) if result.type == Statements.kind else 1.0)
@@ -277,10 +274,7 @@ def _told(results: Results, key: str) -> str | None:
 
 
 def results_by_name(results: Results) -> dict[str, Json]:
-    """Return the input of aggregators: AgentV's score objects, with its key names, by member.
-
-    Source: agentv-formats 6.6 and its sample S6.
-    """
+    """Return the input of aggregators: AgentV's score objects by member. Source: agentv-formats 6.6, S6."""
     found: dict[str, Json] = {}
     for result in results:
         camel = _camel_case_result(result.to_plain())

@@ -232,10 +232,7 @@ def camel_case_message(message: Message) -> dict[str, Json]:
 
 
 class Meter:
-    """The calls, tokens and US dollars of the models that one evaluator asked.
-
-    The count belongs to the running evaluator, not to the judge, which all evaluators of a case share.
-    """
+    """The calls, tokens and US dollars of the models that one evaluator asked; all of a case share the judge."""
 
     def __init__(self) -> None:
         self._parts: list[Costs] = []

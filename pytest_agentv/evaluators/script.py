@@ -348,8 +348,7 @@ async def run_judge_script(
 ) -> str:
     """Give a script its payload and return what it printed, masked.
 
-    Raises `EvaluatorError` if it cannot be started (kind `config`), took too long (`timeout`), or was killed, printed
-    without end or exited with another code than 0 (`process`).
+    Raises `EvaluatorError` of the kind `config` (it cannot be started), `timeout`, or `process`.
     """
     cwd = cwd or str(Path(context.case.path).parent)
     masker, variables = Masker(), {}

@@ -347,10 +347,7 @@ class Heuristic(Evaluator):
         return self
 
     async def evaluate(self, context: Context) -> Score:
-        """Score an answer by its keywords: case does not matter, parts of words count.
-
-        The score is hit ratio * (1 - miss ratio). Source: the requirement "Heuristic Grading".
-        """
+        """Case does not matter, parts of words count. Source: the requirement "Heuristic Grading"."""
         answer = context.candidate_answer
         hits, misses = (
             tuple(keyword for keyword in keywords if contains_folded(answer, keyword))
