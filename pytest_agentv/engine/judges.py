@@ -151,9 +151,9 @@ def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
 
 @cache
 def _default_evaluators() -> tuple[AnyEvaluator, ...]:
-    from pytest_agentv.evaluators.judge import default_judge  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.evaluators.judge import LlmJudge  # noqa: PLC0415 - imports pydantic
 
-    return (default_judge(),)
+    return (LlmJudge(name=LlmJudge.kind),)
 
 
 @dataclass(frozen=True, slots=True)
