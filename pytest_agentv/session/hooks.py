@@ -12,7 +12,6 @@ from pytest_agentv.engine.jobs import choose_judge, choose_target
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.session.flight import LOG_SECTION, Flight
-from pytest_agentv.session.identity import RECORDS
 from pytest_agentv.session.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
@@ -185,8 +184,6 @@ class SessionHooks:
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if item.has_foreign_properties() if isinstance(item, EvalItem) else is_masked(item):
             mask_properties(report, self._session.masker)
-        if self._session.travelling is not None:
-            self._session.travelling.pack(item.nodeid, report)
         return report
 
     @pytest.hookimpl(tryfirst=True)
@@ -211,9 +208,8 @@ class SessionHooks:
         mask_suite_properties(self._config, self._session.masker)
         if self._session.away is not None:
             self._reporter.notes += self._session.away.summary()
-        error, travelling = self._session.recorder.error, self._session.travelling
+        error = self._session.recorder.error
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput[RECORDS] = None if travelling is None else travelling.rest()
             session.config.workeroutput["agentv_write_error"] = error
         elif error is not None:
             self._reporter.report_loss(error)

@@ -3,9 +3,8 @@
 import json
 import os
 import socket
-import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,11 +17,10 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER, RunOptions
-from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.files import flocked
 from pytest_agentv.session.options import run_options
 from pytest_agentv.store.readers import iter_recorded
-from pytest_agentv.store.writers import ResultSink, default_results_path, stored_name
+from pytest_agentv.store.writers import default_results_path, stored_name
 
 # Finds the results file that a run resumes.
 
@@ -169,57 +167,10 @@ def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
     return None
 
 
-# Carries the results of xdist workers on other machines in their reports: they cannot write to the run's file.
-
-RECORDS: Final = "agentv_records"
-"""The attribute of a report, and the key of a worker's output, that holds lines of the results file."""
-
-
-class TravellingSink:
-    """Keeps the lines of results until a report carries them."""
-
-    def __init__(self, sink: ResultSink) -> None:
-        self._serialized = sink.serialized
-        self._lock = threading.Lock()  # guards `_texts`, which the recording thread and the reporting thread use
-        self._texts: dict[str | None, list[str]] = {}
-
-    def write(self, *results: EvalResult) -> Sequence[EvalResult]:
-        written = [self._serialized(result) for result in results]
-        with self._lock:
-            for result, text in written:
-                self._texts.setdefault(result.node_id, []).append(text)
-        return [result for result, _ in written]
-
-    def probe(self) -> None:
-        """Do nothing: the file is on another machine, where the controller has checked it."""
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
-
-    def pack(self, node_id: str, report: Any) -> None:
-        """Attach the lines of an item's results to its report."""
-        with self._lock:
-            texts = self._texts.pop(node_id, [])
-        if texts:
-            vars(report)[RECORDS] = json.dumps(texts)
-
-    def rest(self) -> str:
-        """Return the lines that no report carried."""
-        with self._lock:
-            texts = [text for group in self._texts.values() for text in group]
-            self._texts.clear()
-        return json.dumps(texts)
-
-
-def unpack(packed: str | None) -> Iterable[str]:
-    """Return the lines that `pack` or `rest` gave."""
-    texts: list[str] = [] if packed is None else json.loads(packed)
-    return texts
-
-
 # The identity of a run, the same in all its processes.
 
 _WORKER_INPUT: Final = "agentv"
+_HOST: Final = "agentv_host"
 _REFUSAL: Final = "agentv_refusal"
 _KEY: Final = pytest.StashKey["RunIdentity"]()
 
@@ -233,17 +184,10 @@ class RunIdentity(Record):
     """Absolute."""
     resumed: ResumedFile | None = None
     """The results file whose finished cases are carried over."""
-    home: str | None = None
-    """In a worker: the machine of the results file. A worker on another one must not write to a file of that path."""
     retried: tuple[tuple[str, str], ...] | None = None
     """Eval file and id of the only cases that run; None: all cases run."""
     rejudged: ResumedFile | None = None
     """The results file whose answers are judged again."""
-
-    @property
-    def is_home(self) -> bool:
-        """Whether this process may write to the files of the run."""
-        return self.home in (None, socket.gethostname())
 
     @property
     def goes_on(self) -> bool:
@@ -286,7 +230,11 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
         raise pytest.UsageError(worker_input[_REFUSAL])
     sent = worker_input.get(_WORKER_INPUT)
     if sent is not None:
-        return RunIdentity.from_plain(json.loads(sent))
+        identity = RunIdentity.from_plain(json.loads(sent))
+        if worker_input[_HOST] != socket.gethostname():
+            where = f"this worker of pytest-xdist is not on the machine of {identity.results_path}"
+            raise pytest.UsageError(f"{where}: --agentv-executor runs cases on other machines")
+        return identity
     if _KEY not in config.stash:
         config.stash[_KEY] = _new_identity(config, options)
     return config.stash[_KEY]
@@ -351,6 +299,6 @@ def raise_refusal(node: Any) -> None:
 
 def send_to_worker(identity: RunIdentity, node: Any) -> None:
     """Hand the identity to an xdist worker, as the plain text that execnet can carry."""
-    sent = identity.replace(home=socket.gethostname())
-    node.workerinput[_WORKER_INPUT] = json.dumps(sent.to_plain())
+    node.workerinput[_WORKER_INPUT] = json.dumps(identity.to_plain())
+    node.workerinput[_HOST] = socket.gethostname()
     node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))

@@ -4,6 +4,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,14 +20,7 @@ from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_h
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.runtime.files import InUse, remove_leftovers
 from pytest_agentv.session.compat import TerminalReporter, drop_phases, items_of, junit_case, title_errors
-from pytest_agentv.session.identity import (
-    RECORDS,
-    RunIdentity,
-    refuse_in_worker,
-    run_identity,
-    send_to_worker,
-    unpack,
-)
+from pytest_agentv.session.identity import RunIdentity, refuse_in_worker, run_identity, send_to_worker
 from pytest_agentv.session.item_outcomes import (
     EVALUATED,
     ItemOutcomes,
@@ -59,7 +53,6 @@ class ResultsHome:
         """`at_end` takes what is to be called when pytest ends."""
         self._identity = identity
         self._options = options
-        self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self.write_errors: list[str] = []
         """Why results were lost."""
         self._crashes: CrashWatch | None = None
@@ -82,34 +75,32 @@ class ResultsHome:
     def begin(self) -> None:
         """Delete the verdict on an earlier run. Raises `pytest.UsageError` if no results can be written."""
         try:
-            self._sink.probe()
+            with closing(self._sink()) as sink:  # another process may write the results
+                sink.probe()
         except AgentvError as error:
             hint = "" if self._options.out or self._options.resume else " (--agentv-out names a file)"
             raise pytest.UsageError(f"no results can be recorded: {error}{hint}") from None
-        finally:
-            self._sink.close()  # another process may write the results
         self._in_use.begin(self._identity.results_path)  # a run that resumed it now would pay for the same cases
         self.drop_verdict()  # a failure is reported at the end of the run
         remove_leftovers(self._identity.results_path.parent)
 
-    def append(self, texts: Sequence[str]) -> None:
-        if texts:
-            try:
-                self._sink.write_texts(texts)
-            except AgentvError as error:
-                self.write_errors.append(str(error))
-
-    def close(self, crashes: "CrashWatch | None") -> None:
-        """Write an error for each case that a worker died on, because the worker could not, and close the file."""
+    def add_crashes(self, crashes: "CrashWatch | None") -> None:
+        """Write an error for each case that a worker died on, because the worker could not."""
         self._crashes = crashes
-        if crashes is not None and crashes.has_crashed:
-            recorded = list(recorded_now(self._identity))
-            written = {(result.node_id, result.eval_id) for result in recorded}
-            older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
-            masker = Masker.of_environment()
-            sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
-            self.append(tuple(map(sink.serialize, crashes.crash_results(node_ids(recorded), older))))
-        self._sink.close()
+        if crashes is None or not crashes.has_crashed:
+            return
+        recorded = list(recorded_now(self._identity))
+        written = {(result.node_id, result.eval_id) for result in recorded}
+        older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
+        try:
+            if broken := list(crashes.crash_results(node_ids(recorded), older)):
+                with closing(self._sink()) as sink:
+                    sink.write(*broken)
+        except AgentvError as error:
+            self.write_errors.append(str(error))
+
+    def _sink(self) -> ResultSink:
+        return ResultSink(self._identity.results_path, self._options.output_format, Masker.of_environment())
 
     def lost(self, run: RunResults) -> tuple[str, ...]:
         return tuple(self._crashes.lost(node_ids(run.results))) if self._crashes is not None else ()
@@ -252,20 +243,14 @@ class RunReporter:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         self._numbers.free(node.gateway.id)
-        output = getattr(node, "workeroutput", {})
-        self._home.append(tuple(unpack(output.get(RECORDS))))
-        if (error := output.get("agentv_write_error")) is not None:
+        if (error := getattr(node, "workeroutput", {}).get("agentv_write_error")) is not None:
             self.report_loss(error)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
-        """Take the data out of a report, show a case's details, and give a JUnit case the place of its eval."""
+        """Note an outcome, show a case's details, and give a JUnit case the place of its eval."""
         self._outcomes.note(report)
         self._unasked += report.skipped and NOT_ASKED in str(report.longrepr)
-        packed = getattr(report, RECORDS, None)
-        if packed is not None:
-            delattr(report, RECORDS)  # plugins that send reports elsewhere must not send it
-            self._home.append(tuple(unpack(packed)))
         text = getattr(report, "agentv_verbose", None)
         if text is not None and self._terminal is not None:
             if self._terminal.config.get_terminal_writer().width_of_current_line:
@@ -313,7 +298,7 @@ class RunReporter:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
         self._is_broken_off = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-        self._home.close(self._crashes)
+        self._home.add_crashes(self._crashes)
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
         self._run = self._read(with_texts=with_texts)  # --agentv-retry-errors has results even if nothing runs
