@@ -171,7 +171,6 @@ def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
 
 _WORKER_INPUT: Final = "agentv"
 _HOST: Final = "agentv_host"
-_REFUSAL: Final = "agentv_refusal"
 _KEY: Final = pytest.StashKey["RunIdentity"]()
 
 
@@ -226,8 +225,6 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     Raises `pytest.UsageError` if there is no run to resume, or if another process is resuming it.
     """
     worker_input = getattr(config, "workerinput", {})
-    if _REFUSAL in worker_input:
-        raise pytest.UsageError(worker_input[_REFUSAL])
     sent = worker_input.get(_WORKER_INPUT)
     if sent is not None:
         identity = RunIdentity.from_plain(json.loads(sent))
@@ -241,9 +238,7 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
 
 
 def check_resumed(config: pytest.Config) -> None:
-    """Raise `pytest.UsageError` if this is to be a resumed run, and there is no run to resume."""
-    if not any(config.getoption(f"agentv_{name}") for name in ("resume", "rejudge", "retry_errors")):
-        return
+    """Raise `pytest.UsageError` if there is no run to resume."""
     try:
         options = run_options(config)
     except pytest.UsageError:
@@ -284,17 +279,6 @@ def _lock(path: Path, flag: str, config: pytest.Config) -> None:
         where = locate(path, None)
         raise pytest.UsageError(f"{flag}: a run that uses {where} is not over; wait for its end, or end it")
     config.add_cleanup(lambda: os.close(descriptor))
-
-
-def refuse_in_worker(node: Any, error: pytest.UsageError) -> None:
-    """Tell a worker why no run can begin. Only workers know whether there are evals."""
-    node.workerinput[_REFUSAL] = str(error)
-
-
-def raise_refusal(node: Any) -> None:
-    """Raise the `pytest.UsageError` for which a worker ended; return if it ended for another one."""
-    if _REFUSAL in node.workerinput:
-        raise pytest.UsageError(node.workerinput[_REFUSAL])
 
 
 def send_to_worker(identity: RunIdentity, node: Any) -> None:

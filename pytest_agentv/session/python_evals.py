@@ -36,7 +36,7 @@ from pytest_agentv.session.case_runs import Begun
 from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
 from pytest_agentv.session.flight import LOG_SECTION
 from pytest_agentv.session.hooks import participate
-from pytest_agentv.session.identity import check_resumed, run_identity
+from pytest_agentv.session.identity import run_identity
 from pytest_agentv.session.item_outcomes import AskedTexts
 from pytest_agentv.session.items import EvalItem, TargetCaller, overrides
 from pytest_agentv.session.masks import mask_from_now_on
@@ -566,7 +566,6 @@ def join(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("collectonly"):
         return
     options = run_options(config)
-    check_resumed(config)
     if options.retries_only and (is_retried := run_identity(config, options).retried_items()) is not None:
         select_retried(config, items, is_retried)
     if not options.judges_run or options.shard is not None:  # a shard gets no verdict, and divides the items by itself

@@ -20,7 +20,7 @@ from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_h
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.runtime.files import InUse, remove_leftovers
 from pytest_agentv.session.compat import TerminalReporter, drop_phases, items_of, junit_case, title_errors
-from pytest_agentv.session.identity import RunIdentity, refuse_in_worker, run_identity, send_to_worker
+from pytest_agentv.session.identity import RunIdentity, run_identity, send_to_worker
 from pytest_agentv.session.item_outcomes import (
     EVALUATED,
     ItemOutcomes,
@@ -483,9 +483,4 @@ def configure_worker(node: Any) -> None:
         options = run_options(node.config)
     except pytest.UsageError:
         return
-    try:
-        identity = run_identity(node.config, options)
-    except pytest.UsageError as error:
-        refuse_in_worker(node, error)
-        return
-    RunReporter.register(node.config, identity, options).configure_worker(node)
+    RunReporter.register(node.config, run_identity(node.config, options), options).configure_worker(node)
