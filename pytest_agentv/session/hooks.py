@@ -12,7 +12,6 @@ from pytest_agentv.engine.jobs import choose_judge, choose_target
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.session.flight import LOG_SECTION, Flight
-from pytest_agentv.session.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.masks import (
@@ -24,11 +23,20 @@ from pytest_agentv.session.masks import (
     mask_suite_properties,
     mask_warning,
 )
-from pytest_agentv.session.outcomes import EvalFailed, is_evaluation
+from pytest_agentv.session.outcomes import EVALUATED, HELD, EvalFailed, is_evaluation
 from pytest_agentv.session.selection import select_ids, select_retried, select_sample
 from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.terminal import RunReporter
-from pytest_agentv.session.texts import complete_report, failed, running, show_answers, tell_heed, verbose_text
+from pytest_agentv.session.texts import (
+    complete_report,
+    failed,
+    forget_properties,
+    running,
+    show_answers,
+    shows_answers,
+    tell_heed,
+    verbose_text,
+)
 from pytest_agentv.session.workers import PLACES
 
 _NAME = "agentv-session"

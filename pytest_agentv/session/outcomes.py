@@ -15,6 +15,7 @@ from pytest_agentv.errors import AgentvError, ErrorKind
 from pytest_agentv.files.problems import Problem, did_you_mean
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.failure import Start
 from pytest_agentv.reports.figures import shown
 
 # The exceptions of eval items, and how pytest shows them.
@@ -177,3 +178,27 @@ def is_evaluation(item: object) -> bool:
 def uncollected_text(files: int) -> str:
     """Return how many files could not be collected."""
     return f"{counted(files, 'file')} could not be collected"
+
+
+# What reports of items carry to the process that owns the terminal.
+
+EVALUATED: Final = "agentv_evaluated"
+"""The attribute of a report whose item has a result."""
+HEEDED: Final = "agentv_heeded"
+"""The attribute of the last report of a test that passed with failed evaluations: whether it looked at all verdicts."""
+
+HELD: Final = "agentv_held"
+"""The attribute of a report: the hooks that kept cases from running ahead of their turn, if it is the first to tell."""
+
+
+# How pytest was started.
+
+_REPEATED_FLAGS = ("target", "targets-file", "threshold", "repeat", "min-pass-rate")
+"""Flags that affect a case's outcome, and so belong to the command that runs it again."""
+
+
+def start_of(config: pytest.Config) -> Start:
+    """Return how pytest was started, as far as a case that is run again needs it."""
+    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
+    flags = tuple(f"--agentv-{name}={value}" for name, value in given if value is not None)
+    return Start(config.rootpath, config.invocation_params.dir, flags)

@@ -37,7 +37,6 @@ from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
 from pytest_agentv.session.flight import LOG_SECTION
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.identity import run_identity
-from pytest_agentv.session.item_outcomes import AskedTexts
 from pytest_agentv.session.items import EvalItem, TargetCaller, overrides
 from pytest_agentv.session.masks import mask_from_now_on
 from pytest_agentv.session.options import run_options
@@ -46,7 +45,7 @@ from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.selection import select_retried
 from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.terminal import RunReporter
-from pytest_agentv.session.texts import errored, failed, forget_results, note_result
+from pytest_agentv.session.texts import AskedTexts, errored, failed, forget_results, note_result
 from pytest_agentv.session.user_hooks import FolderKinds
 from pytest_agentv.targets.definitions import TargetDefinition, find_repo_root, find_targets_file, load_targets_file
 

@@ -9,7 +9,9 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.files.places import CASE_LIST_KEYS
-from pytest_agentv.model.base import counted
+from pytest_agentv.model.base import Record, compact_json, counted
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, TextPart
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.failure import TEXT_LIMIT, error_text, failure_headline, failure_text
@@ -18,22 +20,48 @@ from pytest_agentv.reports.figures import (
     escaped_size,
     format_duration,
     format_score,
+    is_own_property,
     result_properties,
     shown,
     visible,
 )
-from pytest_agentv.session.item_outcomes import (
-    EVALUATED,
-    HEEDED,
-    NOTHING_ASKED,
-    AskedTexts,
-    forget_properties,
-    shows_answers,
-    shows_answers_at_once,
-    start_of,
-)
 from pytest_agentv.session.masks import is_masked, mask_account
-from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
+from pytest_agentv.session.outcomes import EVALUATED, HEEDED, EvalErrored, EvalFailed, start_of
+from pytest_agentv.store.writers import json_safe
+
+# Keeps the question and the expected outcome of a case for its failure text, after the case is freed.
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTexts(Record):
+    """The question and the expected outcome of a case, as its failure text shows them."""
+
+    question: str = ""
+    """The text of the last message of the user."""
+    reference_answer: str = ""
+
+    @staticmethod
+    def of(case: EvalCase | None) -> "AskedTexts":
+        if case is None:
+            return NOTHING_ASKED
+        messages = [message for message in case.messages if message.role == "user"]
+        parts = messages[-1].parts if messages else ()
+        return AskedTexts("\n".join(filter(None, map(_part_text, parts))), case.reference_answer)
+
+
+NOTHING_ASKED: Final = AskedTexts()
+
+
+def _part_text(part: ContentPart) -> str:
+    match part:
+        case TextPart():
+            return part.value
+        case FilePart():
+            return f"[{part.path}]"
+        case ObjectPart():
+            return compact_json(json_safe(part.value))
+    return ""
+
 
 # The errors of failed and broken cases, with the command that runs a case again.
 
@@ -122,6 +150,16 @@ def _limit(config: pytest.Config, result: EvalResult) -> int | None:
     return max(_SHORTEST_TEXT, TEXT_LIMIT - 2 * excess)
 
 
+def shows_answers(config: pytest.Config) -> bool:
+    """Whether the answers of passing cases are shown: with `-rP`, `-vv` or `--agentv-show-answers`."""
+    return "P" in config.getoption("reportchars", "") or shows_answers_at_once(config)
+
+
+def shows_answers_at_once(config: pytest.Config) -> bool:
+    """Whether they are shown when their cases end, and not only in pytest's section PASSES."""
+    return config.get_verbosity() > 1 or bool(config.getoption("agentv_show_answers", default=False))
+
+
 def verbose_text(result: EvalResult, log: str) -> str:
     """Return the details of a case that ran: target, attempts, time, scores and log, which is masked already."""
     scores = ", ".join(
@@ -194,6 +232,13 @@ def running(item: pytest.Item) -> Iterator[None]:
 
 def note_result(item: pytest.Item, result: EvalResult, account: str, reads: Sequence[str] = ()) -> None:
     item.stash[_TOLD].append(Told(result, account, reads))
+
+
+def forget_properties(item: pytest.Item) -> None:
+    """Remove our properties, so that a rerun does not add its own to them."""
+    given = item.user_properties
+    if given:
+        given[:] = [each for each in given if not is_own_property(each)]
 
 
 def forget_results(item: pytest.Item) -> None:

@@ -19,7 +19,7 @@ from pytest_agentv.session.identity import RunIdentity
 from pytest_agentv.session.outcomes import may_be_eval
 
 if TYPE_CHECKING:
-    from pytest_agentv.session.case_files import CrashResults
+    from pytest_agentv.session.resume import CrashResults
 
 # Divides the cases in flight among the processes of a run.
 
@@ -236,6 +236,6 @@ class CrashWatch:
         return [node_id for node_id in missing if results.is_case(node_id)]
 
     def _crash_results(self) -> "CrashResults":
-        from pytest_agentv.session.case_files import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
+        from pytest_agentv.session.resume import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
 
         return CrashResults(self._config, self._identity, self._options)
