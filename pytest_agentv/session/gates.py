@@ -42,9 +42,8 @@ from pytest_agentv.session.judged_cases import (
     narrowing_option,
     tags_of,
 )
-from pytest_agentv.session.on_request import NOT_ASKED
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import retold, uncollected_text
+from pytest_agentv.session.outcomes import NOT_ASKED, retold, uncollected_text
 from pytest_agentv.store.writers import amend, verdict_path
 
 # Reports gates as items: counted as tests, written to JUnit, and rerun by `--lf` until they pass.

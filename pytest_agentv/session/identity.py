@@ -18,6 +18,7 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER, RunOptions
 from pytest_agentv.runtime.files import flocked
+from pytest_agentv.session.compat import named_arguments
 from pytest_agentv.session.options import run_options
 from pytest_agentv.store.readers import iter_recorded
 from pytest_agentv.store.writers import default_results_path, stored_name
@@ -187,6 +188,8 @@ class RunIdentity(Record):
     """Eval file and id of the only cases that run; None: all cases run."""
     rejudged: ResumedFile | None = None
     """The results file whose answers are judged again."""
+    named: tuple[Path, ...] = ()
+    """The paths of the command line. All that a worker of xdist collects was named there."""
 
     @property
     def goes_on(self) -> bool:
@@ -248,6 +251,7 @@ def check_resumed(config: pytest.Config) -> None:
 
 def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     cwd = config.invocation_params.dir
+    named = tuple(Path(os.path.normpath(cwd / word.partition("::")[0])) for word in named_arguments(config))
     resumed = retried = None
     if options.resume is not None or options.retry_errors:
         flag = "--agentv-retry-errors" if options.resume is None else RESUME
@@ -260,13 +264,13 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
             _lock(resumed.path, flag, config)
         retried = resumed.broken if options.resume is None else None
         if goes_on:
-            return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
+            return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried, named=named)
     rejudged = None if options.rejudge is None else find_last_run(options.rejudge, REJUDGE)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
     if rejudged is not None and rejudged.path == path.absolute():
         raise pytest.UsageError(f"{REJUDGE}: {locate(path, None)} holds the answers: write to another file")
-    return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried, rejudged=rejudged)
+    return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried, rejudged=rejudged, named=named)
 
 
 def _lock(path: Path, flag: str, config: pytest.Config) -> None:

@@ -182,6 +182,8 @@ def uncollected_text(files: int) -> str:
 
 # What reports of items carry to the process that owns the terminal.
 
+NOT_ASKED: Final = "not asked for: --agentv-run asks for it"
+"""Why a case is skipped."""
 EVALUATED: Final = "agentv_evaluated"
 """The attribute of a report whose item has a result."""
 HEEDED: Final = "agentv_heeded"

@@ -19,7 +19,6 @@ from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, Stopping
 from pytest_agentv.session.identity import RunIdentity, run_identity
 from pytest_agentv.session.masks import CaseLogHandler, route_prints
-from pytest_agentv.session.on_request import Asking
 from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.plan import CasePreparer, Planner, PreparedCase
@@ -27,7 +26,7 @@ from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recorder import Recorder
 from pytest_agentv.session.resume import FinishedCases
 from pytest_agentv.session.run_results import KnownLines
-from pytest_agentv.session.selection import Spending
+from pytest_agentv.session.selection import Asking, Spending
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
@@ -84,7 +83,7 @@ class EvalSession:
         self._open_engine(config)
         self._open_records(config)
         self.preparer = CasePreparer(config, options, self.places, self.pool, self.identity.run_id)
-        self.asking = Asking(config, options)
+        self.asking = Asking(config, options, self.identity.named)
         self.spending = Spending(self._targets_of)
         self.user_hooks = UserHooks(config)
         self.progress = Progress(config)

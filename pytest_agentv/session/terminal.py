@@ -19,9 +19,17 @@ from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_h
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
 from pytest_agentv.session.compat import TerminalReporter, drop_phases, items_of, junit_case, title_errors
 from pytest_agentv.session.identity import RunIdentity, run_identity, send_to_worker
-from pytest_agentv.session.on_request import NOT_ASKED, send_named, unasked_line
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import EVALUATED, HEEDED, HELD, may_be_eval, retold, start_of, uncollected_text
+from pytest_agentv.session.outcomes import (
+    EVALUATED,
+    HEEDED,
+    HELD,
+    NOT_ASKED,
+    may_be_eval,
+    retold,
+    start_of,
+    uncollected_text,
+)
 from pytest_agentv.session.run_results import KnownLines, ResultsHome, RunResults, read_run
 from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
 from pytest_agentv.store.writers import json_safe
@@ -269,7 +277,6 @@ class RunReporter:
                 self._section.has_crashes = lambda: self._crashes is not None and self._crashes.has_crashed
         node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
         send_to_worker(self._identity, node)
-        send_named(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -378,7 +385,9 @@ class RunReporter:
         terminal, run, results_path = terminalreporter, self._run, self._identity.results_path
         lost, write_errors = self._home.lost(run), self._write_errors
         if self._unasked:
-            terminal.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
+            cases = counted(self._unasked, "eval case was", "eval cases were")
+            how = "--agentv-run, or their files or folders on the command line, asks for them"
+            terminal.write_line(f"{cases} skipped (agentv_run = {self._options.run}): {how}", yellow=True)
         if not (run.results or write_errors or self._remarks or lost):
             return
         lines = [
