@@ -236,7 +236,5 @@ def names_asked(
             with suppress(AgentvError):
                 judge = file.find(target).judge_target
         yield judge or target
-    if (
-        needs.targets and file is not None
-    ):  # a script may ask any target by its name
+    if needs.targets and file is not None:  # a script may ask any target by its name
         yield from (each for each in file.names if each != target or OWN_PROVIDER not in own)
