@@ -25,7 +25,7 @@ from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.dumps import STREAMS, CaseLog, CaseStream, current_log
+from pytest_agentv.reports.dumps import STREAMS, CaseHandler, CaseLog, CaseStream, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.store.answers import JobStore
 from pytest_agentv.store.writers import recordable
@@ -74,8 +74,6 @@ class Setup(Record):
     """The names of the project's kinds of targets. Cases that need them stay in the process of the run."""
     process: str = ""
     """The process of the run, by `process_name`."""
-    python: str = sys.executable
-    """The interpreter of the run, which records name."""
 
     @property
     def mark(self) -> Path:
@@ -172,7 +170,6 @@ def process_name() -> str:
 END_SECONDS: Final = 8.0
 """How long the process of the run waits for the end of the jobs."""
 _LOOK_SECONDS: Final = 0.5
-_FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
 _LOCK: Final = threading.Lock()
 _ENGINES: Final[dict[bytes, "_Engine"]] = {}
 """The engines of this process, by the setups of their runs."""
@@ -237,7 +234,7 @@ class _Engine:
         self._pool = TargetPool(setup.options, places, self._masker, lambda _: own)
         self._store = JobStore()
         self._pool.store = None if setup.options.dry_run or not setup.options.keep_answers else self._store
-        self._handler = _LineHandler(self._masker)
+        self._handler = CaseHandler(self._masker)
         self._streams: dict[str, Any] = {}
         self._is_foreign = setup.process != process_name()
         if self._is_foreign:  # the process of the run has all this already
@@ -349,8 +346,6 @@ class _Engine:
         return record
 
     def _translated(self, reply: bytes) -> bytes:
-        if sys.executable != self.setup.python:
-            reply = reply.replace(json.dumps(sys.executable).encode(), json.dumps(self.setup.python).encode())
         if self._root in (self._home, "/"):
             return reply
         here, there = (json.dumps(root)[1:-1].encode() for root in (self._root, self._home))
@@ -364,15 +359,3 @@ def _forget_modules(root: str) -> None:
         is_ours = name.partition(".")[0] in ("__main__", "pytest_agentv")
         if file.startswith(f"{root}/") and "-packages/" not in file and not is_ours:
             del sys.modules[name]
-
-
-class _LineHandler(logging.Handler):
-    def __init__(self, masker: Masker) -> None:
-        super().__init__()
-        self.setFormatter(logging.Formatter(_FORMAT))
-        self._masker = masker
-
-    def emit(self, record: logging.LogRecord) -> None:
-        log = current_log.get()
-        if log is not None:
-            log.lines.append(self._masker.mask(self.format(record)))

@@ -87,8 +87,9 @@ class SessionHooks:
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
         if self._session.options.eval_id:
             select_ids(config, items, self._session.options.eval_id)
-        if (is_retried := self._session.identity.retried_items()) is not None:
-            select_retried(config, items, is_retried, self._session.preparer.eval_file)
+        identity = self._session.identity
+        if identity.retries_only and identity.resumed is not None:
+            select_retried(config, items, identity.resumed, self._session.preparer.eval_file)
         yield
         if self._session.options.sample is not None:
             select_sample(config, items, self._session.options.sample)

@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,10 +40,8 @@ class ResumedFile(Record):
     """The id of the last run in the file."""
     last_line: int = 0
     """The last line before this run appends its own."""
-    eval_files: tuple[str, ...] = ()
-    """The eval files of its results."""
-    node_files: tuple[str, ...] = ()
-    """The same files by their names in node ids, which differ for files outside of pytest's root directory."""
+    files: tuple[str, ...] = ()
+    """The files of its results, by their names in node ids."""
     broken: tuple[tuple[str, str], ...] = ()
     """Eval file and id of the cases that ended as errors."""
     broken_items: tuple[str, ...] = ()
@@ -70,12 +67,12 @@ class ResumedFile(Record):
         """Return why the file seems to belong to another project: none of its results is from a collected file."""
         if not collected or not all(collected):  # outside of the root directory, node ids may have no file name
             return None
-        known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
+        known = {os.path.normpath(root / name) for name in self.files}
         names = {os.path.normpath(root / stored_name(name)) for name in collected}
         if not known or known & names:  # only answers have no names
             return None
         return (
-            f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "
+            f"{locate(self.path, None)} holds results of {_named(self.files)}, and none of what was collected: "
             f"{_named(sorted(collected))}; is it the file of another project?"
         )
 
@@ -130,8 +127,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
         file.absolute(),
         run_id,
         last_line,
-        eval_files=tuple(dict.fromkeys(eval_file for eval_file, _, _ in statuses)),
-        node_files=tuple(filter(None, dict.fromkeys(node_id.partition("::")[0] for _, _, node_id in statuses))),
+        files=tuple(filter(None, dict.fromkeys(node_id.partition("::")[0] for _, _, node_id in statuses))),
         broken=tuple(cases),
         broken_items=tuple(dict.fromkeys(node_id for _, _, node_id in broken if node_id)),
         unbroken=tuple(item[2] for item in statuses if item not in broken and item[:2] in cases),
@@ -153,7 +149,7 @@ def new_run_id(started: datetime) -> str:
 
 def _named(files: tuple[str, ...] | list[str]) -> str:
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return ", ".join(file or "an unknown file" for file in files[:_SHOWN]) + more
+    return ", ".join(files[:_SHOWN]) + more
 
 
 def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
@@ -184,8 +180,8 @@ class RunIdentity(Record):
     """Absolute."""
     resumed: ResumedFile | None = None
     """The results file whose finished cases are carried over."""
-    retried: tuple[tuple[str, str], ...] | None = None
-    """Eval file and id of the only cases that run; None: all cases run."""
+    retries_only: bool = False
+    """Whether only the broken cases of that file run."""
     rejudged: ResumedFile | None = None
     """The results file whose answers are judged again."""
     named: tuple[Path, ...] = ()
@@ -195,24 +191,6 @@ class RunIdentity(Record):
     def goes_on(self) -> bool:
         """Whether results are appended to the file whose cases are carried over."""
         return self.resumed is not None and self.resumed.path == self.results_path
-
-    def retried_items(self) -> Callable[[str, tuple[str, str | None] | None], bool] | None:
-        """Return what tells whether an item is retried, by its node id and its eval file and id; None: all items run.
-
-        A case is known by its file and id as well, because its node id depends on the root directory.
-        """
-        if self.retried is None or self.resumed is None:
-            return None
-        cases: frozenset[tuple[str, str | None]] = frozenset(self.retried)
-        broken, unbroken = frozenset(self.resumed.broken_items), frozenset(self.resumed.unbroken)
-
-        def is_retried(node_id: str, case: tuple[str, str | None] | None) -> bool:
-            node_id = stored_name(node_id)
-            if case is not None and case[1] is not None:
-                case = case[0], stored_name(case[1])
-            return node_id in broken or (case in cases and node_id not in unbroken)
-
-        return is_retried
 
     @property
     def crash_mark(self) -> Path:
@@ -252,7 +230,7 @@ def check_resumed(config: pytest.Config) -> None:
 def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     cwd = config.invocation_params.dir
     named = tuple(Path(os.path.normpath(cwd / word.partition("::")[0])) for word in named_arguments(config))
-    resumed = retried = None
+    resumed, retries_only = None, options.retries_only
     if options.resume is not None or options.retry_errors:
         flag = "--agentv-retry-errors" if options.resume is None else RESUME
         folder = cwd / DEFAULT_RESULTS_FOLDER
@@ -262,15 +240,16 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
             raise pytest.UsageError(f"{flag}: {fault}")
         with suppress(OSError):  # where nobody can lock files. The last check: the next would find our own lock
             _lock(resumed.path, flag, config)
-        retried = resumed.broken if options.resume is None else None
         if goes_on:
-            return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried, named=named)
+            return RunIdentity(resumed.run_id, resumed.path, resumed, retries_only=retries_only, named=named)
     rejudged = None if options.rejudge is None else find_last_run(options.rejudge, REJUDGE)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
     if rejudged is not None and rejudged.path == path.absolute():
         raise pytest.UsageError(f"{REJUDGE}: {locate(path, None)} holds the answers: write to another file")
-    return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried, rejudged=rejudged, named=named)
+    return RunIdentity(
+        new_run_id(started), path.absolute(), resumed, retries_only=retries_only, rejudged=rejudged, named=named
+    )
 
 
 def _lock(path: Path, flag: str, config: pytest.Config) -> None:

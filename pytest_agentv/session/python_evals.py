@@ -1,7 +1,6 @@
 """Evaluations written in Python: the value of the `agentv` fixture, and its cases as eval files for the loader."""
 
 import hashlib
-import inspect
 import json
 import re
 import threading
@@ -232,15 +231,9 @@ def python_case(
 
 
 def line_of(item: pytest.Item) -> int:
-    """Return the line of a test in its file, from 1. An inherited test has none there: then that of its class."""
+    """Return the line of a test in its file, from 1. An inherited test has none there: then 1."""
     file, line, _ = item.location
-    if normpath(item.config.rootpath / file) == str(item.path):
-        return (line or 0) + 1
-    cls = getattr(item, "cls", None)
-    with suppress(OSError, TypeError):
-        if cls is not None and Path(inspect.getfile(cls)) == item.path:
-            return inspect.getsourcelines(cls)[1]
-    return 1
+    return (line or 0) + 1 if normpath(item.config.rootpath / file) == str(item.path) else 1
 
 
 def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool) -> SuiteSource:
@@ -565,8 +558,8 @@ def join(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("collectonly"):
         return
     options = run_options(config)
-    if options.retries_only and (is_retried := run_identity(config, options).retried_items()) is not None:
-        select_retried(config, items, is_retried)
+    if options.retries_only and (resumed := run_identity(config, options).resumed) is not None:
+        select_retried(config, items, resumed)
     if not options.judges_run or options.shard is not None:  # a shard gets no verdict, and divides the items by itself
         return
     session = participate(config)

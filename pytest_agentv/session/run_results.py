@@ -102,7 +102,7 @@ def read_run(
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
     # A resumed run needs none of these: it writes the results of its own target again, after all others.
-    hidden = frozenset(identity.resumed.hidden if identity.resumed and identity.retried is not None else ())
+    hidden = frozenset(identity.resumed.hidden if identity.resumed and identity.retries_only else ())
     old = _lines_before(identity)
     for entry in _entries(identity, None if with_texts else known):
         if isinstance(entry, Problem):
@@ -163,9 +163,7 @@ def _shortened(result: EvalResult) -> dict[str, object]:
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[str, str]) -> bool:
-    if identity.retried is not None:
-        return True
-    return entry.line > _lines_before(identity) or entry.result.node_id in reported
+    return identity.retries_only or entry.line > _lines_before(identity) or entry.result.node_id in reported
 
 
 def _lines_before(identity: RunIdentity) -> int:

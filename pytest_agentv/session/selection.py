@@ -20,7 +20,9 @@ from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.options import RunOptions, Shard
 from pytest_agentv.model.results import ShardFigures
 from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.identity import ResumedFile
 from pytest_agentv.session.outcomes import NOT_ASKED, AgentvWarning, is_evaluation
+from pytest_agentv.store.writers import stored_name
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 
 # Leaves out the items that the options do not let run: `--agentv-eval-id`, `--agentv-retry-errors`.
@@ -46,18 +48,21 @@ def select_ids(config: pytest.Config, items: list[pytest.Item], wanted: Collecti
 def select_retried(
     config: pytest.Config,
     items: list[pytest.Item],
-    is_retried: Callable[[str, tuple[str, str | None] | None], bool],
+    resumed: ResumedFile,
     eval_file: Callable[[SuiteSource], str] = lambda suite: str(suite.path),
 ) -> None:
-    """Keep the cases and tests that a run retries.
+    """Keep the cases and tests that broke in an earlier run. `eval_file` returns the path of a file as in results.
 
-    `is_retried` tells this by a node id and, for a case, its `eval_file` as in results and its id.
+    A case is known by its file and id as well, because its node id depends on the root directory.
     """
+    broken, cases, unbroken = map(frozenset, (resumed.broken_items, resumed.broken, resumed.unbroken))
 
-    def case_of(item: Any) -> tuple[str, str | None] | None:
-        return (eval_file(item.suite), item.entry.eval_id) if hasattr(item, "entry") else None
+    def is_broken(item: Any) -> bool:
+        node_id, entry = stored_name(item.nodeid), getattr(item, "entry", None)
+        case = None if entry is None else (eval_file(item.suite), stored_name(entry.eval_id or ""))
+        return node_id in broken or (case in cases and node_id not in unbroken)
 
-    keep(config, items, {item for item in items if is_retried(item.nodeid, case_of(item))})
+    keep(config, items, set(filter(is_broken, items)))
 
 
 # `--agentv-sample`: some of the selected cases, the same ones in each process and in each run.

@@ -31,23 +31,15 @@ def is_of_workspace(path: Path, config: pytest.Config) -> bool:
 def _eval_files(root: Path, config: pytest.Config) -> Iterator[str]:
     """Yield the files below a folder that are named like eval files or lie in a folder `evals`."""
     skipped, globs = config.getini("norecursedirs"), eval_globs(config)
-    folders = [str(root)]
-    while folders:
-        folder = folders.pop()
-        is_evals = "evals" in Path(folder).parts
-        try:
-            with os.scandir(folder) as entries:
-                for each in entries:
-                    name = each.name
-                    if name.endswith((".yaml", ".yml")):
-                        below = each.path.removeprefix(f"{config.rootpath}{os.sep}")
-                        is_named = ".eval." in name or is_evals or _fits(below, globs)
-                        if is_named and each.is_file():  # reading a pipe would block
-                            yield each.path
-                    elif "." not in name and each.is_dir(follow_symlinks=False) and not _fits(name, skipped):
-                        folders.append(each.path)
-        except OSError:
-            continue  # no folder, or one that nobody may read
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if "." not in name and not _fits(name, skipped)]
+        for name in names:
+            if name.endswith((".yaml", ".yml")):
+                path = os.path.join(folder, name)  # noqa: PTH118 - as `os.walk`
+                below = path.removeprefix(f"{config.rootpath}{os.sep}")
+                is_named = ".eval." in name or "evals" in Path(folder).parts or _fits(below, globs)
+                if is_named and Path(path).is_file():  # reading a pipe would block
+                    yield path
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

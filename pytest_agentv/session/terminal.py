@@ -1,5 +1,6 @@
 """Prints the end of a run, owns its results file and sets its exit code, in the one process that owns the terminal."""
 
+import itertools
 import os
 import shlex
 import time
@@ -31,7 +32,7 @@ from pytest_agentv.session.outcomes import (
     uncollected_text,
 )
 from pytest_agentv.session.run_results import KnownLines, ResultsHome, RunResults, read_run
-from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
+from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt
 from pytest_agentv.store.writers import json_safe
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class RunReporter:
         self.notes: list[str] = []
         """Lines to show below the summary."""
         self._crashes: CrashWatch | None = None
-        self._numbers = WorkerNumbers()
+        self._numbers = itertools.count()
         self._outcomes = ItemOutcomes()
         self._run = RunResults()
         self.known: KnownLines | None = None
@@ -275,12 +276,11 @@ class RunReporter:
             node.config.pluginmanager.register(self._crashes)
             if self._section is not None:
                 self._section.has_crashes = lambda: self._crashes is not None and self._crashes.has_crashed
-        node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
+        node.workerinput[WORKER_NUMBER] = next(self._numbers)
         send_to_worker(self._identity, node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self._numbers.free(node.gateway.id)
         if (error := getattr(node, "workeroutput", {}).get("agentv_write_error")) is not None:
             self.report_loss(error)
 

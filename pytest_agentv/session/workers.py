@@ -52,23 +52,6 @@ def process_share(config: pytest.Config) -> ProcessShare:
     return ProcessShare(int(worker.get(WORKER_NUMBER, 0)) % count, count)
 
 
-class WorkerNumbers:
-    """Numbers the workers of a run from 0. A replacement gets the number, and so the share, of the dead worker."""
-
-    def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
-
-    def take(self, worker_id: str) -> int:
-        """Return the smallest number that no living worker has."""
-        taken = self._taken.values()
-        number = next(number for number in range(len(taken) + 1) if number not in taken)
-        self._taken[worker_id] = number
-        return number
-
-    def free(self, worker_id: str) -> None:
-        self._taken.pop(worker_id, None)
-
-
 def shared_folder(run_id: str) -> Path:
     """Return the folder in which the processes of a run share findings. It may not exist yet."""
     return Path(tempfile.gettempdir()) / f"agentv-{run_id}"
