@@ -197,20 +197,6 @@ class CrashResults:
         )
         return error_result(identity, "setup", "crash", message, dry_run=self._options.dry_run)
 
-    def of_test(self, older: EvalResult, message: str) -> EvalResult:
-        """Return the error of an evaluation in a test, whose older result must not stand for it."""
-        identity = CaseIdentity(
-            eval_id=older.eval_id,
-            dataset=older.dataset,
-            target=older.target,
-            eval_file=older.eval_file or "",
-            line=older.line or 1,
-            node_id=older.node_id or "",
-            run_id=self._run.run_id,
-        )
-        result = error_result(identity, "setup", "crash", message, dry_run=older.dry_run is True)
-        return result.replace(target=older.target)
-
     def _find(self, node_id: str) -> tuple[SuiteSource | None, CaseEntry | None] | None:
         """Return the eval file and the case of an item, as far as the file can be read; None: it is no case."""
         path, _, name = node_id.partition("::")

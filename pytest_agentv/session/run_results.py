@@ -192,8 +192,8 @@ class ResultsHome:
         """`at_end` takes what is to be called when pytest ends."""
         self._identity = identity
         self._options = options
-        self.write_errors: list[str] = []
-        """Why results were lost."""
+        self.write_errors: dict[str, None] = {}
+        """Why results were lost: texts in order."""
         self._crashes: CrashWatch | None = None
         self._in_use = InUse()
         at_end(self._in_use.end)
@@ -228,15 +228,12 @@ class ResultsHome:
         self._crashes = crashes
         if crashes is None or not crashes.has_crashed:
             return
-        recorded = list(recorded_now(self._identity))
-        written = {(result.node_id, result.eval_id) for result in recorded}
-        older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
         try:
-            if broken := list(crashes.crash_results(node_ids(recorded), older)):
+            if broken := list(crashes.crash_results(node_ids(recorded_now(self._identity)))):
                 with closing(self._sink()) as sink:
                     sink.write(*broken)
         except AgentvError as error:
-            self.write_errors.append(str(error))
+            self.write_errors[str(error)] = None
 
     def _sink(self) -> ResultSink:
         return ResultSink(self._identity.results_path, self._options.output_format, Masker.of_environment())
@@ -254,7 +251,7 @@ class ResultsHome:
         found = len(evaluated) - len(missing)
         text = f"{counted(len(evaluated), 'case')} ran, {counted(found, 'line')} in {locate(path, None)}"
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        self.write_errors.append(f"{text}; none of {', '.join(missing[:_NAMED])}{more}" if found else text)
+        self.write_errors[f"{text}; none of {', '.join(missing[:_NAMED])}{more}" if found else text] = None
 
     def drop_verdict(self) -> str | None:
         """Delete the verdict on an earlier run. Return why it cannot be deleted."""

@@ -28,17 +28,17 @@ def is_of_workspace(path: Path, config: pytest.Config) -> bool:
     return bool(found_ones) and os.path.realpath(path) in found_ones
 
 
-def _eval_files(root: Path, config: pytest.Config) -> Iterator[str]:
+def _eval_files(root: Path, config: pytest.Config) -> Iterator[Path]:
     """Yield the files below a folder that are named like eval files or lie in a folder `evals`."""
     skipped, globs = config.getini("norecursedirs"), eval_globs(config)
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if "." not in name and not _fits(name, skipped)]
         for name in names:
             if name.endswith((".yaml", ".yml")):
-                path = os.path.join(folder, name)  # noqa: PTH118 - as `os.walk`
-                below = path.removeprefix(f"{config.rootpath}{os.sep}")
-                is_named = ".eval." in name or "evals" in Path(folder).parts or _fits(below, globs)
-                if is_named and Path(path).is_file():  # reading a pipe would block
+                path = Path(folder, name)
+                below = str(path).removeprefix(f"{config.rootpath}{os.sep}")
+                is_named = ".eval." in name or "evals" in path.parent.parts or _fits(below, globs)
+                if is_named and path.is_file():  # reading a pipe would block
                     yield path
 
 
@@ -46,9 +46,9 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _folders(file: str) -> Iterator[str]:
+def _folders(file: Path) -> Iterator[str]:
     try:
-        content = Path(file).read_bytes()
+        content = file.read_bytes()
     except OSError:
         return
     if _NAMED.search(content) is None:
@@ -56,7 +56,7 @@ def _folders(file: str) -> Iterator[str]:
     from pytest_agentv.files.source import read_yaml  # noqa: PLC0415 - the parser, for few runs
 
     try:
-        values = [read_yaml(Path(file)).value]
+        values = [read_yaml(file).value]
     except SourceError:  # its collection says what is wrong
         return
     while values:
@@ -68,7 +68,7 @@ def _folders(file: str) -> Iterator[str]:
             for key in ("workspace", "environment"):
                 for name in _names(value.get(key)):
                     if "{{" not in name and "://" not in name:
-                        yield os.path.realpath(Path(file).parent / name)
+                        yield os.path.realpath(file.parent / name)
 
 
 def _names(written: object) -> Iterator[str]:

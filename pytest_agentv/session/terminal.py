@@ -32,7 +32,7 @@ from pytest_agentv.session.outcomes import (
     uncollected_text,
 )
 from pytest_agentv.session.run_results import KnownLines, ResultsHome, RunResults, read_run
-from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt
+from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch
 from pytest_agentv.store.writers import json_safe
 
 if TYPE_CHECKING:
@@ -265,8 +265,6 @@ class RunReporter:
             reporter = cls(config, identity, options)
             config.pluginmanager.register(reporter, cls.NAME)
             reporter._outcomes.join(config, reporter._terminal)
-            if reporter._terminal is not None:
-                config.pluginmanager.register(EndingInterrupt(reporter._terminal, identity.results_path))
         return reporter
 
     def configure_worker(self, node: Any) -> None:
@@ -309,7 +307,7 @@ class RunReporter:
             drop_phases(self._terminal, EVALUATED)
 
     def report_loss(self, error: str) -> None:
-        self._home.write_errors.append(error)
+        self._home.write_errors[error] = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
@@ -383,7 +381,7 @@ class RunReporter:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print the end of the run: its summary, notes, remarks in yellow, and commands to GitHub."""
         terminal, run, results_path = terminalreporter, self._run, self._identity.results_path
-        lost, write_errors = self._home.lost(run), self._write_errors
+        lost, write_errors = self._home.lost(run), tuple(self._home.write_errors)
         if self._unasked:
             cases = counted(self._unasked, "eval case was", "eval cases were")
             how = "--agentv-run, or their files or folders on the command line, asks for them"
@@ -472,10 +470,6 @@ class RunReporter:
         return () if self._section is None else tuple(self._section.lines())
 
     @property
-    def _write_errors(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._home.write_errors))
-
-    @property
     def _view(self) -> RunView:
         run, outcomes, ending = self._run, self._outcomes, ending_of(self._contract)
         unexpected = outcomes.unexpected_passes.intersection(each.node_id or "" for each in run.results)
@@ -497,8 +491,8 @@ class RunReporter:
         if ignored := tuple(outcomes.ignored):
             yield Trouble(ignored_text(len(ignored)), ignored)
         others = [each for each in outcomes.failed_with_good_scores(self._run.results) if each not in unexpected]
-        if write_errors := self._write_errors:
-            yield Trouble("Results were lost", write_errors)
+        if self._home.write_errors:
+            yield Trouble("Results were lost", tuple(self._home.write_errors))
         elif others:
             yield Trouble(f"{counted(len(others), 'case')} failed outside of the evaluation", tuple(others))
         if lost := self._home.lost(self._run):
