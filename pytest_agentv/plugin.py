@@ -19,7 +19,7 @@ from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtur
     parametrize_targets,
     python_evals,
 )
-from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
+from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 from pytest_agentv.session.templates import is_of_workspace
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
@@ -94,8 +94,8 @@ def pytest_make_collect_report(
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run evals in Python once for each of several targets."""
-    if "agentv_target" in metafunc.fixturenames and (targets := several_targets(metafunc.config)):
-        parametrize_targets(metafunc, targets)
+    if "agentv_target" in metafunc.fixturenames:
+        parametrize_targets(metafunc)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -210,8 +210,7 @@ class CrashResults:
         return None if suite is not None and entry is None else (suite, entry)
 
     def _read(self, path: Path) -> _CaseFile | None:
-        config, folder = self._config, self._config.invocation_params.dir
-        is_named = any(folder / arg.partition("::")[0] == path for arg in config.args)
+        config, is_named = self._config, path in self._run.named
         try:
             if not is_eval_file(path, root=config.rootpath, is_named=is_named, globs=config.getini("agentv_files")):
                 return None

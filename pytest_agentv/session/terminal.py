@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.base import JsonObject, counted
-from pytest_agentv.model.options import DEFAULT_TARGET, RunOptions
+from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import SummaryLine, visible
@@ -106,10 +106,8 @@ class ItemOutcomes:
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(node_id)
 
-    def remarks(self, results: Sequence[EvalResult], run_id: str, options: RunOptions) -> Iterator[str]:
-        """Yield texts on what the results do not show: tests, hooks and options that make more or less of them."""
-        if text := _not_overridden(options, (result for result in results if result.run_id == run_id)):
-            yield text
+    def remarks(self) -> Iterator[str]:
+        """Yield texts on what the results do not show: tests and hooks that make more or less of them."""
         if self.ignored:
             how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
             yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
@@ -140,20 +138,6 @@ class ItemOutcomes:
         known = {result.node_id for result in results}
         not_passed = {result.node_id for result in results if result.status != "pass"}
         return tuple(node_id for node_id in self.failed if node_id in known and node_id not in not_passed)
-
-
-def _not_overridden(options: RunOptions, results: Iterable[EvalResult]) -> str | None:
-    """Return a text if a run that names `default` has results of eval files with other targets; None if it has not."""
-    if options.target is None or options.target.strip() != DEFAULT_TARGET:
-        return None
-    # Of tests in Python, only a fixture chooses the target. It overrides every option.
-    others = {each.node_id: each.target for each in results if not (each.eval_file or "").endswith(".py")}
-    others = {node_id: target for node_id, target in others.items() if target != DEFAULT_TARGET}
-    if not others:
-        return None
-    targets = ", ".join(sorted(set(others.values())))
-    ran = counted(len(others), "case")
-    return f"--agentv-target=default leaves the choice to cases and files: {ran} ran with other targets ({targets})"
 
 
 def ignored_text(tests: int) -> str:
@@ -351,7 +335,7 @@ class RunReporter:
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._home.find_loss(self._run, self._outcomes.evaluated)
-        self._remarks += self._outcomes.remarks(self._run.results, self._identity.run_id, self._options)
+        self._remarks += self._outcomes.remarks()
         faults = list(self._outcomes.hidden_errors(self._run.results, session.exitstatus))
         self._remarks += faults
         if faults and session.exitstatus == pytest.ExitCode.OK:

@@ -77,16 +77,10 @@ _LEAD: Final = re.compile(
 _INI: Final = re.compile(r"\S+\.(?:ini|toml|cfg): ")
 """The beginning of a fault in a setting, which has no line number."""
 _PLACED: Final = re.compile(rf"(\S+?):(\d+): (?:(?:{'|'.join(CASE_LIST_KEYS)})\[\d+\]\.)?(.+)")
-_HINTED: Final = re.compile(
-    r"(?:(?:[^:\s]+\.)?([^:.\s]+: ))?"
-    r"(?:(.+) \((.*did you mean .+\?|is .+ a misspelling of it\?)\)|(invalid YAML: .+|a key must be .+) \((.+)\))"
-)
-"""A key, its fault, and what to write instead."""
-_LONGEST_HINTED: Final = 1000
-"""Characters of our own faults to search.
-
-A target's error may be long, and the pattern's time is cubic in the length.
-"""
+_HINT: Final = re.compile(r"did you mean .+\?$|^is .+ a misspelling of it\?$")
+"""What to write instead."""
+_OWN_HINTS: Final = ("invalid YAML: ", "a key must be ")
+"""How faults begin whose hints have words of their own."""
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
@@ -130,13 +124,14 @@ def short_reason(reason: str, eval_file: str | None) -> str:
     reason = _LEAD.sub("", reason)
     placed = _PLACED.fullmatch(reason)
     path, line, rest = placed.groups() if placed else ("", "", reason)
-    is_own, hinted = path == eval_file, _HINTED.fullmatch(rest) if len(rest) <= _LONGEST_HINTED else None
-    if hinted is None:
+    is_own, (wrong, _, instead) = path == eval_file, rest.removesuffix(")").rpartition(" (")
+    if not (rest.endswith(")") and (_HINT.search(instead) or wrong.startswith(_OWN_HINTS))):
         return f"line {line}: {rest}" if placed and is_own else reason
-    key, *parts = hinted.groups("")
-    wrong, instead = filter(None, parts)
+    key, colon, fault = wrong.partition(": ")
+    if colon and not re.search(r"[:\s]", key):
+        instead, wrong = f"{key.rpartition('.')[2]}: {instead}", fault
     where = f"line {line}: " if is_own else f"{path.rpartition('/')[2]}:{line}: "
-    return f"{where if placed else ''}{key}{instead} ({wrong})"
+    return f"{where if placed else ''}{instead} ({wrong})"
 
 
 def _limit(config: pytest.Config, result: EvalResult) -> int | None:
