@@ -81,7 +81,7 @@ class Setup(Record):
         return self.shared_folder / f"over-{self.name}"
 
     def to_bytes(self) -> bytes:
-        return pickle.dumps((str(self.repo_root), pack(self, self.repo_root)))
+        return pickle.dumps((self.name, str(self.repo_root), pack(self, self.repo_root)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +171,8 @@ END_SECONDS: Final = 8.0
 """How long the process of the run waits for the end of the jobs."""
 _LOOK_SECONDS: Final = 0.5
 _LOCK: Final = threading.Lock()
-_ENGINES: Final[dict[bytes, "_Engine"]] = {}
-"""The engines of this process, by the setups of their runs."""
+_ENGINES: Final[dict[str, "_Engine"]] = {}
+"""The engines of this process, by the names of their runs."""
 _CLOSED: Final[set[str]] = set()
 """The names of the runs that are over."""
 
@@ -193,24 +193,23 @@ def close_engine(name: str) -> None:
     """End what this process runs for a run, and close its targets. Its later jobs are cancelled."""
     with _LOCK:
         _CLOSED.add(name)
-        found = [setup for setup, engine in _ENGINES.items() if engine.setup.name == name]
-        engines = [_ENGINES.pop(setup) for setup in found]
-    for engine in engines:
+        engine = _ENGINES.pop(name, None)
+    if engine is not None:
         engine.close()
 
 
 def _engine_of(data: bytes, *, is_watched: bool) -> "_Engine | None":
     """Return the engine of a run, made for its first job; None: the run is over."""
+    name, home, packed = pickle.loads(data)  # noqa: S301 - sent by the process of the run
     with _LOCK:
-        if data not in _ENGINES:
-            home, packed = pickle.loads(data)  # noqa: S301 - sent by the process of the run
+        if name not in _ENGINES:
             root = home if Path(home).is_dir() else str(Path.cwd())
             setup: Setup = unpack(packed, root)
-            if setup.name in _CLOSED or setup.mark.exists():
+            if name in _CLOSED or setup.mark.exists():
                 return None
-            _ENGINES[data] = _Engine(setup, root, home, is_watched=is_watched)
-        _ENGINES[data].running += 1
-        return _ENGINES[data]
+            _ENGINES[name] = _Engine(setup, root, home, is_watched=is_watched)
+        _ENGINES[name].running += 1
+        return _ENGINES[name]
 
 
 def _open_nothing(target: Target, variables: Mapping[str, str]) -> NoReturn:  # noqa: ARG001 - of a factory
@@ -265,10 +264,11 @@ class _Engine:
             future.cancel()
             with _LOCK:
                 self.running -= 1
-                removed = [] if self.running else [setup for setup, engine in _ENGINES.items() if engine is self]
-                for setup in removed:
-                    del _ENGINES[setup]
-        if removed:
+        with _LOCK:
+            is_last = not self.running and _ENGINES.get(self.setup.name) is self
+            if is_last:
+                del _ENGINES[self.setup.name]
+        if is_last:
             self.close()
         return Reply().to_bytes()
 
