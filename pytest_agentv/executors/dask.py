@@ -132,8 +132,5 @@ def _unreachable_text(address: str, error: Exception) -> str:
         where = "set distributed.comm.tls.ca-file and distributed.comm.tls.client in Dask's configuration"
         return f"{address}: the connection cannot be encrypted: {error}; {where}"
     reason = str(error).partition("\n")[0] or type(error).__name__
-    port = address.rpartition(":")[2]
-    return (
-        f"{address}: no scheduler of Dask answered within {_CONNECT_SECONDS:.0f} s ({reason}); start one with "
-        f"`dask scheduler --port {port}`"
-    )
+    start = f"start one with `dask scheduler --port {address.rpartition(':')[2]}`"
+    return f"{address}: no scheduler of Dask answered within {_CONNECT_SECONDS:.0f} s ({reason}); {start}"

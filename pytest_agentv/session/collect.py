@@ -44,16 +44,13 @@ def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> p
             from pytest_agentv.cases.suites import dataset_fault  # noqa: PLC0415 - rarely needed
 
             problem = dataset_fault(path)
-    file: pytest.Collector | None = None
     if reason := obstacle():
-        if not config.stash.get(_IS_TOLD, False):  # one error is enough for all eval files
-            config.stash[_IS_TOLD] = True
-            file = UnsupportedFile.from_parent(parent, path=path, reason=reason)
-        return file
+        if config.stash.get(_IS_TOLD, False):  # one error is enough for all eval files
+            return None
+        config.stash[_IS_TOLD] = True
+        return UnsupportedFile.from_parent(parent, path=path, reason=reason)
     from pytest_agentv.session.eval_files import EvalFile, LeftOutFile  # noqa: PLC0415 - for runs that have evals
 
     if problem is not None:
-        file = LeftOutFile.from_parent(parent, path=path, problem=problem)
-    else:
-        file = EvalFile.from_parent(parent, path=path)
-    return file
+        return LeftOutFile.from_parent(parent, path=path, problem=problem)
+    return EvalFile.from_parent(parent, path=path)

@@ -72,8 +72,6 @@ class SessionHooks:
         self._collected: list[str] = []
         self._known_places = 0 if hasattr(config, "workerinput") else MAX_WORKERS
         """The number of places that xdist's controller knows."""
-        self._told: set[str] = set()
-        """The hooks of conftest files that reports have told of: they kept cases from running ahead."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -176,9 +174,8 @@ class SessionHooks:
             item.annotate(report)
             if self._flight.places > self._known_places:
                 self._known_places = vars(report)[PLACES] = self._flight.places
-            if new := [hook for hook in self._lookahead.held if hook not in self._told]:
-                vars(report)[HELD] = new
-                self._told.update(new)
+            if self._lookahead.held:
+                vars(report)[HELD] = list(self._lookahead.held)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
                 tell_heed(item, report)

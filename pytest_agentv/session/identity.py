@@ -27,7 +27,6 @@ from pytest_agentv.store.writers import default_results_path, stored_name
 RESUME: Final = "--agentv-resume"
 REJUDGE: Final = "--agentv-rejudge"
 _SHOWN: Final = 3
-"""How many names of files a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +70,9 @@ class ResumedFile(Record):
         names = {os.path.normpath(root / stored_name(name)) for name in collected}
         if not known or known & names:  # only answers have no names
             return None
-        return (
-            f"{locate(self.path, None)} holds results of {_named(self.files)}, and none of what was collected: "
-            f"{_named(sorted(collected))}; is it the file of another project?"
-        )
+        held, others = (", ".join(sorted(files)[:_SHOWN]) for files in (self.files, collected))
+        text = f"{locate(self.path, None)} holds results of {held}, and none of what was collected: {others}"
+        return f"{text}; is it the file of another project?"
 
 
 def find_last_run(path: Path, flag: str, *, dry_run: bool = False) -> ResumedFile:
@@ -143,13 +141,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
 
 
 def new_run_id(started: datetime) -> str:
-    """Return a new unique id."""
     return f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
-
-
-def _named(files: tuple[str, ...] | list[str]) -> str:
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return ", ".join(files[:_SHOWN]) + more
 
 
 def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:

@@ -190,7 +190,7 @@ HEEDED: Final = "agentv_heeded"
 """The attribute of the last report of a test that passed with failed evaluations: whether it looked at all verdicts."""
 
 HELD: Final = "agentv_held"
-"""The attribute of a report: the hooks that kept cases from running ahead of their turn, if it is the first to tell."""
+"""The attribute of a report: the hooks that have kept cases from running ahead of their turn."""
 
 
 # How pytest was started.

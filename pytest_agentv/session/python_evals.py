@@ -1,6 +1,7 @@
 """Evaluations written in Python: the value of the `agentv` fixture, and its cases as eval files for the loader."""
 
 import hashlib
+import inspect
 import json
 import re
 import threading
@@ -231,9 +232,15 @@ def python_case(
 
 
 def line_of(item: pytest.Item) -> int:
-    """Return the line of a test in its file, from 1. An inherited test has none there: then 1."""
+    """Return the line of a test in its file, from 1. An inherited test has none there: then that of its class."""
     file, line, _ = item.location
-    return (line or 0) + 1 if normpath(item.config.rootpath / file) == str(item.path) else 1
+    if normpath(item.config.rootpath / file) == str(item.path):
+        return (line or 0) + 1
+    cls = getattr(item, "cls", None)
+    with suppress(OSError, TypeError):
+        if cls is not None and Path(inspect.getfile(cls)) == item.path:
+            return inspect.getsourcelines(cls)[1]
+    return 1
 
 
 def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool) -> SuiteSource:
