@@ -8,6 +8,7 @@ import pytest
 
 from pytest_agentv.model.options import parse_shard
 from pytest_agentv.session import hookspecs
+from pytest_agentv.session.collect import collect_file, is_of_workspace
 from pytest_agentv.session.compat import obstacle
 from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
@@ -20,7 +21,6 @@ from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtur
     python_evals,
 )
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options
-from pytest_agentv.session.templates import is_of_workspace
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 _IDLE = ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
@@ -72,8 +72,6 @@ def pytest_collect_file(
     collectors = yield
     if file_path.suffix not in _SUFFIXES:
         return collectors
-    from pytest_agentv.session.collect import collect_file
-
     own = collect_file(file_path, parent, is_claimed=bool(collectors))
     return collectors if own is None else [*collectors, own]
 
