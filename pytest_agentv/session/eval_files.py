@@ -21,8 +21,7 @@ from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, show_warnings, unique_names
-from pytest_agentv.session.texts import short_reason
+from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, short_reason, show_warnings, unique_names
 
 # Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`.
 

@@ -35,17 +35,16 @@ from pytest_agentv.reports.failure import one_line
 from pytest_agentv.session.case_runs import Begun
 from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
 from pytest_agentv.session.flight import LOG_SECTION
-from pytest_agentv.session.hooks import participate
+from pytest_agentv.session.hooks import forget_results, note_result, participate
 from pytest_agentv.session.identity import run_identity
 from pytest_agentv.session.items import EvalItem, TargetCaller, overrides
 from pytest_agentv.session.masks import mask_from_now_on
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
+from pytest_agentv.session.outcomes import RUN_ENDS, AskedTexts, EvalFailed, ended_text, errored, failed
 from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.selection import select_retried
 from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.terminal import RunReporter
-from pytest_agentv.session.texts import AskedTexts, errored, failed, forget_results, note_result
 from pytest_agentv.session.user_hooks import FolderKinds
 from pytest_agentv.targets.definitions import TargetDefinition, find_repo_root, find_targets_file, load_targets_file
 
