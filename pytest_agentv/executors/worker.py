@@ -73,7 +73,6 @@ class Setup(Record):
     own_providers: tuple[str, ...] = ()
     """The names of the project's kinds of targets. Cases that need them stay in the process of the run."""
     process: str = ""
-    """The process of the run, by `process_name`."""
 
     @property
     def mark(self) -> Path:
@@ -91,7 +90,6 @@ class Reply(Record):
     record: JsonObject | None = None
     """The keys of the result; None: the job was cancelled or refused."""
     log: tuple[str, ...] = ()
-    """The lines that the case logged."""
     printed: Mapping[str, str] = field(default_factory=dict)
     """What the case printed, by the name of the stream."""
     warnings: tuple[JsonObject, ...] = ()
@@ -161,7 +159,6 @@ class _Unpacker(pickle.Unpickler):
 
 
 def process_name() -> str:
-    """Return a unique name of this process."""
     return f"{socket.gethostname()} {os.getpid()}"
 
 

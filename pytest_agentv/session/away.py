@@ -65,15 +65,12 @@ class Away:
         own_providers: KindsOf,
     ) -> None:
         self.is_open = False
-        """Whether an executor was opened and must be closed."""
         self.workers: Workers | None = None
         """None: no hook names an executor, so all cases run in this process."""
         self.away = 0
-        """How many answers workers asked for."""
         self.home: Counter[str] = Counter()
         """How many answers this process asked for, by the reason."""
         self.lost = 0
-        """How many answers were lost with their workers."""
         self._config = config
         self._options = options
         self._places = places

@@ -28,7 +28,6 @@ from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, s
 
 _REASON: Final = "as the eval file says"
 _MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator]]()
-"""The marks of this run by name."""
 
 
 def case_marks(

@@ -21,7 +21,6 @@ from pytest_agentv.session.recorder import RECORDER_THREAD
 
 _REPRESENTATIONS: Final = "_pytest._code.code"
 _MASKED: Final = pytest.StashKey[bool]()
-"""Whether an item has used one of our fixtures."""
 
 
 def mask_from_now_on(item: pytest.Item) -> None:

@@ -249,12 +249,12 @@ def _value(config: pytest.Config, option: RunOption) -> Any:
 def _gates(config: pytest.Config) -> tuple[str, ...]:
     """Return the lines of `agentv_gates`. Raises `pytest.UsageError` for a wrong one."""
     written = ini_value(config, "agentv_gates")
-    lines = tuple(written) if isinstance(written, list) else (str(written),)
+    lines = tuple(map(str, written)) if isinstance(written, list) else (str(written),)
     if lines:
         from pytest_agentv.reports.gates import parse_tag_gates  # noqa: PLC0415 - only for runs with gates
 
         try:
-            parse_tag_gates(map(str, lines))
+            parse_tag_gates(lines)
         except ValueError as error:
             raise pytest.UsageError(f"{ini_name(config)}: agentv_gates: {error}") from None
-    return tuple(map(str, lines))
+    return lines

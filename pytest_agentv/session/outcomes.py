@@ -49,7 +49,6 @@ class EvalErrored(AgentvError):
 RUN_ENDS: Final = (KeyboardInterrupt, pytest.exit.Exception)
 """Exceptions that end the run, and not only the item."""
 
-
 _NO_PARAMETER: Final = re.compile(
     r"The requested fixture has no parameter.*Requested fixture '(.+?)' defined in:\s*(.+?)\n", re.DOTALL
 )
@@ -182,7 +181,6 @@ def is_evaluation(item: object) -> bool:
 
 
 def uncollected_text(files: int) -> str:
-    """Return how many files could not be collected."""
     return f"{counted(files, 'file')} could not be collected"
 
 
@@ -220,7 +218,6 @@ class AskedTexts(Record):
     """The question and the expected outcome of a case, as its failure text shows them."""
 
     question: str = ""
-    """The text of the last message of the user."""
     reference_answer: str = ""
 
     @staticmethod
@@ -267,7 +264,6 @@ _OWN_HINTS: Final = ("invalid YAML: ", "a key must be ")
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
-
 
 _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
 """By error, the node id of the case that shows it in full. Each worker has its own."""

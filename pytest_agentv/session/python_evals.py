@@ -151,7 +151,6 @@ class PythonEvalResult(EvalResult):
     """The result of an eval in Python. It is true when the case passed; its `repr` says in one line why it failed."""
 
     account: str = ""
-    """The whole text of a failure."""
     summary: str = ""
     """One line of at most 200 characters, without secrets."""
     _reads: list[str] = field(default_factory=list, compare=False)
@@ -197,7 +196,6 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
-
 
 _SYNONYMS: Final[Mapping[str, Collection[str]]] = {
     "expected_outcome": OUTCOME_KEYS,

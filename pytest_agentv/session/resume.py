@@ -174,7 +174,6 @@ class CrashResults:
         self._files: dict[str, _CaseFile | None] = {}
 
     def is_case(self, node_id: str) -> bool:
-        """Whether an item is a case of an eval file."""
         return self._find(node_id) is not None
 
     def of(self, node_id: str, message: str) -> EvalResult | None:

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from pytest_agentv.session.workers import CrashWatch
 
 _Case: TypeAlias = tuple[str | None, str]
-"""Node id of the item, and id of the case."""
 
 
 _NAMED: Final = 3
-"""How many cases without a line are named."""
 _BLANK: Final[Mapping[str, object]] = {"candidate_answer": "", "hits": (), "misses": ()}
 """What stands for fields that have no default; None for the others."""
 
@@ -70,7 +68,6 @@ class KnownLines:
         self._results: dict[int, EvalResult] = {}
 
     def note(self, line: bytes, result: EvalResult) -> None:
-        """Keep the result of a line that was written."""
         if result.status == "pass":
             self._results[hash(line)] = result.replace(**_shortened(result))
 

@@ -30,7 +30,6 @@ class _Supplying:
             workers = 0
         self._expected = -(-workers // self.numnodes)
         self._places: dict[Any, int] = {}
-        """How many cases each worker may have in flight, by its own reports."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         places = getattr(report, PLACES, None)
@@ -115,7 +114,6 @@ class _ScopesSupplying(_Supplying):
             super()._assign_work_unit(node)  # type: ignore[misc]
 
     def _reschedule(self, node: Any) -> None:
-        """Assign scopes to a worker that has few items."""
         if node in self._collecting and self.workqueue:
             return
         super()._reschedule(node)  # type: ignore[misc]

@@ -83,7 +83,6 @@ class Asking:
     """Tells whether the command line asks for a case."""
 
     def __init__(self, config: pytest.Config, options: RunOptions, named: Sequence[Path]) -> None:
-        """`named` are the paths of the command line."""
         self._is_for_all = options.run == "always" or bool(
             options.dry_run or options.eval_id or options.resume or options.rejudge or options.retry_errors
         )
@@ -145,7 +144,6 @@ class Spending:
 # `--agentv-shard`: each of several machines runs a part of the evaluations, chosen by the hashes of their names.
 
 _OUTPUT: Final = "agentv_shard_left"
-"""Key of a worker's output."""
 
 
 class Sharding:
@@ -158,7 +156,6 @@ class Sharding:
         self._config = config
         self._shard = shard
         self._left = 0
-        """How many evaluations other shards run."""
         self._folders: dict[Path, Path] = {}
 
     def pytest_report_header(self) -> str:

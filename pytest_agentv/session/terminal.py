@@ -57,7 +57,6 @@ class ItemOutcomes:
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
         self.evaluated: dict[str, None] = {}
-        """Items that have a result."""
         self._decided: set[str] = set()
         """Tests that passed after they had looked at the verdict of each evaluation that failed."""
         self.ignored: dict[str, None] = {}
@@ -227,13 +226,11 @@ class RunReporter:
         self._started, self._cpu_started = time.perf_counter(), time.process_time()
         self._elapsed_ms = self._cpu_ms = 0.0
         self.notes: list[str] = []
-        """Lines to show below the summary."""
         self._crashes: CrashWatch | None = None
         self._numbers = itertools.count()
         self._outcomes = ItemOutcomes()
         self._run = RunResults()
         self.known: KnownLines | None = None
-        """The lines of the results file that this process wrote."""
         self._home = ResultsHome(identity, options, config.add_cleanup)
         self._remarks: list[str] = []
         self._section = self._open_section(config) if options.judges_run else None

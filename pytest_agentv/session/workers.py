@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 AHEAD: Final = 2
 """Cases that are begun ahead, or queued at a worker, for each place in flight, so that no place stays free."""
 WORKER_NUMBER: Final = "agentv_worker"
-"""Key of `workerinput`."""
 PLACES: Final = "agentv_places"
 """Attribute of reports: how many cases the worker may have in flight, if that has changed."""
 
