@@ -151,6 +151,7 @@ class PythonEvalResult(EvalResult):
     """The result of an eval in Python. It is true when the case passed; its `repr` says in one line why it failed."""
 
     account: str = ""
+    """The whole text of a failure."""
     summary: str = ""
     """One line of at most 200 characters, without secrets."""
     _reads: list[str] = field(default_factory=list, compare=False)
