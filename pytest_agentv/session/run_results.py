@@ -16,7 +16,7 @@ from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
-from pytest_agentv.runtime.files import InUse, remove_leftovers
+from pytest_agentv.runtime.files import InUse
 from pytest_agentv.session.identity import RunIdentity
 from pytest_agentv.store.readers import REPORT, RESULTS, RecordedResult, foreign_fault, iter_recorded
 from pytest_agentv.store.writers import ResultSink, verdict_path
@@ -218,7 +218,6 @@ class ResultsHome:
             raise pytest.UsageError(f"no results can be recorded: {error}{hint}") from None
         self._in_use.begin(self._identity.results_path)  # a run that resumed it now would pay for the same cases
         self.drop_verdict()  # a failure is reported at the end of the run
-        remove_leftovers(self._identity.results_path.parent)
 
     def add_crashes(self, crashes: "CrashWatch | None") -> None:
         """Write an error for each case that a worker died on, because the worker could not."""
