@@ -348,11 +348,12 @@ def _unknown_keys(wire: _Response) -> Iterator[str]:
 
 
 def _describe(error: ValidationError) -> str:
-    first, *others = error.errors(include_url=False, include_input=False)
-    where = ".".join(map(str, first["loc"]))
-    what = "Input should be an object" if first["type"] == "model_type" else first["msg"]
-    more = f" (and {len(others)} more)" if others else ""
-    return f"{where}: {what}{more}" if where else f"{what}{more}"
+    first, *others = error.errors(include_url=False)
+    what = first["msg"]
+    if first["type"] in WORDING:
+        what = f"expected {WORDING[first['type']]}, got a value of type {type(first['input']).__name__}"
+    where = f"{show_key(first['loc'])}: " if first["loc"] else ""
+    return f"{where}{what}{f' (and {len(others)} more)' if others else ''}"
 
 
 def checked(response: object) -> ProviderResponse:
@@ -366,11 +367,7 @@ def checked(response: object) -> ProviderResponse:
     try:
         found = ProviderResponse.from_plain(response.replace(**unread))  # type: ignore[arg-type]
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] not in WORDING:
-            raise WireError(f"a ProviderResponse that is not valid: {_describe(error)}") from None
-        what = f"is a {type(first['input']).__name__}: expected {WORDING[first['type']]}"
-        raise WireError(f"a ProviderResponse whose {show_key(first['loc'])} {what}") from None
+        raise WireError(f"an invalid ProviderResponse: {_describe(error)}") from None
     return found.replace(**{name: getattr(response, name) for name in unread})
 
 
