@@ -35,7 +35,6 @@ from pytest_agentv.providers.api.client import (
     TOO_LARGE,
     HttpClient,
     RequestError,
-    RequestFailure,
     describe_no_json,
     read_error_text,
     refused,
@@ -50,7 +49,7 @@ from pytest_agentv.providers.python_calls import Chunks, call_async, conversatio
 from pytest_agentv.providers.user_modules import import_callable
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.user_code import run_in_thread
-from pytest_agentv.targets.fields import SHIELDED, Flag, Headers, Seconds, Url, reveal
+from pytest_agentv.targets.fields import SHIELDED, Flag, Headers, Seconds, Url, reveal, texts_of
 
 # Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.
 
@@ -347,7 +346,7 @@ _HINTS: Final = {
 
 def _template(value: Any) -> Any:
     """Raise `ValueError` for a template of plain data that can never be filled."""
-    for text in _texts(value):
+    for _, text in texts_of(value):
         own = _REFERENCE.sub("", text)
         if found := KNOWN_PLACEHOLDER.search(own):
             name = found[1].lower() if found[1].lower() in NAMES else "prompt"
@@ -358,14 +357,6 @@ def _template(value: Any) -> Any:
             if str(fault).startswith(("unknown variable", "is no valid template")):
                 raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None
     return value
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(item)
 
 
 TEMPLATE: Final = AfterValidator(_template)
@@ -430,7 +421,7 @@ class Service(RetryKeys):
     @model_validator(mode="after")
     def _require_session_id(self) -> Self:
         shown = [self.body, dict(self.headers), *(getattr(self, name, None) for name in ("url", "path"))]
-        if self.session and not any("session_id" in text for text in _texts(reveal(shown))):
+        if self.session and not any("session_id" in text for _, text in texts_of(reveal(shown))):
             raise ValueError("`session: true` needs {{ session_id }} in the body, the headers or the URL")
         return self
 
@@ -477,7 +468,7 @@ class ServiceProvider(TargetAdapter):
         self._policy = settings.retry
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
-        self._shows_files = any(map(_SHOWING.search, _texts(self._content)))
+        self._shows_files = any(_SHOWING.search(text) for _, text in texts_of(self._content))
 
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
@@ -493,7 +484,7 @@ class ServiceProvider(TargetAdapter):
             if not is_success(reply.status):
                 asked = (self._label, self._where)
                 failure = refused(reply.status, reply.headers, reply.text, *asked, url=built.url, hints=_HINTS)
-                raise RequestError(failure)
+                raise failure
             return reply, round((time.perf_counter() - started) * 1000)
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
@@ -651,7 +642,7 @@ class AppProvider(ServiceProvider):
         lifespan = await self._started()
         reply = await call_async(lambda: call_app(lifespan.app, request, lifespan.state), self._app_label, None)
         if isinstance(reply, str):
-            raise RequestError(RequestFailure(f"{self._app_label}: {reply}", "crash"))
+            raise RequestError(f"{self._app_label}: {reply}", "crash")
         return reply
 
     async def close(self) -> None:
@@ -678,26 +669,23 @@ class AppProvider(ServiceProvider):
                 lifespan = Lifespan(app)
                 if fault := await call_async(lifespan.start, self._app_label, _START_SECONDS):
                     raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
-                if lifespan.error:  # it may treat every scope as a request, as servers allow
-                    _LOGGER.warning("%s raised in its lifespan: %s", self._app_label, lifespan.error)
-                    lifespan.error = None
                 self._lifespan = lifespan
         return self._lifespan
 
 
 class Lifespan:
-    """The lifespan of one application. Runs on the loop for user code."""
+    """The lifespan of one application, which ends when the application raises: it may have none, as servers allow.
+
+    Runs on the loop for user code.
+    """
 
     def __init__(self, app: App) -> None:
         self.app = app
         self.state: dict[str, Any] = {}
         """The state that the application keeps for its requests."""
-        self.error: str | None = None
-        """What the application raised in its lifespan after it had asked for the first event."""
         self._to_app: asyncio.Queue[AsgiMessage] = asyncio.Queue()
         self._from_app: asyncio.Queue[AsgiMessage | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
-        self._has_begun = False
 
     async def start(self) -> str | None:
         """Start the application, unless it has no lifespan. Returns what it says of a failure."""
@@ -706,11 +694,11 @@ class Lifespan:
 
     async def stop(self) -> str | None:
         """End the application. Returns what it says of a failure."""
-        fault = None
-        if self._task is not None and not self._task.done():
-            fault = await self._tell("shutdown")
-            await self._task
-        return fault or self.error
+        if self._task is None or self._task.done():
+            return None
+        fault = await self._tell("shutdown")
+        await self._task
+        return fault
 
     async def _tell(self, word: str) -> str | None:
         await self._to_app.put({"type": f"lifespan.{word}"})
@@ -719,16 +707,12 @@ class Lifespan:
             return None
         return str(message.get("message") or f"it reported that its {word} failed")
 
-    async def _receive(self) -> AsgiMessage:
-        self._has_begun = True
-        return await self._to_app.get()
-
     async def _run(self) -> None:
         scope = {"type": "lifespan", "asgi": VERSIONS, "state": self.state}
         try:
-            await self.app(scope, self._receive, self._from_app.put)
+            await self.app(scope, self._to_app.get, self._from_app.put)
         except Exception as error:  # noqa: BLE001 - an application without a lifespan may raise anything
-            self.error = f"{type(error).__name__}: {error}" if self._has_begun else None
+            _LOGGER.debug("the lifespan ended with %s: %s", type(error).__name__, error)
         finally:
             self._from_app.put_nowait(None)
 
