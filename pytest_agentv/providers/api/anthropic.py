@@ -146,7 +146,7 @@ def _billing(usage: JsonObject) -> Billing:
     return Billing(
         written=count(usage.get("cache_creation_input_tokens")),
         is_unknown=is_unusual(usage.get("service_tier"))
-        or text_of(usage.get("speed")) not in ("", "standard")
+        or is_unusual(usage.get("speed"))
         or text_of(usage.get("inference_geo")) not in ("", "global", "not_available")
         or count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) > 0
         or count(mapping(usage.get("server_tool_use")).get("web_search_requests")) > 0

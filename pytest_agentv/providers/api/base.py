@@ -200,12 +200,14 @@ def _first(values: JsonObject, *names: str) -> Json:
     return next((values[name] for name in names if name in values), None)
 
 
-_USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified")
+_USUAL_TERMS: Final = frozenset(
+    ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified", "traffic_type_unspecified")
+)
 
 
-def is_unusual(tier: Json) -> bool:
-    """Whether a service tier has other prices than the usual one."""
-    return text_of(tier).strip().lower() not in _USUAL_TIERS
+def is_unusual(term: Json) -> bool:
+    """Whether a service tier, a speed or a type of traffic has other prices than the usual one."""
+    return text_of(term).strip().lower() not in _USUAL_TERMS
 
 
 def vectors_of(values: Sequence[Json]) -> tuple[tuple[float, ...] | None, ...] | None:
@@ -309,10 +311,7 @@ class HttpReply(Record):
 
     @property
     def text(self) -> str:
-        """The content as a text, in the encoding that it names, else UTF-8. Invalid bytes are replaced.
-
-        A byte order mark is no part of it.
-        """
+        """The content without a byte order mark, in the encoding that it names, else UTF-8. Replaces invalid bytes."""
         return self.content.decode(self.charset or "utf-8", "replace").removeprefix("\ufeff")
 
 

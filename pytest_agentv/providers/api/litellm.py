@@ -20,7 +20,6 @@ from pytest_agentv.model.base import JsonObject
 from pytest_agentv.providers.api.base import Billing, chat_content, form_of
 from pytest_agentv.providers.api.client import (
     RequestError,
-    RequestFailure,
     begin,
     describe_no_json,
     loaded,
@@ -74,10 +73,10 @@ class LitellmProvider(LlmProvider):
             reply = await litellm.acompletion(**{**self._arguments, **form}, messages=turns)
             known = read_answer(reply.model_dump())
         except Exception as error:  # noqa: BLE001 - litellm raises any exception; its chain has the cause
-            raise RequestError(read_failure(error, self._model, self._target)) from None
+            raise read_failure(error, self._model, self._target) from None
         duration_ms = round((time.perf_counter() - started) * 1000)
         if known is None:
-            raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
+            raise RequestError(f"{self._model} replied without any choice", "crash")
         native = (getattr(reply.choices[0], "provider_specific_fields", None) or {}).get("native_finish_reason")
         known = known.replace(finish_reason=native or known.finish_reason)  # in the words of the API
         metrics = {"duration_ms": duration_ms, "cost_usd": read_cost(reply), "cost_source": "litellm"}
@@ -213,7 +212,7 @@ _GUESSED: Final = frozenset({422, 500})
 """The statuses that litellm invents if there was no reply."""
 
 
-def read_failure(error: BaseException, model: str, target: str) -> RequestFailure:
+def read_failure(error: BaseException, model: str, target: str) -> RequestError:
     """Return the error for an exception of litellm; `model` and `target` are their names in the message.
 
     litellm's own exceptions do not tell: a refused connection, a malformed reply and a missing key are all errors 500
@@ -231,19 +230,17 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
                 body = str(response.text)
             return refused(response.status_code, response.headers, body, model, target)
     for cause in errors:
-        if isinstance(cause, httpx.TimeoutException):
-            return RequestFailure(f"{model} did not reply in time: {_text(cause)}", "timeout", is_network=True)
         if isinstance(cause, httpx.TransportError | ConnectionError | socket.gaierror):
             return without_reply(model, _text(cause))
         if isinstance(cause, json.JSONDecodeError):
-            return RequestFailure(f"{model} replied with {describe_no_json(cause)}", "crash")
+            return RequestError(f"{model} replied with {describe_no_json(cause)}", "crash")
     # Without a network cause, litellm refused to ask, or did not understand the reply.
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status not in _GUESSED:
-        return RequestFailure(f"{model} could not be asked: {_text(error)}", status_kind(status), status)
+        return RequestError(f"{model} could not be asked: {_text(error)}", status_kind(status), status)
     innermost = errors[-1]
     said = _text(error) if innermost is error else f"{type(innermost).__name__}: {_text(innermost)}"
-    return RequestFailure(f"no answer from {model} that can be read: {said}", "crash")
+    return RequestError(f"no answer from {model} that can be read: {said}", "crash")
 
 
 def _text(error: BaseException) -> str:
@@ -255,7 +252,7 @@ def _text(error: BaseException) -> str:
 
 
 def refuse_redirects(handler: Any) -> None:
-    """Make the transports of litellm's `AsyncHTTPHandler` bring no key and no question to another server."""
+    """Make the transports of litellm's `AsyncHTTPHandler` bring no key and no question to another place."""
     for name in ("create_async_transport", "_create_async_transport"):  # the name depends on the version
         create = getattr(handler, name, None)
         if create is not None:
@@ -269,10 +266,7 @@ def _refusing(create: Callable[..., Any]) -> Callable[..., Any]:
 
         async def handle_refusing(request: Any) -> Any:
             response = await handle(request)
-            if place := response.headers.get("location"):
-                asked, leads_to = request.url, request.url.join(place)
-                if (asked.scheme, asked.host, asked.port) != (leads_to.scheme, leads_to.host, leads_to.port):
-                    del response.headers["location"]  # httpx cannot follow a redirect without a location
+            response.headers.pop("location", None)  # httpx cannot follow a redirect without a location
             return response
 
         if handle is not None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.cases.prompts import ChatMessage, PromptMode, guidelines_section
 from pytest_agentv.errors import ErrorKind, ProviderError
@@ -19,7 +19,6 @@ from pytest_agentv.providers.api.base import ApiRequest, Billing, Embeddings, Mo
 from pytest_agentv.providers.api.client import (
     HttpClient,
     RequestError,
-    RequestFailure,
     begin,
     import_aiohttp,
     loaded,
@@ -150,26 +149,10 @@ class Model(RetryKeys):
         return DirectProvider(self, environment)
 
 
-def query_without_version(url: str) -> str:
-    """Return the query of a URL of Azure without the version of the API, for example the key of a gateway."""
-    parts = url.strip().partition("?")[2].split("&")
-    return "&".join(part for part in parts if part and part.partition("=")[0].lower() != "api-version")
-
-
 class DirectModel(Model):
     """A model whose API is asked directly, unless the target says otherwise."""
 
     client: Literal["direct", "litellm"] = Field(default="direct", description="`litellm` asks through litellm")
-
-    @field_validator("client")
-    @classmethod
-    def _refuse_query(cls, client: str, info: ValidationInfo) -> str:
-        """Refuse the query of a URL, which litellm drops or puts before the path. It gets Azure's version otherwise."""
-        url = info.data.get("base_url") or ""
-        query = query_without_version(url) if cls.kind == "azure" else url.partition("?")[2]
-        if client == "litellm" and query:
-            raise ValueError("litellm does not send the query of a URL (what follows `?`): leave out `client`")
-        return client
 
 
 class Litellm(Model):
@@ -330,7 +313,7 @@ class LlmProvider(TargetAdapter):
             try:
                 return await self._ask(messages, schema)
             except RequestError as error:
-                if not refuses_form(error.failure):
+                if not refuses_form(error):
                     raise
                 self._binds = False
         return await self._ask(messages, None)
@@ -384,7 +367,7 @@ class DirectProvider(LlmProvider):
         raw, duration_ms = await self._post(request, is_large=has_files, is_bound=schema is not None)
         reply = self._api.read(raw)
         if reply is None:
-            raise RequestError(without_choice(raw, self._model))
+            raise without_choice(raw, self._model)
         metrics = {"duration_ms": duration_ms, "cost_usd": reply.billing.cost_usd}
         response = build_response(reply, self._model, self._api).replace(**metrics, warnings=tuple(self._warnings))
         return response, reply.billing
@@ -398,15 +381,15 @@ class DirectProvider(LlmProvider):
                 reply = await self._http.post(request, is_large=is_large)
                 return reply, round((time.perf_counter() - started) * 1000)
             except RequestError as error:
-                if is_bound and refuses_form(error.failure):
+                if is_bound and refuses_form(error):
                     raise
-                self._learn(error.failure, request.body)
+                self._learn(error, request.body)
                 again = self._adapted(plain)
                 if again == request:
                     raise
                 request = again
 
-    def _learn(self, failure: RequestFailure, sent: JsonObject) -> None:
+    def _learn(self, failure: RequestError, sent: JsonObject) -> None:
         """Note for the run what the model does not take, if a refusal says it."""
         path = failure.refused
         if path is not None and path not in self._instead:
@@ -443,9 +426,9 @@ class DirectProvider(LlmProvider):
         raw = await self._http.post(request)
         found = self._api.read_embeddings(raw)
         if found is None and raw.get("error"):
-            raise RequestError(without_choice(raw, self._model))
+            raise without_choice(raw, self._model)
         if found is None or len(found.vectors) != number:
-            raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
+            raise RequestError(f"{self._model} replied without a vector for each text", "crash")
         return found
 
     async def close(self) -> None:
