@@ -62,10 +62,7 @@ class TargetEmbedder:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
-        """Return the embeddings of texts. The first caller that asks for a text gets its cost, and its call counts.
-
-        Raises `EvaluatorError` when the target cannot be asked.
-        """
+        """Return the embeddings of texts. The first caller pays for a text. Raises `EvaluatorError`."""
         sent = {text for text in dict.fromkeys(texts) if text not in self._known and self._request(text)}
         asked = {text: self._known[text] for text in texts}
         # A cancelled case must not cancel a request that others wait for.

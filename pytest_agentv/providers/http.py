@@ -69,20 +69,16 @@ class MissingPathError(Exception):
 
 
 class JsonPath(NamedTuple):
-    """A parsed path: names, numbers from the start or the end, and all entries (None).
-
-    A `?` at the end, our own extension, marks a place that may be missing.
-    """
+    """A parsed path."""
 
     text: str
     steps: tuple[str | int | None, ...]
+    """Names, numbers from the start or the end, and None for all entries."""
     is_optional: bool
+    """By a `?` at the end, our own extension."""
 
     def find(self, data: Json) -> list[Json]:
-        """Return the values at the path: one, or with `[*]` any number. A missing optional place has none.
-
-        Raises `MissingPathError`.
-        """
+        """Return the value at the path, or any number if it is optional or has `[*]`. Raises `MissingPathError`."""
         found = [("$", data)]
         for step in self.steps:
             before, found = found, []
@@ -548,10 +544,7 @@ class HttpProvider(ServiceProvider):
 
 
 def values_of(request: ProviderRequest) -> dict[str, Json]:
-    """Return the values for templates. They are data, and need no quotes.
-
-    Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
-    """
+    """Return the values for templates. Raises `ProviderError` for pictures and PDFs that cannot be sent."""
     return {
         "prompt": prompt_text(request),
         "messages": conversation(request),
@@ -566,10 +559,7 @@ def values_of(request: ProviderRequest) -> dict[str, Json]:
 
 
 def fill_data(value: Json, values: JsonObject) -> Json:
-    """Return plain data with its templates filled in. A text that is only one `{{ }}` becomes the value itself.
-
-    Raises `TemplateFault`.
-    """
+    """Fill in the templates of plain data. One `{{ }}` alone becomes the value itself. Raises `TemplateFault`."""
     if isinstance(value, str):
         return render(value, values) if has_template(value) else value
     if isinstance(value, Mapping):
@@ -653,10 +643,9 @@ class AppProvider(ServiceProvider):
         try:
             fault = await call_async(lifespan.stop, self._app_label, _STOP_SECONDS)
         except ProviderError as error:
-            _LOGGER.warning("%s", error)
-        else:
-            if fault:
-                _LOGGER.warning("%s did not end well: %s", self._app_label, fault)
+            fault = str(error)
+        if fault:
+            _LOGGER.warning("%s did not end well: %s", self._app_label, fault)
 
     async def _started(self) -> "Lifespan":
         """Import and start the application once, in a thread, because importing may take seconds."""
@@ -674,10 +663,7 @@ class AppProvider(ServiceProvider):
 
 
 class Lifespan:
-    """The lifespan of one application, which ends when the application raises: it may have none, as servers allow.
-
-    Runs on the loop for user code.
-    """
+    """The lifespan of one application on the loop for user code. One that raises has none, as servers allow."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -718,10 +704,7 @@ class Lifespan:
 
 
 async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> HttpReply | str:
-    """Call an application, on the loop for user code; a text says why it gave no whole reply.
-
-    Raises any exception of the application.
-    """
+    """Call an application; a text says why it gave no whole reply. Raises any exception of the application."""
     start: AsgiMessage = {}
     content = bytearray()
     is_asked, ended = False, asyncio.Event()

@@ -357,10 +357,7 @@ def _describe(error: ValidationError) -> str:
 
 
 def checked(response: object) -> ProviderResponse:
-    """Return a response that code of users made, with tuples in place of lists. Raises `WireError`.
-
-    Its metrics and the kind of its error are as they were: those that make no sense are replaced later, with a warning.
-    """
+    """Return a response of users' code, whose metrics and kind of error are checked later. Raises `WireError`."""
     if not isinstance(response, ProviderResponse):
         raise WireError(f"a value of type {type(response).__name__}: expected a ProviderResponse")
     unread = {"token_usage": None, "cost_usd": None, "duration_ms": None, "error_kind": "crash"}

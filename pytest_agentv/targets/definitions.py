@@ -57,9 +57,6 @@ class TargetKinds:
         return TargetKinds(self.table.with_own(own), self.other_spellings, self.unsupported)
 
 
-NO_KINDS: Final = TargetKinds(KindTable({}))
-
-
 # Targets as written in a targets file.
 
 IDENTITY: Final = ("name", "provider")
@@ -96,8 +93,8 @@ class TargetsFile(Record):
 
     path: Path
     definitions: tuple[TargetDefinition, ...]
+    kinds: TargetKinds = field(repr=False, compare=False)
     warnings: tuple[Problem, ...] = ()
-    kinds: TargetKinds = field(default=NO_KINDS, repr=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -233,7 +230,7 @@ def load_targets_file(path: Path, kinds: TargetKinds, unknown_keys: UnknownKeys 
         if unknown_keys == "warn":
             problems[:] = [each.replace(level="warning") if isinstance(each, UnreadKey) else each for each in problems]
         raise_errors(problems, TargetsError)  # before those of the files that it includes
-    file = TargetsFile(path, tuple(definition for definition, _ in found), kinds=kinds)
+    file = TargetsFile(path, tuple(definition for definition, _ in found), kinds)
     for definition, place in found:
         for key, message, hint in file.faults(definition):
             at = place.at(key)

@@ -27,7 +27,7 @@ from pydantic_core import PydanticUseDefault
 from pytest_agentv.errors import SourceError, TargetError, locate
 from pytest_agentv.files.kind_reader import read_part, read_parts
 from pytest_agentv.files.places import INCLUDE, Place, RenamedPlace, first_key
-from pytest_agentv.files.problems import Problem, UnreadKey
+from pytest_agentv.files.problems import Problem, UnreadKey, describe_value
 from pytest_agentv.files.source import KeyPath, Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import Target
@@ -107,7 +107,8 @@ def _server_url(value: object) -> str | None:
     """Return the URL of a server without white space around it. A fault does not show it: it may hold a password."""
     text = (_text_or_none(value) or "").strip()
     if text and not re.match(r"(?i)https?://[^/\s]", text):
-        raise ValueError("expected a URL that starts with http:// or https:// and has a host")
+        got = "" if "@" in text or "?" in text else f", got {describe_value(text)}"
+        raise ValueError(f"expected a URL that starts with http:// or https:// and has a host{got}")
     return text or None
 
 

@@ -97,14 +97,12 @@ def read_answer(reply: JsonObject) -> ModelReply | None:
     if not isinstance(reply.get("content"), list) or (reply.get("error") and not text):
         return None
     calls = [block for block in blocks if block.get("type") in _CALLS]
-    details = mapping(reply.get("stop_details"))
-    refusal = name_of(details.get("explanation")) or name_of(details.get("category"))
     usage = mapping(reply.get("usage"))
     return ModelReply(
         text,
         name_of(reply.get("model")),
         "error" if reply.get("error") else name_of(reply.get("stop_reason")),
-        refusal if details.get("type", "refusal") == "refusal" else None,
+        name_of(mapping(reply.get("stop_details")).get("explanation")),
         tools=tuple(map(read_call, calls)),
         ran=sum(block.get("type") != "tool_use" for block in calls),
         usage=read_usage(usage),

@@ -34,10 +34,7 @@ class Encoded(Record):
 
 
 def encoded(file: FilePart) -> Encoded:
-    """Return a picture or a PDF in the form in which it is sent. Blocks.
-
-    Raises `ProviderError` for a file of another type, and for one that changed during the run.
-    """
+    """Read a picture or a PDF. Raises `ProviderError` for other files, and for one that changed during the run."""
     fault = "is a text" if file.media is None else file.media.fault
     if file.media is None or fault is not None:
         raise ProviderError(f"{file.path} cannot be sent to a model: it {fault}", "config")

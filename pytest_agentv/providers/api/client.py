@@ -143,15 +143,8 @@ _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
 """In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
-_STATUSES: Final = {
-    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
-    "authentication_error": 401,
-    "permission_error": 403,
-    **dict.fromkeys(("api_error", "server_error"), 500),
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-"""The statuses of errors that are told in a word, as by OpenAI's responses."""
+_STATUSES: Final = {"server_error": 500, "rate_limit_exceeded": 429}
+"""The statuses behind the codes of failed responses of OpenAI."""
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
 _REFUSED: Final = re.compile(
@@ -253,9 +246,9 @@ def without_choice(reply: JsonObject, model: str) -> RequestError:
     error, body = reply.get("error"), json.dumps(reply, ensure_ascii=False)
     if not error:
         return RequestError(f"{model} replied without any choice: {shorten(body)}", "crash")
-    told = [str(mapping(error).get(name)) for name in ("code", "status", "type")]
-    numbers = [int(text) for text in told if re.fullmatch(r"[45]\d\d", text)]
-    status = next(iter([*numbers, *(_STATUSES[text] for text in told if text in _STATUSES)]), None)
+    told = [mapping(error).get(name) for name in ("code", "status")]
+    numbers = [str(_STATUSES.get(str(each), each)) for each in told]
+    status = next((int(text) for text in numbers if re.fullmatch(r"[45]\d\d", text)), None)
     kind = "crash" if status is None else status_kind(status)
     message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
     kind = "no_answer" if _FILTERED.search(body) else kind
@@ -365,8 +358,6 @@ def _requests(log: RequestLog) -> str:
 
 # The HTTP client.
 
-_LARGE: Final = 200_000
-"""In bytes. A longer reply is parsed in a thread, because the event loop serves other cases."""
 _LONGEST_HEADER: Final = 2**16
 """In bytes. The default of aiohttp is 8 KiB, which is too little for gateways."""
 TOO_LARGE: Final = f"it has more than {READ_LIMIT // 2**20} MiB"
@@ -399,12 +390,9 @@ class HttpClient:
         """Import aiohttp. Raises `ProviderError` if that fails."""
         self._aiohttp = await loaded(import_aiohttp, "the HTTP client")
 
-    async def post(self, request: ApiRequest, *, is_large: bool = False) -> JsonObject:
-        """Send a request and return the JSON object of its reply. Raises `RequestError`.
-
-        Writing a large request, with pictures or PDFs, takes a while.
-        """
-        body = await asyncio.to_thread(_encoded, request.body) if is_large else _encoded(request.body)
+    async def post(self, request: ApiRequest) -> JsonObject:
+        """Send a request and return the JSON object of its reply. Raises `RequestError`."""
+        body = json.dumps(request.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
         headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
         if not is_success(reply.status):
@@ -412,9 +400,8 @@ class HttpClient:
             if reply.status == HTTPStatus.BAD_REQUEST:
                 failure.refused = refused_parameter(reply.text, request.body)
             raise failure
-        content = reply.content
         try:
-            value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
+            value = json.loads(reply.content)
         except (ValueError, RecursionError) as error:
             raise RequestError(f"{self._model} replied with {describe_no_json(error)}", "crash") from None
         if not isinstance(value, dict):
@@ -482,10 +469,6 @@ class HttpClient:
             advice = f"check the URL, the api_key and the headers of {self._target}, and HTTPS_PROXY"
             return RequestError(f"{self._model} cannot be asked: {said} ({advice})", "config")
         return without_reply(self._model, said)
-
-
-def _encoded(body: JsonObject) -> bytes:
-    return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def find_proxy(url: str, proxies: Mapping[str, str]) -> str | None:

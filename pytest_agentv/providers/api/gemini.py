@@ -101,10 +101,7 @@ class Gemini(DirectModel):
 
 
 def read_answer(reply: JsonObject, tier: Json = None) -> ModelReply | None:
-    """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason.
-
-    If an error interrupts an answer, gateways send both in one reply. `tier` is the service tier that was asked for.
-    """
+    """Read a reply to a request of a service tier. A blocked prompt has no candidate, but the reason."""
     usage = mapping(reply.get("usageMetadata"))
     model = name_of(reply.get("modelVersion"))
     candidates = entries(reply.get("candidates"))

@@ -142,12 +142,6 @@ _IMPORT_ENVIRONMENT: Final = {
 }
 """Stops litellm from downloading files, and from loading a `.env` file beside its virtual environment."""
 
-_FIRST_USED: Final = (
-    "litellm.llms.vertex_ai.context_caching.vertex_ai_context_caching",
-    "litellm.llms.github_copilot.authenticator",
-)
-"""Modules that litellm imports in a call, and that cause warnings of pydantic: with `-W error`, the call would fail."""
-
 
 def import_litellm() -> Any:
     with _without_warnings():
@@ -179,12 +173,11 @@ def _import_the_rest(litellm: Any) -> None:
     """Import the modules that the first call would import on the event loop, as a part of that answer's duration."""
     import openai.resources.chat.completions  # noqa: F401, PLC0415 - litellm's client for Azure and OpenAI
 
-    for name in _FIRST_USED:
-        with suppress(ImportError):  # the modules of releases differ
-            importlib.import_module(name)
     messages = [{"role": "user", "content": "x"}]
     litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # makes no request
     litellm.encode(model="", text="x")  # loads the tables for counting tokens
+    # It causes a warning of pydantic: with `-W error`, a call of Gemini would fail.
+    importlib.import_module("litellm.llms.vertex_ai.context_caching.vertex_ai_context_caching")
 
 
 @contextmanager

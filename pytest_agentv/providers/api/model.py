@@ -195,10 +195,7 @@ def load_tables() -> Any:
 
 
 def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing = _USUAL) -> float | None:
-    """Return the US dollars of an answer; None if the price or the tokens are unknown.
-
-    The provider is `openai`, `azure`, `anthropic` or `google`. The first call may import a table: call it in a thread.
-    """
+    """Return the US dollars of an answer; None if they are unknown. May import a table: call it first in a thread."""
     if usage is None or billing.is_unknown or _FEE_PER_ANSWER.search(model):
         return None
     if provider == "openai" and _OPEN_WEIGHTS.match(model):
@@ -228,10 +225,7 @@ def read_cost(reply: Any) -> float | None:
 
 
 def build_response(reply: ModelReply, model: str, settings: Model) -> ProviderResponse:
-    """Return the response for a reply. If the text is missing or blank, the response has an `error` with the reason.
-
-    A model with tools may answer with calls of functions alone.
-    """
+    """Return the response for a reply. Without a text, or calls of the target's own tools, it has an `error`."""
     response = ProviderResponse(
         output_messages=(Message("assistant", reply.text, reply.tools),),
         token_usage=reply.usage,
@@ -364,7 +358,7 @@ class DirectProvider(LlmProvider):
         has_files = any(message.parts for message in messages)  # pictures and PDFs, which a thread reads
         build = self._api.request
         request = await asyncio.to_thread(build, messages, schema) if has_files else build(messages, schema)
-        raw, duration_ms = await self._post(request, is_large=has_files, is_bound=schema is not None)
+        raw, duration_ms = await self._post(request, is_bound=schema is not None)
         reply = self._api.read(raw)
         if reply is None:
             raise without_choice(raw, self._model)
@@ -372,13 +366,13 @@ class DirectProvider(LlmProvider):
         response = build_response(reply, self._model, self._api).replace(**metrics, warnings=tuple(self._warnings))
         return response, reply.billing
 
-    async def _post(self, plain: ApiRequest, *, is_large: bool, is_bound: bool) -> tuple[JsonObject, int]:
+    async def _post(self, plain: ApiRequest, *, is_bound: bool) -> tuple[JsonObject, int]:
         """Send a request without what the model does not take, and return the reply and its duration."""
         request = self._adapted(plain)
         while True:
             started = time.perf_counter()
             try:
-                reply = await self._http.post(request, is_large=is_large)
+                reply = await self._http.post(request)
                 return reply, round((time.perf_counter() - started) * 1000)
             except RequestError as error:
                 if is_bound and refuses_form(error):
@@ -411,10 +405,7 @@ class DirectProvider(LlmProvider):
         return request.replace(body=body) if self._instead else request
 
     async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
-        """Return the vectors of some texts, with repetitions like `invoke`.
-
-        Raises `ProviderError`, also for an API without embeddings.
-        """
+        """Return the vectors of some texts. Raises `ProviderError`, also for an API without embeddings."""
         request = self._api.embed(texts)
         await self._ready()
         ask = functools.partial(self._embed, request, len(texts))
