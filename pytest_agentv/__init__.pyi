@@ -12,8 +12,6 @@ from pytest_agentv.evaluators.context import Embedder as Embedder
 from pytest_agentv.evaluators.context import Embedding as Embedding
 from pytest_agentv.evaluators.context import ProxiedTargets as ProxiedTargets
 from pytest_agentv.evaluators.context import ProxiedQuestion as ProxiedQuestion
-from pytest_agentv.evaluators.python import EvaluatorFactory as EvaluatorFactory
-from pytest_agentv.evaluators.python import EvaluatorSpec as EvaluatorSpec
 
 # Checks
 from pytest_agentv.evaluators.data import Equals as Equals
@@ -56,7 +54,6 @@ from pytest_agentv.providers.base import TargetEnvironment as TargetEnvironment
 from pytest_agentv.model.cases import Target as Target
 from pytest_agentv.targets.definitions import TargetDefinition as TargetDefinition
 from pytest_agentv.providers.kind import Sources as Sources
-from pytest_agentv.providers.base import ProviderFactory as ProviderFactory
 
 # Fields of kinds
 from pytest_agentv.model.kind import Text as Text

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from pydantic import ConfigDict
+
 from pytest_agentv.cases.cases import load_case, read_header
 from pytest_agentv.cases.discovery import is_sidecar, looks_like_suite
 from pytest_agentv.cases.entries import SuiteSource
@@ -32,6 +34,8 @@ from pytest_agentv.cli.eval import (
 from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.judges import judging_fault, needs_of_case
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Hint, Problem, UnusableTarget, near_file
@@ -40,7 +44,9 @@ from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind_table import KindsOf, merge_kinds, no_kinds
 from pytest_agentv.model.options import DEFAULT_TARGET, UNKNOWN_KEYS, UnknownKeys
+from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.providers.kind import kind_of_any_keys
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import visible
@@ -79,7 +85,8 @@ class ProjectKinds:
 
     def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "Callable[[Path], LazyKinds]":
         """Return a function from a folder to the kinds of one hook. `named` kinds always count as kinds."""
-        return lambda folder: LazyKinds(self, hook, built_in, dict.fromkeys(named, _any_keys), folder)
+        own = {word: missing_kind(hook, word) for word in named}
+        return lambda folder: LazyKinds(self, hook, built_in, own, folder)
 
     @cached_property
     def mentions_hooks(self) -> bool:
@@ -171,9 +178,19 @@ class LazyKinds(Mapping[str, Any]):
         return sum(1 for _ in self)
 
 
-def _any_keys(spec: object, services: object) -> object:
-    """Replace the factory of a kind with unknown keys."""
-    raise NotImplementedError
+def missing_kind(hook: str, word: str) -> type[Any]:
+    """Return a class that takes the place of a kind that cannot be loaded."""
+    if hook == "pytest_agentv_providers":
+        return kind_of_any_keys(word)
+
+    class Missing(Evaluator):
+        model_config = ConfigDict(extra="allow")
+        kind = word
+
+        def evaluate(self, context: Context) -> Score:
+            raise NotImplementedError
+
+    return Missing
 
 
 def _read(path: Path) -> bytes:

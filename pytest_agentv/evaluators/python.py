@@ -1,95 +1,31 @@
-"""Evaluators of users, and checks in Python: kinds that a hook adds, functions and expressions."""
+"""Checks in Python: functions and expressions."""
 
 import ast
 import asyncio
 import builtins
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
-from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.answer_data import feedback, parse_answer
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.calls import calls_of, why_unknown
-from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import recordable
 from pytest_agentv.files.places import NAMES as ELSEWHERE
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, own_copy, unshared
-from pytest_agentv.model.kind import Part, Text
+from pytest_agentv.model.base import ABSENT, Json, is_number, own_copy, unshared
+from pytest_agentv.model.kind import Text
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.user_modules import import_callable
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
-
-# Evaluators of users: kinds that a hook adds as a factory, and the scores that code of users makes.
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatorSpec(Record):
-    """The argument of a factory: an evaluator of an eval file."""
-
-    name: str
-    """The name in results."""
-    type: str
-    """The word after `type:`."""
-    config: JsonObject
-    """All its keys as written."""
-    weight: float = 1.0
-    """Its share in the case's score, 0 or more; 0 reports without counting."""
-
-
-EvaluatorFactory: TypeAlias = Callable[[EvaluatorSpec, Services], Any]
-"""Returns an object with `evaluate(context) -> Score`, async or not."""
-
-
-class FactoryEvaluator(Evaluator):
-    """An evaluator that a factory makes, once for each case."""
-
-    model_config = ConfigDict(extra="allow")
-
-    path: Any = Field(default=None, description="the evaluator's own, as other keys are")
-
-    factory: ClassVar[EvaluatorFactory]
-
-    _live: Any = PrivateAttr(default=None)
-
-    @property
-    def config(self) -> JsonObject:
-        """Return the keys as they were written."""
-        return {"type": self.kind, **Part.to_plain(self)}
-
-    @property
-    def own_code(self) -> object:
-        return type(self).factory
-
-    def prepare(self, services: Services) -> Evaluator:
-        """Call the factory. An exception is an error of the case."""
-        prepared = self.model_copy()
-        spec = EvaluatorSpec(self.label, self.kind, own_copy(self.config), self.weight)
-        live = prepared._live = type(self).factory(spec, services)
-        if not callable(getattr(live, "evaluate", None)):
-            found = f"the factory of {self.kind!r} returned a value of type {type(live).__name__}"
-            raise EvaluatorError(f"{found}, expected an object with `evaluate`", "config")
-        return prepared
-
-    def evaluate(self, context: Context) -> Awaitable[Score] | Score:
-        if self._live is None:
-            raise EvaluatorError(f"evaluator {self.label!r} was not prepared")
-        score: Awaitable[Score] | Score = self._live.evaluate(context)
-        return score
-
-
-def factory_class(word: str, factory: EvaluatorFactory) -> type[FactoryEvaluator]:
-    """Return the class of a kind that a hook adds as a factory, the older form of `pytest_agentv_evaluators`."""
-    return type("FactoryEvaluator", (FactoryEvaluator,), {"kind": word, "factory": staticmethod(factory)})
-
 
 # `python`: an expression, or a function of a file, that judges in this process.
 

@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Final, Protocol, get_args, runtime_checkable
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError, locate
@@ -226,10 +226,6 @@ class TargetEnvironment(Record):
         target = self.target
         place = f" ({locate(Path(target.path), target.line)})" if target.path else ""
         return f"target {target.name!r}{place}"
-
-
-ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
-"""Creates the adapter of a target; the mapping is the environment: the process's variables and those of `.env`."""
 
 
 def error_text(response: ProviderResponse) -> str | None:

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
 
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.kind_reader import WORDING
 from pytest_agentv.files.places import show_key
 from pytest_agentv.files.problems import did_you_mean
@@ -41,7 +42,7 @@ from pytest_agentv.model.messages import (
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import known
 from pytest_agentv.providers.api.base import parsed as parsed_text
-from pytest_agentv.providers.base import ProviderFactory, ProviderResponse, TargetEnvironment, parse_events
+from pytest_agentv.providers.base import ProviderResponse, TargetEnvironment, parse_events
 from pytest_agentv.targets.fields import Count, Factor, Milliseconds, StatusCode
 
 # The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it without.
@@ -146,28 +147,17 @@ class Provider(Settings, Kind):
         return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
 
 
-class FactoryProvider(Provider):
-    """Keeps the keys as written, with variables filled in, and passes them to the factory as `target.settings`."""
+def kind_of_any_keys(word: str) -> type[Provider]:
+    """Return what takes the place of a kind of the project whose code is not here."""
 
-    model_config = ConfigDict(extra="allow")
+    class Missing(Provider):
+        model_config = ConfigDict(extra="allow")
+        kind = word
 
-    factory: ClassVar[ProviderFactory]
+        def open(self, environment: TargetEnvironment) -> Any:
+            raise ProviderError(f"{environment.where}: the kind {word!r} is one of the project's", "config")
 
-    @property
-    def own_code(self) -> object:
-        return type(self).factory
-
-    def to_plain(self) -> dict[str, Json]:
-        return dict(self.model_extra or {})
-
-    def open(self, environment: TargetEnvironment) -> Any:
-        target = environment.target.replace(settings=self.to_plain())
-        return type(self).factory(target, environment.variables)
-
-
-def class_of_factory(word: str, factory: ProviderFactory) -> type[FactoryProvider]:
-    """Return the class of a kind that has a factory."""
-    return type(f"Factory_{word}", (FactoryProvider,), {"kind": word, "factory": staticmethod(factory)})
+    return Missing
 
 
 class RetryKeys(Provider):

@@ -14,8 +14,6 @@ from pytest_agentv import (
     EvalResult,
     Evaluator,
     EvaluatorError,
-    EvaluatorFactory,
-    EvaluatorSpec,
     IContains,
     Items,
     Message,
@@ -23,13 +21,11 @@ from pytest_agentv import (
     PromptMode,
     Provider,
     ProviderError,
-    ProviderFactory,
     ProviderRequest,
     ProviderResponse,
     RunOptions,
     Score,
     Services,
-    Target,
     TargetDefinition,
     TargetEnvironment,
     Text,
@@ -85,17 +81,6 @@ class Loud(IContains):
         return Score(float(self.value.upper() in context.candidate_answer.upper()))
 
 
-class Brevity:
-    """An evaluator of the older form."""
-
-    def __init__(self, spec: EvaluatorSpec, services: Services) -> None:
-        self.longest: int = spec.config["longest"]
-        self.judge = services.judge
-
-    async def evaluate(self, context: Context) -> Score:
-        return Score(float(len(context.candidate_answer) <= self.longest))
-
-
 class Echo(Provider):
     """A provider whose adapter is a function of its own."""
 
@@ -118,12 +103,12 @@ class Bird:
 
 
 class Parrot:
-    """A provider of the older form."""
+    """An adapter with all its parts."""
 
     mode: PromptMode = "lm"
 
-    def __init__(self, target: Target, environment: Mapping[str, str]) -> None:
-        self.name = target.name
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     async def check(self) -> None: ...
 
@@ -137,12 +122,21 @@ class Parrot:
     async def close(self) -> None: ...
 
 
+class Parrots(Provider):
+    """A provider that takes no keys."""
+
+    kind = "parrot"
+
+    def open(self, environment: TargetEnvironment) -> Parrot:
+        return Parrot(environment.target.name)
+
+
 def pytest_agentv_evaluators() -> Sequence[type[Evaluator]]:
     return [Contains, Costs, Loud]
 
 
-def pytest_agentv_providers() -> Mapping[str, ProviderFactory | type[Provider]]:
-    return {"parrot": Parrot, "echo": Echo}
+def pytest_agentv_providers() -> Mapping[str, type[Provider]]:
+    return {"parrot": Parrots, "echo": Echo}
 
 
 def pytest_agentv_case(case: EvalCase) -> EvalCase | None:
@@ -172,5 +166,4 @@ def names(agentv_options: RunOptions, agentv_targets: Mapping[str, TargetDefinit
     return [*agentv_targets, agentv_options.output_format]
 
 
-BREVITY: EvaluatorFactory = Brevity
 CONTAINS: Callable[..., Any] = Contains

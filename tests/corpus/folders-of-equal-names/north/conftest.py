@@ -13,12 +13,13 @@ class Mine(Evaluator):
     def evaluate(self, context):
         return Score(1.0, hits=("judged in north",))
 
-class Old:
+class Old(Evaluator):
+    kind = "old"
     def evaluate(self, context):
-        return Score(1.0, hits=("factory of north",))
+        return Score(1.0, hits=("mapped in north",))
 
 def pytest_agentv_providers():
     return [Parrot]
 
 def pytest_agentv_evaluators():
-    return {"mine": Mine, "old": lambda spec, services: Old()}
+    return {"mine": Mine, "old": Old}

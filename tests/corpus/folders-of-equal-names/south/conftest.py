@@ -13,12 +13,13 @@ class Mine(Evaluator):
     def evaluate(self, context):
         return Score(1.0, hits=("judged in south",))
 
-class Old:
+class Old(Evaluator):
+    kind = "old"
     def evaluate(self, context):
-        return Score(1.0, hits=("factory of south",))
+        return Score(1.0, hits=("mapped in south",))
 
 def pytest_agentv_providers():
     return [Parrot]
 
 def pytest_agentv_evaluators():
-    return {"mine": Mine, "old": lambda spec, services: Old()}
+    return {"mine": Mine, "old": Old}

@@ -1,2 +1,0 @@
-def pytest_agentv_evaluators():
-    return {'brief': lambda spec, services: None}
