@@ -142,7 +142,7 @@ class Provider(Settings, Kind):
         return Sources()
 
     @property
-    def own_code(self) -> object:
+    def own_code(self) -> type[Any] | None:
         """The user's code that is called, for the same purpose; None for a built-in kind."""
         return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
 

@@ -53,7 +53,7 @@ class TargetKinds:
         return f"unknown provider {provider!r}; {near + ' ' if near else ''}known: {', '.join(self.table)}"
 
     def with_own(self, own: Mapping[str, Any]) -> "TargetKinds":
-        """Return these kinds with those of plugins and conftest files: classes, or factories."""
+        """Return these kinds with those of plugins and conftest files."""
         return TargetKinds(self.table.with_own(own), self.other_spellings, self.unsupported)
 
 

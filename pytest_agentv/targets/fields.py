@@ -379,11 +379,11 @@ def _read_target(entry: Json, kinds: TargetKinds, place: Place) -> TargetDefinit
         return None
     word = kinds.canonical(entry.get("provider"))
     kind = kinds.table.get(word)
-    is_factory = kind is not None and kind.model_config.get("extra") == "allow"
+    is_open = kind is not None and kind.model_config.get("extra") == "allow"
     values, at = entry, place
-    if entry.get("settings") is not None and kind is not None and not is_factory:
+    if entry.get("settings") is not None and kind is not None and not is_open:
         values, at = _merged_settings(entry, place)  # in older files it holds keys of the target
-    is_own = is_factory or (kind is not None and not kind.__module__.startswith("pytest_agentv."))
+    is_own = is_open or (kind is not None and not kind.__module__.startswith("pytest_agentv."))
     _check_references(values, at, is_own=is_own)
     common, _ = read_target(kind, values, at)
     if common is None:
