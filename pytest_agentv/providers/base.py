@@ -281,10 +281,7 @@ def shortest(*limits: float | None) -> float | None:
 
 
 def with_trace(response: ProviderResponse) -> ProviderResponse:
-    """Return a response with the trace of the file that it names.
-
-    If that file cannot be read, the response has an error instead, so that its answer and its cost stay in the record.
-    """
+    """Return a response with the trace of its file, or an error, so that its answer and cost stay in the record."""
     if response.trace_ref is None or response.trace is not None or response.error is not None:
         return response
     try:
@@ -296,10 +293,7 @@ def with_trace(response: ProviderResponse) -> ProviderResponse:
 
 
 def read_trace(path: Path, left_out: list[str]) -> tuple[TraceEvent, ...]:
-    """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`).
-
-    `left_out` gets a text for each invalid event that is left out.
-    """
+    """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`)."""
     try:
         text = read_regular_file(path, _TRACE_LIMIT).decode("utf-8-sig", "replace")
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character

@@ -262,26 +262,15 @@ _FAILURE: Final = re.compile(r"(?i)error|fail|^message$")
 
 
 def _read_stream(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
-    """Return the events of a stream, which may be empty, cut, or hold an error."""
-    from pytest_agentv.providers.frameworks import is_cut  # noqa: PLC0415 - imports the readers of all APIs
-
-    events = read_events(reply.text, label, needs_json=needs_json)
-    if not _DONE.search(reply.text) and is_cut(events):
-        raise ProviderError(f"{label} ended in the middle of its stream: no event says why the model stopped", "crash")
-    if any(event != "" for event in events):
-        return events
-    said = shorten(reply.text)
-    raise ProviderError(f"{label} sent no event{f', but: {said}' if said else ''}", "no_answer")
-
-
-def read_events(text: str, label: str, *, needs_json: bool = False) -> list[Json]:
     """Return the data of all events, in order: that of an event that begins like JSON as JSON, else as text.
 
-    Raises `ProviderError` for an error of the stream: an event of the type `error`, or one with an `error` that is no
-    step, such as the result of a tool, after which more events come. Raises `ValueError` for cut JSON in the last
-    event, and in any one with `needs_json` or if the first event is a JSON object.
+    Raises `ProviderError` for a stream that is empty or cut, and for an error of the stream: an event of the type
+    `error`, or one with an `error` that is no step, such as the result of a tool, after which more events come. Raises
+    `ValueError` for cut JSON in the last event, and in any one with `needs_json` or if the first one is a JSON object.
     """
-    events = list(takewhile(lambda event: event[1] != "[DONE]", _split_events(text)))
+    from pytest_agentv.providers.frameworks import is_cut  # noqa: PLC0415 - imports the readers of all APIs
+
+    events = list(takewhile(lambda event: event[1] != "[DONE]", _split_events(reply.text)))
     found = list[Json]()
     for number, (event, data) in enumerate(events, start=1):
         is_last = number == len(events)
@@ -298,6 +287,11 @@ def read_events(text: str, label: str, *, needs_json: bool = False) -> list[Json
         if event == "error" or is_failure:
             raise ProviderError(f"{label} sent an error in its stream: {shorten(data)}", "crash")
         found.append(value)
+    if not _DONE.search(reply.text) and is_cut(found):
+        raise ProviderError(f"{label} ended in the middle of its stream: no event says why the model stopped", "crash")
+    if all(value == "" for value in found):
+        said = shorten(reply.text)
+        raise ProviderError(f"{label} sent no event{f', but: {said}' if said else ''}", "no_answer")
     return found
 
 

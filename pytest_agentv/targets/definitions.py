@@ -172,10 +172,7 @@ def folders_upward(eval_dir: Path, repo_root: Path) -> tuple[Path, ...]:
 
 
 def find_repo_root(start: Path) -> Path:
-    """Return the nearest folder, from `start` upward, that holds `.git` (a folder, or a file in worktrees).
-
-    Returns `start` if there is none.
-    """
+    """Return the nearest folder, from `start` upward, that holds `.git`; `start` if none does."""
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
 

@@ -117,9 +117,8 @@ def _secret(value: object) -> Secret | None:
     if value is None or isinstance(value, Secret):
         return value
     text = optional_text(value).strip()
-    odd = next((place for place, character in enumerate(text) if not " " <= character <= "~"), None)
-    if odd is not None:
-        what = f"U+{ord(text[odd]):04X} at character {odd + 1}"
+    if odd := re.search(r"[^ -~]", text):
+        what = f"U+{ord(odd[0]):04X} at character {odd.start() + 1}"
         raise ValueError(f"the key holds {what}, which no key does: copy it anew")
     if re.fullmatch(r"""(["']).*\1""", text):
         raise ValueError("the key is in quotes, which `docker --env-file` keeps: leave them out")

@@ -119,8 +119,7 @@ def is_retryable(failure: RequestError, policy: RetryPolicy) -> bool:
 def next_delay(failure: RequestError, attempt: int, policy: RetryPolicy, jitter: float) -> float | None:
     """Return the milliseconds to wait after a failed attempt (0-based); None: do not retry.
 
-    The delay that a server asks for is obeyed, up to the policy's longest delay (decisions 26). Source: agentv-formats
-    4.7, "Exponential backoff with default config".
+    Source: agentv-formats 4.7, "Exponential backoff with default config"; decisions 26.
     """
     if attempt >= policy.max_retries or not is_retryable(failure, policy):
         return None
@@ -239,10 +238,7 @@ def without_reply(model: str, said: str) -> RequestError:
 
 
 def without_choice(reply: JsonObject, model: str) -> RequestError:
-    """Return the error of a reply with status 200 and without a message. Gateways send the errors of others like this.
-
-    If the error names the status of the other server, that status counts.
-    """
+    """Return the error of a reply with status 200, as gateways send those of others, with the status that it names."""
     error, body = reply.get("error"), json.dumps(reply, ensure_ascii=False)
     if not error:
         return RequestError(f"{model} replied without any choice: {shorten(body)}", "crash")

@@ -186,17 +186,16 @@ def _without_warnings() -> Iterator[None]:
 
     Filters do not help. They belong to the whole process, and pytest replaces them for each item.
     """
-    warn, importing, is_over = warnings.warn, threading.get_ident(), threading.Event()
+    warn, importing = warnings.warn, threading.get_ident()
 
     def warn_elsewhere(message: Any, category: Any = None, stacklevel: int = 1, *rest: Any, **options: Any) -> None:
-        if is_over.is_set() or threading.get_ident() != importing:
+        if threading.get_ident() != importing:
             warn(message, category, stacklevel + 1, *rest, **options)
 
     warnings.warn = warn_elsewhere
     try:
         yield
     finally:
-        is_over.set()  # a module may have kept the function
         if warnings.warn is warn_elsewhere:
             warnings.warn = warn
 
