@@ -48,7 +48,7 @@ class TargetEmbedder:
         `identity` stands for the target in keys of the store. Without a store no embeddings are kept.
         """
         ask: Ask | None = getattr(provider, "embed", None)
-        if ask is None:
+        if ask is None or getattr(target.settings, "embed", ask) is None:
             how = ", without `client`" if getattr(target.settings, "client", None) == "litellm" else ""
             what = f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
             raise TargetError(f"{what}{how}")

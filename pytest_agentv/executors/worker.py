@@ -227,11 +227,9 @@ class _Engine:
         self._parent = os.getppid()
         self._masker = Masker.of_environment()
         self._loop = LoopThread()
-        own: dict[str, Any] = {}
-        if setup.own_providers:
-            from pytest_agentv.providers.kind import kind_of_any_keys  # noqa: PLC0415 - imports pydantic
+        from pytest_agentv.providers.kind import kind_of_any_keys  # noqa: PLC0415 - imports pydantic
 
-            own = {word: kind_of_any_keys(word) for word in setup.own_providers}
+        own = {word: kind_of_any_keys(word) for word in setup.own_providers}
         places = Places(setup.repo_root, setup.cwd, setup.shared_folder)
         self._pool = TargetPool(setup.options, places, self._masker, lambda _: own)
         self._store = JobStore()

@@ -515,8 +515,9 @@ class HttpProvider(ServiceProvider):
         super().__init__(settings, settings.url, environment)
         self._healthcheck = settings.healthcheck
         self._environment = environment
-        what = f"the service of target {environment.name!r}"
-        self._client = HttpClient(what, environment.where, environment.variables)
+        self._client = HttpClient(
+            f"the service of target {environment.name!r}", environment.where, environment.variables
+        )
 
     async def check(self) -> None:
         """Import the HTTP client, and run the target's health check. Raises `ProviderError`."""
@@ -614,7 +615,6 @@ class AppProvider(ServiceProvider):
         self._folder = environment.folder
         self._app_label = f"target {environment.name!r}: {settings.app}"
         self._start_label = f"{environment.where}: {settings.app}"
-        """The beginning of messages about the target's definition."""
         self._lock = asyncio.Lock()
         self._lifespan: Lifespan | None = None
 

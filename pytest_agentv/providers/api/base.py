@@ -208,10 +208,8 @@ def is_unusual(term: Json) -> bool:
 
 
 def vectors_of(values: Sequence[Json]) -> tuple[tuple[float, ...] | None, ...] | None:
-    """Return vectors; None for a value that is not a list of numbers or has no direction, and without any vector.
-
-    Broken servers send zeros or NaN. A negated `similar` would pass then.
-    """
+    """Return vectors; None for a value that is not a list of numbers or has no direction, and without any vector."""
+    # Broken servers send zeros or NaN. A negated `similar` would pass then.
     vectors = tuple(
         tuple(map(float, value)) if isinstance(value, list) and any(value) and all(map(is_measure, value)) else None
         for value in values

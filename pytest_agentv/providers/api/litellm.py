@@ -37,10 +37,7 @@ _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": 86_400.0}
 
 
 class LitellmProvider(LlmProvider):
-    """A model that is called through litellm, without its retries, price download and telemetry.
-
-    litellm reports the price with its reply, by the target's `base_model` if it has one.
-    """
+    """A model that is called through litellm, without its retries, price download and telemetry."""
 
     reads_environ = True
 
@@ -79,6 +76,7 @@ class LitellmProvider(LlmProvider):
             raise RequestError(f"{self._model} replied without any choice", "crash")
         native = (getattr(reply.choices[0], "provider_specific_fields", None) or {}).get("native_finish_reason")
         known = known.replace(finish_reason=native or known.finish_reason)  # in the words of the API
+        # The price is by the target's `base_model` if it has one.
         metrics = {"duration_ms": duration_ms, "cost_usd": read_cost(reply), "cost_source": "litellm"}
         return build_response(known, self._model, self._api).replace(**metrics), Billing()
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.cases.prompts import ChatMessage, PromptMode, guidelines_section
-from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.errors import ErrorKind
 from pytest_agentv.model.base import JsonObject, is_amount, trim
 from pytest_agentv.model.kind import Items, Text, expected, spelled
 from pytest_agentv.model.messages import Message, TokenUsage, incomplete_reason, is_broken, is_cut
@@ -126,15 +126,10 @@ class Model(RetryKeys):
         """Read the JSON of a successful reply; None if it has no message."""
         raise NotImplementedError
 
-    def embed(self, texts: Sequence[str]) -> ApiRequest:
-        """Build the request for the vectors of some texts. Raises `ProviderError` if the API has none."""
-        del texts
-        what = f"model {self.model!r} ({self.kind}) gives no embeddings: openai, azure and gemini targets do"
-        raise ProviderError(what, "config")
-
-    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
-        """Read the JSON of a successful reply; None if it has no vectors."""
-        raise NotImplementedError
+    embed: ClassVar[Any] = None
+    """Builds the request for the vectors of some texts; None: the API has none."""
+    read_embeddings: ClassVar[Any] = None
+    """Reads the JSON of a successful reply; returns None if it has no vectors."""
 
     def post(self, url: str, headers: Mapping[str, str], body: JsonObject) -> ApiRequest:
         """Return a request of the API with the target's own headers and body, which override those of the API."""
@@ -405,7 +400,7 @@ class DirectProvider(LlmProvider):
         return request.replace(body=body) if self._instead else request
 
     async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
-        """Return the vectors of some texts. Raises `ProviderError`, also for an API without embeddings."""
+        """Return the vectors of some texts. Raises `ProviderError`."""
         request = self._api.embed(texts)
         await self._ready()
         ask = functools.partial(self._embed, request, len(texts))
@@ -415,7 +410,7 @@ class DirectProvider(LlmProvider):
 
     async def _embed(self, request: ApiRequest, number: int) -> Embeddings:
         raw = await self._http.post(request)
-        found = self._api.read_embeddings(raw)
+        found: Embeddings | None = self._api.read_embeddings(raw)
         if found is None and raw.get("error"):
             raise without_choice(raw, self._model)
         if found is None or len(found.vectors) != number:
