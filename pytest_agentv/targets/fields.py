@@ -97,19 +97,17 @@ def _text_or_none(value: object) -> str | None:
     return None if value is None else optional_text(value)
 
 
-def _url(value: str) -> str:
-    if not value.startswith(("http://", "https://")):
-        raise expected("a URL that starts with http:// or https://")
-    return value
+def _url(text: str) -> str:
+    """Return a URL. A fault shows none that may hold a password."""
+    if not re.match(r"(?i)https?://[^/\s]", text):
+        got = "" if "@" in text or "?" in text else f", got {describe_value(text)}"
+        raise ValueError(f"expected a URL that starts with http:// or https:// and has a host{got}")
+    return text
 
 
 def _server_url(value: object) -> str | None:
-    """Return the URL of a server without white space around it. A fault does not show it: it may hold a password."""
     text = (_text_or_none(value) or "").strip()
-    if text and not re.match(r"(?i)https?://[^/\s]", text):
-        got = "" if "@" in text or "?" in text else f", got {describe_value(text)}"
-        raise ValueError(f"expected a URL that starts with http:// or https:// and has a host{got}")
-    return text or None
+    return _url(text) if text else None
 
 
 def _secret(value: object) -> Secret | None:
