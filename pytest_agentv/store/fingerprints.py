@@ -268,10 +268,7 @@ class Fingerprints:
 
 
 def source_file(code: Any) -> Path | None:
-    """Return the file in which a function or a class is written; None: it is not known.
-
-    Several conftest files share the name of a module. So the module of that name may be another one.
-    """
+    """Return the file in which a function or a class is written; None: it is not known."""
     if isinstance(code, type):
         module = sys.modules.get(code.__module__)
         if getattr(module, code.__qualname__, None) is code:
