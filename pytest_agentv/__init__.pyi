@@ -54,7 +54,6 @@ from pytest_agentv.providers.base import TargetEnvironment as TargetEnvironment
 from pytest_agentv.model.cases import Target as Target
 from pytest_agentv.targets.definitions import TargetDefinition as TargetDefinition
 from pytest_agentv.providers.kind import Sources as Sources
-from pytest_agentv.providers.base import ProviderFactory as ProviderFactory
 
 # Fields of kinds
 from pytest_agentv.model.kind import Text as Text

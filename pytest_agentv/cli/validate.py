@@ -32,6 +32,7 @@ from pytest_agentv.cli.eval import (
 from pytest_agentv.engine.case import lost_guidelines
 from pytest_agentv.engine.judges import judging_fault, needs_of_case
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
+from pytest_agentv.evaluators.base import UnknownKind
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Hint, Problem, UnusableTarget, near_file
@@ -41,6 +42,7 @@ from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind_table import KindsOf, merge_kinds, no_kinds
 from pytest_agentv.model.options import DEFAULT_TARGET, UNKNOWN_KEYS, UnknownKeys
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.providers.kind import kind_of_any_keys
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import visible
@@ -79,12 +81,8 @@ class ProjectKinds:
 
     def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "Callable[[Path], LazyKinds]":
         """Return a function from a folder to the kinds of one hook. `named` kinds always count as kinds."""
-        stand_in: Any = _any_keys
-        if named and hook == "pytest_agentv_evaluators":
-            from pytest_agentv.evaluators.base import UnknownKind  # noqa: PLC0415 - imports pydantic
-
-            stand_in = UnknownKind
-        return lambda folder: LazyKinds(self, hook, built_in, dict.fromkeys(named, stand_in), folder)
+        own = {word: missing_kind(hook, word) for word in named}
+        return lambda folder: LazyKinds(self, hook, built_in, own, folder)
 
     @cached_property
     def mentions_hooks(self) -> bool:
@@ -124,10 +122,10 @@ class ProjectKinds:
             session = pytest.Session.from_config(config)
             for hook in _HOOKS:
                 everywhere = getattr(config.hook, hook)()
-                self._kinds[hook, None] = merge_kinds(hook, everywhere)
+                self._kinds[hook, None] = merge_kinds(everywhere)
                 for folder in self._folders:
                     near = getattr(session.gethookproxy(folder), hook)()
-                    self._kinds[hook, folder] = merge_kinds(hook, [*near, *everywhere])
+                    self._kinds[hook, folder] = merge_kinds([*near, *everywhere])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - hooks are code of the user's
             self._error = error
         return 0
@@ -176,9 +174,9 @@ class LazyKinds(Mapping[str, Any]):
         return sum(1 for _ in self)
 
 
-def _any_keys(spec: object, services: object) -> object:
-    """Replace the factory of a kind of provider with unknown keys."""
-    raise NotImplementedError
+def missing_kind(hook: str, word: str) -> type[Any]:
+    """Return a class that takes the place of a kind that cannot be loaded."""
+    return kind_of_any_keys(word) if hook == "pytest_agentv_providers" else UnknownKind
 
 
 def _read(path: Path) -> bytes:

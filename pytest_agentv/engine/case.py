@@ -347,14 +347,16 @@ class _CaseRun:
         """
         found: dict[int, EvaluatorResult] = {}
 
+        only_models = self.ready.needs.only_models
+
         async def judge(*places: int) -> None:
             for place in places:
-                each = self.evaluators[place]
-                found[place] = self.judged.get(id(each)) or await run_evaluator(each, context)
+                each, twin = self.evaluators[place], only_models[place]
+                seen = context.replace(twin=(twin,)) if twin else context
+                found[place] = self.judged.get(id(each)) or await run_evaluator(each, seen)
 
-        only_models = self.ready.needs.only_models
-        waiting = [place for place, is_waiting in enumerate(only_models) if is_waiting]
-        others = [place for place, is_waiting in enumerate(only_models) if not is_waiting]
+        waiting = [place for place, twin in enumerate(only_models) if twin is not None]
+        others = [place for place, twin in enumerate(only_models) if twin is None]
         if not waiting:
             await judge(*others)
         else:

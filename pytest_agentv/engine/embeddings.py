@@ -4,14 +4,14 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.engine.answers import invoke_with_retries
 from pytest_agentv.engine.judges import EqualQuestions, Tell, prompts_for, tell_of_replies
 from pytest_agentv.engine.stored import digest_of
-from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError, locate
+from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedding, ProxiedQuestion, current_meter
 from pytest_agentv.model.base import Json
 from pytest_agentv.model.cases import Target
@@ -26,11 +26,9 @@ from pytest_agentv.store.answers import AnswerStore, Question, current_case
 
 Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
 
-_KINDS: Final = ("openai", "azure", "gemini")
-"""The kinds of targets that give embeddings."""
-MOST: Final = 64
-"""The most texts of one request."""
-WAIT_SECONDS: Final = 0.01
+_MOST: Final = 32
+"""The most texts of one request: some servers take no more."""
+_WAIT_SECONDS: Final = 0.01
 """How long a text waits for texts of other cases, in seconds."""
 
 
@@ -50,31 +48,21 @@ class TargetEmbedder:
         `identity` stands for the target in keys of the store. Without a store no embeddings are kept.
         """
         ask: Ask | None = getattr(provider, "embed", None)
-        if ask is None:
+        if ask is None or getattr(target.settings, "embed", ask) is None:
+            how = ", without `client`" if getattr(target.settings, "client", None) == "litellm" else ""
             what = f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
-            if (
-                getattr(target.settings, "client", None) == "litellm"
-                and target.kind in _KINDS
-                and target.path is not None
-            ):
-                where = locate(Path(target.path), target.line)
-                what = f"target {target.name!r} ({where}) gives no embeddings through litellm: leave out `client`"
-            raise TargetError(what)
+            raise TargetError(f"{what}{how}")
         self._name = target.name
         self._identity = identity
         self._ask = ask
         self._store = store
         self._timeout_seconds = timeout_seconds
         self._known: dict[str, asyncio.Future[Outcome[Embedding]]] = {}
-        self._most = MOST
         self._waiting: list[str] = []
-        self._sending: set[asyncio.Task[bool]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
-        """Return the embeddings of texts. The first caller that asks for a text gets its cost, and its call counts.
-
-        Raises `EvaluatorError` when the target cannot be asked.
-        """
+        """Return the embeddings of texts. The first caller pays for a text. Raises `EvaluatorError`."""
         sent = {text for text in dict.fromkeys(texts) if text not in self._known and self._request(text)}
         asked = {text: self._known[text] for text in texts}
         # A cancelled case must not cancel a request that others wait for.
@@ -104,37 +92,34 @@ class TargetEmbedder:
             return False
         self._waiting.append(text)
         if len(self._waiting) == 1:
-            loop.call_later(WAIT_SECONDS, self._send)
+            loop.call_later(_WAIT_SECONDS, self._send)
         return True
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), self._most):
-            task = asyncio.ensure_future(self._send_some(waiting[start : start + self._most]))
+        for start in range(0, len(waiting), _MOST):
+            task = asyncio.ensure_future(self._send_some(waiting[start : start + _MOST]))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send_some(self, texts: Sequence[str]) -> bool:
-        """Ask for some texts in one request. Returns whether it succeeded, for all who wait for them."""
+    async def _send_some(self, texts: Sequence[str]) -> None:
+        """Ask for some texts in one request, for all who wait for them."""
 
         async def ask() -> list[Embedding]:
             return list(_shares(await self._ask(texts, self._timeout_seconds), texts))
 
         outcome = await attempt_async(ask)
         if isinstance(outcome.error, ContentError) and len(texts) > 1:
-            # One of the texts may be at fault, or their number: then each alone is accepted, and later requests shrink.
-            accepted = await asyncio.gather(*(self._send_some([text]) for text in texts))
-            if all(accepted):
-                self._most = min(self._most, len(texts) // 2)
-            return all(accepted)
+            # One of the texts may be at fault, or their number.
+            await asyncio.gather(*(self._send_some([text]) for text in texts))
+            return
         if outcome.error is not None:
             for text in texts:  # a later case may try again
                 self._known.pop(text).set_result(Outcome(error=outcome.error))
-            return False
+            return
         for text, embedding in zip(texts, outcome.get(), strict=True):
             waiting = self._known[text] if embedding.vector else self._known.pop(text)  # a later case may try again
             waiting.set_result(Outcome(embedding))
-        return True
 
     async def _keep(self, outcomes: Mapping[str, Outcome[Embedding]]) -> None:
         """Write the embeddings that the running case has asked for: a row for each text, one of them with the call."""
@@ -180,46 +165,38 @@ def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
 # The targets that judge scripts may call through their proxy.
 
 
+@dataclass(slots=True)
 class CallableTargets:
     """The targets of a targets file. The first call of a target resolves it."""
 
-    def __init__(
-        self,
-        primary: str,
-        others: Sequence[str],
-        default_name: str,
-        open_target: Callable[[str], tuple[Target, Adapter]],
-        *,
-        asked: EqualQuestions | None = None,
-        check: Callable[[Target, Adapter], Awaitable[None]] | None = None,
-        tell: Tell | None = None,
-    ) -> None:
-        """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
+    names: tuple[str, ...]
+    default_name: str
+    """The target of calls that name none."""
+    open_target: Callable[[str], tuple[Target, Adapter]]
+    """Raises `TargetError`."""
+    asked: EqualQuestions = field(default_factory=EqualQuestions)
+    """Counts the questions of the case."""
+    check: Callable[[Target, Adapter], Awaitable[None]] | None = None
+    """Raises `ProviderError`; None for mocks."""
+    tell: Tell | None = None
+    """Hears what is odd about the replies."""
+    default: tuple[Target, Adapter] = field(init=False)
+    """The default target, to be checked before anything is paid for."""
 
-        `primary` is the target under test, `others` are all names of its targets file, `default_name` is for calls that
-        name no target. `open_target` raises `TargetError`, `check` (None for mocks) raises `ProviderError`. `asked`
-        counts the questions of the case, and `tell` hears what is odd about the replies.
-        """
-        self.default_name = default_name
-        self.names = tuple(dict.fromkeys((primary, *others)))
-        self._open = open_target
-        self._asked = asked or EqualQuestions()
-        self._check = check
-        self._tell = tell
-        self.default = open_target(default_name)
-        """The default target, to be checked before anything is paid for."""
+    def __post_init__(self) -> None:
+        self.default = self.open_target(self.default_name)
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
         """Return a function that calls a target. Raises `TargetError` if the target cannot be used."""
-        return partial(self._ask, *self._open(name))
+        return partial(self._ask, *self.open_target(name))
 
     async def _ask(self, target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
         """Call a target once, without retries, because the script has the time limit of one call.
 
         Raises `ProviderError` if there is no reply. A response with an error may hold the metrics of the call.
         """
-        if self._check is not None:
-            await self._check(target, provider)  # a script may name a target that no case has
+        if self.check is not None:
+            await self.check(target, provider)  # a script may name a target that no case has
         request = ProviderRequest(
             **prompts_for(target, asked.system_prompt, asked.question),
             eval_id=asked.eval_id,
@@ -228,7 +205,7 @@ class CallableTargets:
             reruns=asked.context.reruns,
             timeout_seconds=asked.context.timeout_seconds,
         )
-        request = self._asked.next(provider, request, asked.context.twin)
+        request = self.asked.next(provider, request, asked.context.twin)
         attempts = await invoke_with_retries(provider, request, 0, f"target {target.name}")
-        tell_of_replies(target.name, attempts, self._tell)
+        tell_of_replies(target.name, attempts, self.tell)
         return attempts.reply()

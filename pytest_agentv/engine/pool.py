@@ -606,8 +606,7 @@ class TargetPool:
                 raise
             names = ()
         return CallableTargets(
-            target.name,
-            (*opened, *names),
+            tuple(dict.fromkeys((*opened, *names))),
             OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
             lambda name: self.stored(eval_dir, *(opened.get(name) or self._open(eval_dir, name))),
             asked=asked,
@@ -646,7 +645,7 @@ class TargetPool:
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
         judges = dict.fromkeys(needs.judges, judge)
-        callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
+        callables = CallableTargets((mock.name, *(file.names if file else ())), mock.name, lambda _: (mock, provider))
         services = Services(judges.get(None), environment.variables, callables, {}, case, judges)
         return ReadyTarget(mock, provider, needs, services, user=(mock, provider))
 

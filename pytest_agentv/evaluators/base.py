@@ -213,7 +213,7 @@ class Evaluator(Kind):
         return ()
 
     @property
-    def own_code(self) -> object:
+    def own_code(self) -> type[Any] | None:
         """The user's code that judges, for the same purpose; None for a built-in kind."""
         return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
 

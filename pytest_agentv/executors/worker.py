@@ -14,15 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path, PosixPath
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.errors import AgentvError, ProviderError
+from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.base import Json, JsonObject, Record
-from pytest_agentv.model.cases import Target
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.dumps import STREAMS, CaseHandler, CaseLog, CaseStream, current_log
@@ -209,10 +208,6 @@ def _engine_of(data: bytes, *, is_watched: bool) -> "_Engine | None":
         return _ENGINES[name]
 
 
-def _open_nothing(target: Target, variables: Mapping[str, str]) -> NoReturn:  # noqa: ARG001 - of a factory
-    raise ProviderError(f"kind {target.kind!r} is one of the project's, which workers do not have", "config")
-
-
 class _Engine:
     """What one run has in a worker process: an event loop and open targets. Any thread may call it."""
 
@@ -225,7 +220,9 @@ class _Engine:
         self._parent = os.getppid()
         self._masker = Masker.of_environment()
         self._loop = LoopThread()
-        own = dict.fromkeys(setup.own_providers, _open_nothing)
+        from pytest_agentv.providers.kind import kind_of_any_keys  # noqa: PLC0415 - imports pydantic
+
+        own = {word: kind_of_any_keys(word) for word in setup.own_providers}
         places = Places(setup.repo_root, setup.cwd, setup.shared_folder)
         self._pool = TargetPool(setup.options, places, self._masker, lambda _: own)
         self._store = JobStore()

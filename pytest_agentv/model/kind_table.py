@@ -7,10 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-Factory: TypeAlias = Callable[..., object]
-
 KindsOf: TypeAlias = Callable[[Path], Mapping[str, Any]]
-"""Returns the kinds that plugins and conftest files add for a folder: classes or factories by their words.
+"""Returns the kinds that plugins and conftest files add for a folder: classes by their words.
 
 Folders with the same kinds get the same object.
 """
@@ -28,12 +26,12 @@ def no_kinds(folder: Path) -> Mapping[str, Any]:  # noqa: ARG001 - as `KindsOf`
 
 _WANTED: Final = (
     "expected a list of classes of Evaluator or Provider, each with its word as `kind`, "
-    "or a mapping from words to classes, or to factories of providers"
+    "or a mapping from words to classes"
 )
 
 
-def merge_kinds(hook: str, found: Sequence[object]) -> dict[str, Any]:
-    """Combine the kinds that a hook returns: lists of classes, or mappings of words. The first answer wins.
+def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
+    """Combine the kinds that hooks return: lists of classes, or mappings of words. The first answer wins.
 
     Raises `ValueError` for anything else, and for a class that lacks the method that is called for each case.
     """
@@ -46,13 +44,11 @@ def merge_kinds(hook: str, found: Sequence[object]) -> dict[str, Any]:
         else:
             raise ValueError(f"{_WANTED}, got {kinds!r}")
         for word, kind in pairs:
-            is_known = is_kind(kind) or (callable(kind) and hook == "pytest_agentv_providers")
-            if not isinstance(word, str) or not word.strip() or not is_known:
+            if not isinstance(word, str) or not word.strip() or not is_kind(kind):
                 raise ValueError(f"{_WANTED}, got {kind!r} for the word {word!r}")
-            if is_kind(kind):
-                update_abstractmethods(kind)  # a decorator of the class may have added it
-                if missing := ", ".join(f"`{name}`" for name in sorted(kind.__abstractmethods__)):
-                    raise ValueError(f"the class {kind.__name__} has no {missing}: expected a method of that name")
+            update_abstractmethods(kind)  # a decorator of the class may have added it
+            if missing := ", ".join(f"`{name}`" for name in sorted(kind.__abstractmethods__)):
+                raise ValueError(f"the class {kind.__name__} has no {missing}: expected a method of that name")
             merged[word] = kind
     return merged
 
@@ -69,7 +65,6 @@ class KindTable(Mapping[str, type[Any]]):
         self,
         built_in: Mapping[str, str] = _NONE,
         own: Mapping[str, Any] = _NONE,
-        from_factory: Callable[[str, Factory], type[Any]] | None = None,
         elsewhere: Mapping[str, str] = _NONE,
         older: Collection[str] = (),
     ) -> None:
@@ -77,21 +72,19 @@ class KindTable(Mapping[str, type[Any]]):
 
         Args:
             built_in: Words, each with the place of its class: `module:Class`.
-            own: Words, and a class or a factory each. A word of a built-in kind replaces that kind.
-            from_factory: Makes a class from a word and its factory.
+            own: Words, and a class each. A word of a built-in kind replaces that kind.
             elsewhere: Words of other tools, each with what to write here.
             older: Words that load, but that errors and editors do not offer.
         """
         self._built_in = built_in
         self._own = own
-        self._from_factory = from_factory
         self.elsewhere = elsewhere
         self.older = older
         self._found: dict[str, type[Any]] = {}
 
     def with_own(self, own: Mapping[str, Any]) -> "KindTable":
         """Return a table with different kinds of plugins and conftest files."""
-        return KindTable(self._built_in, own, self._from_factory, self.elsewhere, self.older)
+        return KindTable(self._built_in, own, self.elsewhere, self.older)
 
     def __getitem__(self, word: str) -> type[Any]:
         if word not in self._found:
@@ -131,13 +124,10 @@ class KindTable(Mapping[str, type[Any]]):
         return {_kebab(word): word for word in reversed([*self])}
 
     def _find(self, word: str) -> type[Any]:
-        own = self._own.get(word)
-        if own is not None and is_kind(own):
-            return own  # type: ignore[no-any-return]
-        if own is not None and self._from_factory is not None:
-            return self._from_factory(word, own)
-        module, _, name = self._built_in[word].partition(":")
-        found: type[Any] = getattr(importlib.import_module(module), name)
+        found: type[Any] | None = self._own.get(word)
+        if found is None:
+            module, _, name = self._built_in[word].partition(":")
+            found = getattr(importlib.import_module(module), name)
         return found
 
 

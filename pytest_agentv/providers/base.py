@@ -2,15 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Final, Protocol, get_args, runtime_checkable
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError, locate
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, compact_json
+from pytest_agentv.model.base import Json, JsonObject, Record, mapping
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import (
     Costs,
@@ -228,10 +228,6 @@ class TargetEnvironment(Record):
         return f"target {target.name!r}{place}"
 
 
-ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
-"""Creates the adapter of a target; the mapping is the environment: the process's variables and those of `.env`."""
-
-
 def error_text(response: ProviderResponse) -> str | None:
     """Return why a response holds no answer; None: it holds one. Its text may be blank, as `str(TimeoutError())` is."""
     if response.error is None:
@@ -285,10 +281,7 @@ def shortest(*limits: float | None) -> float | None:
 
 
 def with_trace(response: ProviderResponse) -> ProviderResponse:
-    """Return a response with the trace of the file that it names.
-
-    If that file cannot be read, the response has an error instead, so that its answer and its cost stay in the record.
-    """
+    """Return a response with the trace of its file, or an error, so that its answer and cost stay in the record."""
     if response.trace_ref is None or response.trace is not None or response.error is not None:
         return response
     try:
@@ -300,10 +293,7 @@ def with_trace(response: ProviderResponse) -> ProviderResponse:
 
 
 def read_trace(path: Path, left_out: list[str]) -> tuple[TraceEvent, ...]:
-    """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`).
-
-    `left_out` gets a text for each invalid event that is left out.
-    """
+    """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`)."""
     try:
         text = read_regular_file(path, _TRACE_LIMIT).decode("utf-8-sig", "replace")
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
@@ -329,28 +319,19 @@ def read_trace(path: Path, left_out: list[str]) -> tuple[TraceEvent, ...]:
 
 def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
     """Return the valid events of values with their places. An invalid one that may be a call raises `ProviderError`."""
-    found = [_parse_event(where, value) for where, value in values]
-    left_out += [fault for fault in found if isinstance(fault, str)]
-    return tuple(event for event in found if isinstance(event, TraceEvent))
-
-
-def _parse_event(where: str, value: Json) -> TraceEvent | str:
-    if not isinstance(value, dict):
-        return f"{where}: {masked(compact_json(value))[:80]} was left out: an event is a JSON object"
-    kind = value.get("type")
-    if kind not in _EVENT_TYPES:
+    found = []
+    for where, value in values:
+        event = mapping(value)
+        kind = event.get("type")
+        if kind in _EVENT_TYPES:
+            texts = {key: event[key] for key in ("timestamp", "id", "name", "text") if isinstance(event.get(key), str)}
+            data = {key: event[key] for key in ("input", "output") if key in event}
+            found.append(TraceEvent(kind, **texts, **data, metadata=mapping(event.get("metadata")) or None))
+            continue
         hint = did_you_mean(str(kind), _EVENT_TYPES)
         shown, known = masked(repr(kind))[:80], ", ".join(_EVENT_TYPES)
         fault = f"{where}: an event has the type {shown}: expected one of {known}{f' ({hint})' if hint else ''}"
-        if kind is None or re.search("tool|call|func", str(kind), re.IGNORECASE):
+        if event and (kind is None or re.search("tool|call|func", str(kind), re.IGNORECASE)):
             raise ProviderError(fault, "config")
-        return f"{fault}; it was left out"
-    texts = {key: value[key] for key in ("timestamp", "id", "name", "text") if isinstance(value.get(key), str)}
-    metadata = value.get("metadata")
-    return TraceEvent(
-        kind,
-        **texts,
-        input=value.get("input", ABSENT),
-        output=value.get("output", ABSENT),
-        metadata=metadata if isinstance(metadata, dict) else None,
-    )
+        left_out.append(f"{fault}; it was left out")
+    return tuple(found)

@@ -593,7 +593,7 @@ async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> 
     except TimeoutError as error:
         raise ProviderError(f"{asked} did not answer within {format_number(limit)}s", "timeout") from error
     except RequestError as error:
-        raise ProviderError(error.failure.message, "network") from error
+        raise ProviderError(error.message, "network") from error
     finally:
         await client.close()
     if not is_success(reply.status):

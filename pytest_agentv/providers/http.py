@@ -35,7 +35,6 @@ from pytest_agentv.providers.api.client import (
     TOO_LARGE,
     HttpClient,
     RequestError,
-    RequestFailure,
     describe_no_json,
     read_error_text,
     refused,
@@ -50,7 +49,7 @@ from pytest_agentv.providers.python_calls import Chunks, call_async, conversatio
 from pytest_agentv.providers.user_modules import import_callable
 from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.user_code import run_in_thread
-from pytest_agentv.targets.fields import SHIELDED, Flag, Headers, Seconds, Url, reveal
+from pytest_agentv.targets.fields import SHIELDED, Flag, Headers, Seconds, Url, reveal, texts_of
 
 # Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.
 
@@ -70,20 +69,16 @@ class MissingPathError(Exception):
 
 
 class JsonPath(NamedTuple):
-    """A parsed path: names, numbers from the start or the end, and all entries (None).
-
-    A `?` at the end, our own extension, marks a place that may be missing.
-    """
+    """A parsed path."""
 
     text: str
     steps: tuple[str | int | None, ...]
+    """Names, numbers from the start or the end, and None for all entries."""
     is_optional: bool
+    """By a `?` at the end, our own extension."""
 
     def find(self, data: Json) -> list[Json]:
-        """Return the values at the path: one, or with `[*]` any number. A missing optional place has none.
-
-        Raises `MissingPathError`.
-        """
+        """Return the value at the path, or any number if it is optional or has `[*]`. Raises `MissingPathError`."""
         found = [("$", data)]
         for step in self.steps:
             before, found = found, []
@@ -267,26 +262,15 @@ _FAILURE: Final = re.compile(r"(?i)error|fail|^message$")
 
 
 def _read_stream(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
-    """Return the events of a stream, which may be empty, cut, or hold an error."""
-    from pytest_agentv.providers.frameworks import is_cut  # noqa: PLC0415 - imports the readers of all APIs
-
-    events = read_events(reply.text, label, needs_json=needs_json)
-    if not _DONE.search(reply.text) and is_cut(events):
-        raise ProviderError(f"{label} ended in the middle of its stream: no event says why the model stopped", "crash")
-    if any(event != "" for event in events):
-        return events
-    said = shorten(reply.text)
-    raise ProviderError(f"{label} sent no event{f', but: {said}' if said else ''}", "no_answer")
-
-
-def read_events(text: str, label: str, *, needs_json: bool = False) -> list[Json]:
     """Return the data of all events, in order: that of an event that begins like JSON as JSON, else as text.
 
-    Raises `ProviderError` for an error of the stream: an event of the type `error`, or one with an `error` that is no
-    step, such as the result of a tool, after which more events come. Raises `ValueError` for cut JSON in the last
-    event, and in any one with `needs_json` or if the first event is a JSON object.
+    Raises `ProviderError` for a stream that is empty or cut, and for an error of the stream: an event of the type
+    `error`, or one with an `error` that is no step, such as the result of a tool, after which more events come. Raises
+    `ValueError` for cut JSON in the last event, and in any one with `needs_json` or if the first one is a JSON object.
     """
-    events = list(takewhile(lambda event: event[1] != "[DONE]", _split_events(text)))
+    from pytest_agentv.providers.frameworks import is_cut  # noqa: PLC0415 - imports the readers of all APIs
+
+    events = list(takewhile(lambda event: event[1] != "[DONE]", _split_events(reply.text)))
     found = list[Json]()
     for number, (event, data) in enumerate(events, start=1):
         is_last = number == len(events)
@@ -303,6 +287,11 @@ def read_events(text: str, label: str, *, needs_json: bool = False) -> list[Json
         if event == "error" or is_failure:
             raise ProviderError(f"{label} sent an error in its stream: {shorten(data)}", "crash")
         found.append(value)
+    if not _DONE.search(reply.text) and is_cut(found):
+        raise ProviderError(f"{label} ended in the middle of its stream: no event says why the model stopped", "crash")
+    if all(value == "" for value in found):
+        said = shorten(reply.text)
+        raise ProviderError(f"{label} sent no event{f', but: {said}' if said else ''}", "no_answer")
     return found
 
 
@@ -347,7 +336,7 @@ _HINTS: Final = {
 
 def _template(value: Any) -> Any:
     """Raise `ValueError` for a template of plain data that can never be filled."""
-    for text in _texts(value):
+    for _, text in texts_of(value):
         own = _REFERENCE.sub("", text)
         if found := KNOWN_PLACEHOLDER.search(own):
             name = found[1].lower() if found[1].lower() in NAMES else "prompt"
@@ -358,14 +347,6 @@ def _template(value: Any) -> Any:
             if str(fault).startswith(("unknown variable", "is no valid template")):
                 raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None
     return value
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(item)
 
 
 TEMPLATE: Final = AfterValidator(_template)
@@ -430,7 +411,7 @@ class Service(RetryKeys):
     @model_validator(mode="after")
     def _require_session_id(self) -> Self:
         shown = [self.body, dict(self.headers), *(getattr(self, name, None) for name in ("url", "path"))]
-        if self.session and not any("session_id" in text for text in _texts(reveal(shown))):
+        if self.session and not any("session_id" in text for _, text in texts_of(reveal(shown))):
             raise ValueError("`session: true` needs {{ session_id }} in the body, the headers or the URL")
         return self
 
@@ -477,7 +458,7 @@ class ServiceProvider(TargetAdapter):
         self._policy = settings.retry
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
-        self._shows_files = any(map(_SHOWING.search, _texts(self._content)))
+        self._shows_files = any(_SHOWING.search(text) for _, text in texts_of(self._content))
 
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
@@ -493,7 +474,7 @@ class ServiceProvider(TargetAdapter):
             if not is_success(reply.status):
                 asked = (self._label, self._where)
                 failure = refused(reply.status, reply.headers, reply.text, *asked, url=built.url, hints=_HINTS)
-                raise RequestError(failure)
+                raise failure
             return reply, round((time.perf_counter() - started) * 1000)
 
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
@@ -534,8 +515,9 @@ class HttpProvider(ServiceProvider):
         super().__init__(settings, settings.url, environment)
         self._healthcheck = settings.healthcheck
         self._environment = environment
-        what = f"the service of target {environment.name!r}"
-        self._client = HttpClient(what, environment.where, environment.variables)
+        self._client = HttpClient(
+            f"the service of target {environment.name!r}", environment.where, environment.variables
+        )
 
     async def check(self) -> None:
         """Import the HTTP client, and run the target's health check. Raises `ProviderError`."""
@@ -557,10 +539,7 @@ class HttpProvider(ServiceProvider):
 
 
 def values_of(request: ProviderRequest) -> dict[str, Json]:
-    """Return the values for templates. They are data, and need no quotes.
-
-    Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
-    """
+    """Return the values for templates. Raises `ProviderError` for pictures and PDFs that cannot be sent."""
     return {
         "prompt": prompt_text(request),
         "messages": conversation(request),
@@ -575,10 +554,7 @@ def values_of(request: ProviderRequest) -> dict[str, Json]:
 
 
 def fill_data(value: Json, values: JsonObject) -> Json:
-    """Return plain data with its templates filled in. A text that is only one `{{ }}` becomes the value itself.
-
-    Raises `TemplateFault`.
-    """
+    """Fill in the templates of plain data. One `{{ }}` alone becomes the value itself. Raises `TemplateFault`."""
     if isinstance(value, str):
         return render(value, values) if has_template(value) else value
     if isinstance(value, Mapping):
@@ -639,7 +615,6 @@ class AppProvider(ServiceProvider):
         self._folder = environment.folder
         self._app_label = f"target {environment.name!r}: {settings.app}"
         self._start_label = f"{environment.where}: {settings.app}"
-        """The beginning of messages about the target's definition."""
         self._lock = asyncio.Lock()
         self._lifespan: Lifespan | None = None
 
@@ -651,7 +626,7 @@ class AppProvider(ServiceProvider):
         lifespan = await self._started()
         reply = await call_async(lambda: call_app(lifespan.app, request, lifespan.state), self._app_label, None)
         if isinstance(reply, str):
-            raise RequestError(RequestFailure(f"{self._app_label}: {reply}", "crash"))
+            raise RequestError(f"{self._app_label}: {reply}", "crash")
         return reply
 
     async def close(self) -> None:
@@ -662,10 +637,9 @@ class AppProvider(ServiceProvider):
         try:
             fault = await call_async(lifespan.stop, self._app_label, _STOP_SECONDS)
         except ProviderError as error:
-            _LOGGER.warning("%s", error)
-        else:
-            if fault:
-                _LOGGER.warning("%s did not end well: %s", self._app_label, fault)
+            fault = str(error)
+        if fault:
+            _LOGGER.warning("%s did not end well: %s", self._app_label, fault)
 
     async def _started(self) -> "Lifespan":
         """Import and start the application once, in a thread, because importing may take seconds."""
@@ -678,26 +652,20 @@ class AppProvider(ServiceProvider):
                 lifespan = Lifespan(app)
                 if fault := await call_async(lifespan.start, self._app_label, _START_SECONDS):
                     raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
-                if lifespan.error:  # it may treat every scope as a request, as servers allow
-                    _LOGGER.warning("%s raised in its lifespan: %s", self._app_label, lifespan.error)
-                    lifespan.error = None
                 self._lifespan = lifespan
         return self._lifespan
 
 
 class Lifespan:
-    """The lifespan of one application. Runs on the loop for user code."""
+    """The lifespan of one application on the loop for user code. One that raises has none, as servers allow."""
 
     def __init__(self, app: App) -> None:
         self.app = app
         self.state: dict[str, Any] = {}
         """The state that the application keeps for its requests."""
-        self.error: str | None = None
-        """What the application raised in its lifespan after it had asked for the first event."""
         self._to_app: asyncio.Queue[AsgiMessage] = asyncio.Queue()
         self._from_app: asyncio.Queue[AsgiMessage | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
-        self._has_begun = False
 
     async def start(self) -> str | None:
         """Start the application, unless it has no lifespan. Returns what it says of a failure."""
@@ -706,11 +674,11 @@ class Lifespan:
 
     async def stop(self) -> str | None:
         """End the application. Returns what it says of a failure."""
-        fault = None
-        if self._task is not None and not self._task.done():
-            fault = await self._tell("shutdown")
-            await self._task
-        return fault or self.error
+        if self._task is None or self._task.done():
+            return None
+        fault = await self._tell("shutdown")
+        await self._task
+        return fault
 
     async def _tell(self, word: str) -> str | None:
         await self._to_app.put({"type": f"lifespan.{word}"})
@@ -719,25 +687,18 @@ class Lifespan:
             return None
         return str(message.get("message") or f"it reported that its {word} failed")
 
-    async def _receive(self) -> AsgiMessage:
-        self._has_begun = True
-        return await self._to_app.get()
-
     async def _run(self) -> None:
         scope = {"type": "lifespan", "asgi": VERSIONS, "state": self.state}
         try:
-            await self.app(scope, self._receive, self._from_app.put)
+            await self.app(scope, self._to_app.get, self._from_app.put)
         except Exception as error:  # noqa: BLE001 - an application without a lifespan may raise anything
-            self.error = f"{type(error).__name__}: {error}" if self._has_begun else None
+            _LOGGER.debug("the lifespan ended with %s: %s", type(error).__name__, error)
         finally:
             self._from_app.put_nowait(None)
 
 
 async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> HttpReply | str:
-    """Call an application, on the loop for user code; a text says why it gave no whole reply.
-
-    Raises any exception of the application.
-    """
+    """Call an application; a text says why it gave no whole reply. Raises any exception of the application."""
     start: AsgiMessage = {}
     content = bytearray()
     is_asked, ended = False, asyncio.Event()

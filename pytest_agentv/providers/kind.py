@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
 
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.kind_reader import WORDING
 from pytest_agentv.files.places import show_key
 from pytest_agentv.files.problems import did_you_mean
@@ -41,7 +42,7 @@ from pytest_agentv.model.messages import (
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.api.base import known
 from pytest_agentv.providers.api.base import parsed as parsed_text
-from pytest_agentv.providers.base import ProviderFactory, ProviderResponse, TargetEnvironment, parse_events
+from pytest_agentv.providers.base import ProviderResponse, TargetEnvironment, parse_events
 from pytest_agentv.targets.fields import Count, Factor, Milliseconds, StatusCode
 
 # The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it without.
@@ -141,33 +142,22 @@ class Provider(Settings, Kind):
         return Sources()
 
     @property
-    def own_code(self) -> object:
+    def own_code(self) -> type[Any] | None:
         """The user's code that is called, for the same purpose; None for a built-in kind."""
         return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
 
 
-class FactoryProvider(Provider):
-    """Keeps the keys as written, with variables filled in, and passes them to the factory as `target.settings`."""
+def kind_of_any_keys(word: str) -> type[Provider]:
+    """Return what takes the place of a kind of the project whose code is not here."""
 
-    model_config = ConfigDict(extra="allow")
+    class Missing(Provider):
+        model_config = ConfigDict(extra="allow")
+        kind = word
 
-    factory: ClassVar[ProviderFactory]
+        def open(self, environment: TargetEnvironment) -> Any:
+            raise ProviderError(f"{environment.where}: the kind {word!r} is one of the project's", "config")
 
-    @property
-    def own_code(self) -> object:
-        return type(self).factory
-
-    def to_plain(self) -> dict[str, Json]:
-        return dict(self.model_extra or {})
-
-    def open(self, environment: TargetEnvironment) -> Any:
-        target = environment.target.replace(settings=self.to_plain())
-        return type(self).factory(target, environment.variables)
-
-
-def class_of_factory(word: str, factory: ProviderFactory) -> type[FactoryProvider]:
-    """Return the class of a kind that has a factory."""
-    return type(f"Factory_{word}", (FactoryProvider,), {"kind": word, "factory": staticmethod(factory)})
+    return Missing
 
 
 class RetryKeys(Provider):
@@ -348,29 +338,23 @@ def _unknown_keys(wire: _Response) -> Iterator[str]:
 
 
 def _describe(error: ValidationError) -> str:
-    first, *others = error.errors(include_url=False, include_input=False)
-    where = ".".join(map(str, first["loc"]))
-    what = "Input should be an object" if first["type"] == "model_type" else first["msg"]
-    more = f" (and {len(others)} more)" if others else ""
-    return f"{where}: {what}{more}" if where else f"{what}{more}"
+    first, *others = error.errors(include_url=False)
+    what = first["msg"]
+    if first["type"] in WORDING:
+        what = f"expected {WORDING[first['type']]}, got a value of type {type(first['input']).__name__}"
+    where = f"{show_key(first['loc'])}: " if first["loc"] else ""
+    return f"{where}{what}{f' (and {len(others)} more)' if others else ''}"
 
 
 def checked(response: object) -> ProviderResponse:
-    """Return a response that code of users made, with tuples in place of lists. Raises `WireError`.
-
-    Its metrics and the kind of its error are as they were: those that make no sense are replaced later, with a warning.
-    """
+    """Return a response of users' code, whose metrics and kind of error are checked later. Raises `WireError`."""
     if not isinstance(response, ProviderResponse):
         raise WireError(f"a value of type {type(response).__name__}: expected a ProviderResponse")
     unread = {"token_usage": None, "cost_usd": None, "duration_ms": None, "error_kind": "crash"}
     try:
         found = ProviderResponse.from_plain(response.replace(**unread))  # type: ignore[arg-type]
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] not in WORDING:
-            raise WireError(f"a ProviderResponse that is not valid: {_describe(error)}") from None
-        what = f"is a {type(first['input']).__name__}: expected {WORDING[first['type']]}"
-        raise WireError(f"a ProviderResponse whose {show_key(first['loc'])} {what}") from None
+        raise WireError(f"an invalid ProviderResponse: {_describe(error)}") from None
     return found.replace(**{name: getattr(response, name) for name in unread})
 
 

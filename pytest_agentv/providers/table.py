@@ -1,20 +1,13 @@
 """The kinds of targets by name. The class of a kind is imported when a targets file first uses it."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
-from pytest_agentv.model.kind_table import Factory, KindTable
+from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
 from pytest_agentv.targets.definitions import TargetKinds
-
-
-def _class_of_factory(word: str, factory: Factory) -> type[Any]:
-    from pytest_agentv.providers.kind import class_of_factory  # noqa: PLC0415 - imports pydantic
-
-    return class_of_factory(word, factory)
-
 
 KINDS: Final = TargetKinds(
     KindTable(
@@ -35,7 +28,6 @@ KINDS: Final = TargetKinds(
             "vscode": "pytest_agentv.providers.vscode:Vscode",
             "vscode-insiders": "pytest_agentv.providers.vscode:VscodeInsiders",
         },
-        from_factory=_class_of_factory,
     ),
     other_spellings={
         "azure-openai": "azure",

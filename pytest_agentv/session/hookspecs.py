@@ -16,17 +16,15 @@ if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cos
     from pytest_agentv.model.base import JsonObject
     from pytest_agentv.model.cases import EvalCase
     from pytest_agentv.model.results import EvalResult
-    from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
+    from pytest_agentv.providers.base import ProviderResponse
     from pytest_agentv.providers.kind import Provider
 
 
 @pytest.hookspec
-def pytest_agentv_providers() -> (  # type: ignore[empty-body]
-    "Sequence[type[Provider]] | Mapping[str, type[Provider] | ProviderFactory]"
-):
+def pytest_agentv_providers() -> "Sequence[type[Provider]] | Mapping[str, type[Provider]]":  # type: ignore[empty-body]
     """Return kinds of providers to add.
 
-    A list holds classes. A mapping holds a class or a factory for each word after `provider:` in targets.yaml.
+    A list holds classes. A mapping holds a class for each word after `provider:` in targets.yaml.
     """
 
 

@@ -124,24 +124,16 @@ class Fingerprints:
         codes = [self._of_code(member.own_code) for member in members]
         return {"settings": evaluator.to_plain(), "files": self._contents(files), "code": codes}
 
-    def _of_code(self, code: Any) -> Json:
-        """Return the name and the files of a class or a function of users; None: of a built-in kind."""
+    def _of_code(self, code: type[Any] | None) -> Json:
+        """Return the name and the files of a class of users; None: of a built-in kind."""
         if code is None:
             return None
-        if not isinstance(code, FunctionType | type):
-            raise _Unknown(f"it is made by an object of type {type(code).__name__}, not by a class or a function")
-        is_inner = "<locals>" in code.__qualname__
-        if isinstance(code, type):
-            is_made, line = is_inner, 0
-        else:
-            is_made = bool(code.__closure__ or (is_inner and (code.__defaults__ or code.__kwdefaults__)))
-            line = code.__code__.co_firstlineno
-        if is_made:
+        if "<locals>" in code.__qualname__:  # it may hold values that its file does not show
             raise _Unknown(f"{code.__qualname__} is made within a function, not at the top of a file")
         path = source_file(code)
         if path is None:
             raise _Unknown(f"the file of {code.__qualname__} is not known")
-        return [code.__qualname__, line, self._contents(self._of_source(path))]
+        return [code.__qualname__, self._contents(self._of_source(path))]
 
     def _of_callable(self, name: str, folder: Path) -> Iterator[Path]:
         """Yield the files of `package.module:function` or `path/to/file.py:function`, including their imports."""

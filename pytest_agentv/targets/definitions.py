@@ -53,11 +53,8 @@ class TargetKinds:
         return f"unknown provider {provider!r}; {near + ' ' if near else ''}known: {', '.join(self.table)}"
 
     def with_own(self, own: Mapping[str, Any]) -> "TargetKinds":
-        """Return these kinds with those of plugins and conftest files: classes, or factories."""
+        """Return these kinds with those of plugins and conftest files."""
         return TargetKinds(self.table.with_own(own), self.other_spellings, self.unsupported)
-
-
-NO_KINDS: Final = TargetKinds(KindTable({}))
 
 
 # Targets as written in a targets file.
@@ -96,8 +93,8 @@ class TargetsFile(Record):
 
     path: Path
     definitions: tuple[TargetDefinition, ...]
+    kinds: TargetKinds = field(repr=False, compare=False)
     warnings: tuple[Problem, ...] = ()
-    kinds: TargetKinds = field(default=NO_KINDS, repr=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -175,10 +172,7 @@ def folders_upward(eval_dir: Path, repo_root: Path) -> tuple[Path, ...]:
 
 
 def find_repo_root(start: Path) -> Path:
-    """Return the nearest folder, from `start` upward, that holds `.git` (a folder, or a file in worktrees).
-
-    Returns `start` if there is none.
-    """
+    """Return the nearest folder, from `start` upward, that holds `.git`; `start` if none does."""
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
 
@@ -233,7 +227,7 @@ def load_targets_file(path: Path, kinds: TargetKinds, unknown_keys: UnknownKeys 
         if unknown_keys == "warn":
             problems[:] = [each.replace(level="warning") if isinstance(each, UnreadKey) else each for each in problems]
         raise_errors(problems, TargetsError)  # before those of the files that it includes
-    file = TargetsFile(path, tuple(definition for definition, _ in found), kinds=kinds)
+    file = TargetsFile(path, tuple(definition for definition, _ in found), kinds)
     for definition, place in found:
         for key, message, hint in file.faults(definition):
             at = place.at(key)

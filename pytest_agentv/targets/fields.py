@@ -7,15 +7,13 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -40,7 +38,6 @@ from pytest_agentv.model.kind import (
     Text,
     definition,
     expected,
-    field_parts,
     spelled,
     spellings,
 )
@@ -100,25 +97,17 @@ def _text_or_none(value: object) -> str | None:
     return None if value is None else optional_text(value)
 
 
-def _url(value: str) -> str:
-    if not value.startswith(("http://", "https://")):
-        raise expected("a URL that starts with http:// or https://")
-    return value
+def _url(text: str) -> str:
+    """Return a URL. A fault shows none that may hold a password."""
+    if not re.match(r"(?i)https?://[^/\s]", text):
+        got = "" if "@" in text or "?" in text else f", got {describe_value(text)}"
+        raise ValueError(f"expected a URL that starts with http:// or https:// and has a host{got}")
+    return text
 
 
 def _server_url(value: object) -> str | None:
-    """Return the URL of a server without white space around it. Shows no URL that may hold a password."""
     text = (_text_or_none(value) or "").strip()
-    if not text:
-        return None
-    shown = "" if "@" in text or "?" in text else f", got {describe_value(text)}"
-    if not text.lower().startswith(("http://", "https://")):
-        raise ValueError(f"expected a URL that starts with http:// or https://{shown}")
-    with contextlib.suppress(ValueError):
-        parts = urlsplit(text)
-        if parts.hostname and not re.search(r"\s", parts.netloc) and parts.port != 0:  # reading the port checks it
-            return text
-    raise ValueError(f"expected a URL with a host, and a number as port if any{shown}")
+    return _url(text) if text else None
 
 
 def _secret(value: object) -> Secret | None:
@@ -126,9 +115,8 @@ def _secret(value: object) -> Secret | None:
     if value is None or isinstance(value, Secret):
         return value
     text = optional_text(value).strip()
-    odd = next((place for place, character in enumerate(text) if not " " <= character <= "~"), None)
-    if odd is not None:
-        what = f"U+{ord(text[odd]):04X} at character {odd + 1}"
+    if odd := re.search(r"[^ -~]", text):
+        what = f"U+{ord(odd[0]):04X} at character {odd.start() + 1}"
         raise ValueError(f"the key holds {what}, which no key does: copy it anew")
     if re.fullmatch(r"""(["']).*\1""", text):
         raise ValueError("the key is in quotes, which `docker --env-file` keeps: leave them out")
@@ -228,9 +216,6 @@ StatusCode: TypeAlias = Annotated[int, _number("an HTTP status code", at_least=1
 
 # Data that a target passes on: headers, and parts of request bodies.
 
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NO_HEADER_TEXT: Final = re.compile(r"[\r\n\0]")
-
 
 def reveal(value: Json) -> Json:
     """Return plain data with the values of its secrets."""
@@ -241,26 +226,18 @@ def reveal(value: Json) -> Json:
     return [reveal(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _header_name(value: str) -> str:
-    if not _HEADER_NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is no name of a header")
-    return value
-
-
 def _header_text(value: object) -> object:
-    if isinstance(value, Secret):
-        return value
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Secret):
         raise expected("a text")
-    if _NO_HEADER_TEXT.search(str(value)):
+    if re.search(r"[\r\n\0]", str(value)):
         raise ValueError("a header must not hold the end of a line")
-    return str(value)
+    return value if isinstance(value, Secret) else str(value)
 
 
 FreeMapping: TypeAlias = Annotated[dict[str, Any], SHIELDED, WithJsonSchema({"type": "object"})]
 """A mapping of any content."""
 Headers: TypeAlias = dict[
-    Annotated[str, AfterValidator(_header_name)],
+    str,
     Annotated[str | Secret, BeforeValidator(_header_text), SHIELDED, WithJsonSchema({"type": "string"})],
 ]
 """Names and values of HTTP headers."""
@@ -399,11 +376,11 @@ def _read_target(entry: Json, kinds: TargetKinds, place: Place) -> TargetDefinit
         return None
     word = kinds.canonical(entry.get("provider"))
     kind = kinds.table.get(word)
-    is_factory = kind is not None and kind.model_config.get("extra") == "allow"
+    is_open = kind is not None and kind.model_config.get("extra") == "allow"
     values, at = entry, place
-    if entry.get("settings") is not None and kind is not None and not is_factory:
+    if entry.get("settings") is not None and kind is not None and not is_open:
         values, at = _merged_settings(entry, place)  # in older files it holds keys of the target
-    is_own = is_factory or (kind is not None and not kind.__module__.startswith("pytest_agentv."))
+    is_own = is_open or (kind is not None and not kind.__module__.startswith("pytest_agentv."))
     _check_references(values, at, is_own=is_own)
     common, _ = read_target(kind, values, at)
     if common is None:
@@ -434,7 +411,7 @@ def _merged_settings(entry: dict[str, Json], place: Place) -> tuple[dict[str, Js
 
 def _check_references(values: JsonObject, place: Place, *, is_own: bool) -> None:
     """Warn of an invalid `${{ … }}`. Refuse variables of other tools, unless the project's own code may read them."""
-    for keys, text in _texts(values, ()):
+    for keys, text in texts_of(values):
         foreign = None if keys[-1] in _MEANT else _FOREIGN.search(text)
         if "${{" in REFERENCE.sub("", text):
             place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
@@ -444,12 +421,13 @@ def _check_references(values: JsonObject, place: Place, *, is_own: bool) -> None
             note(f"{foreign[0]!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
 
 
-def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def texts_of(value: Json, keys: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Yield all texts within plain data, each with the keys that lead to it."""
     if isinstance(value, str):
         yield keys, value
     elif isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(item, (*keys, key))
+            yield from texts_of(item, (*keys, key))
 
 
 def read_config_file(path: Path) -> GuidelineConfig:
@@ -478,7 +456,7 @@ def resolve_target(
     """Return a target that is ready to be called. Add its secret values to `secrets`.
 
     `${{ VAR }}` is filled in anywhere in its texts. An optional field counts as absent if its variable is unset or
-    blank. For required fields, and within lists and free mappings, this raises `TargetError` with all missing
+    blank. For required fields, and within lists and mappings, this raises `TargetError` with all missing
     variables. It also raises `TargetError` for targets that cannot be used and for filled-in values that are wrong.
     Source: delta-bbeval-migration-2025-11, "Missing provider credentials", "Environment variable validation".
     """
@@ -495,11 +473,9 @@ def resolve_target(
             f"{variable} ({', '.join(keys)}{'; set, but blank' if variable in environment.variables else ''})"
             for variable, keys in filler.missing.items()
         )
-        what, it = (
-            ("environment variables that are", "them")
-            if len(filler.missing) > 1
-            else ("an environment variable that is", "it")
-        )
+        what, it = "environment variables that are", "them"
+        if len(filler.missing) == 1:
+            what, it = "an environment variable that is", "it"
         raise TargetError(f"{where} needs {what} not set: {shown}; set {it} or put {it} into a .env file")
     resolution = Resolution(eval_dir, targets_dir=path.parent, cwd=Path.cwd(), shield=filler.shield)
     common, settings = read_target(kind, filled, place, resolution)
@@ -549,42 +525,26 @@ class _Filler:
         """Return the values by written key, including values that replace absent ones."""
         written = _written_keys(kind, values)
         needed = kind.needed(written)
-        filled = {key: values[key] for key in IDENTITY}
-        rest = {key: value for key, value in values.items() if key not in IDENTITY}
+        required = dict.fromkeys(values if kind.model_config.get("extra") == "allow" else (), False)
         for part in (CommonKeys, kind):
-            filled |= self._fill_fields(part, rest, needed, self._place)
-        if kind.model_config.get("extra") == "allow":
-            for own in rest.keys() - filled.keys():
-                item = self._fill(rest[own], self._place.at(own), is_required=False)
-                if item is not None or rest[own] is None:  # a text with missing variables is left out
-                    filled[own] = item
+            for field, key in _written_keys(part, values).items():
+                required[key] = part.model_fields[field].is_required() or field in needed
+        filled: dict[str, Json] = {}
+        for key, is_required in required.items():
+            value, place = values[key], self._place.at(key)
+            filled[key] = value if key in IDENTITY else self._fill(value, place, is_required=is_required)
         for field, variable in {**needed, **kind.stand_ins}.items():
-            key = written.get(field)
-            is_missing = field in needed and key is not None and has_reference(values[key])
-            value = "" if key is None or filled[key] is None else filled[key]
+            used = written.get(field)
+            is_missing = field in needed and used is not None and has_reference(values[used])
+            value = "" if used is None or filled[used] is None else filled[used]
             if not is_missing and not str(value).strip():
                 place = self._place.at(spellings(kind)[field][0])
                 text = f"${{{{ {variable} }}}}"
-                filled[key or place.key] = self._fill_text(text, place, is_required=field in needed)
-        return filled
-
-    def _fill_fields(
-        self, part: type[BaseModel], values: JsonObject, needed: Collection[str], place: Place
-    ) -> dict[str, Json]:
-        """Fill in the values of the keys of a class. A mapping with a class has required and optional keys itself."""
-        filled: dict[str, Json] = {}
-        for field, key in _written_keys(part, values).items():
-            value, at = values[key], place.at(key)
-            inner = _class_of(part, key, value)
-            if inner is not None:
-                filled[key] = self._fill_fields(inner, value, (), at)
-            else:
-                is_required = part.model_fields[field].is_required() or field in needed
-                filled[key] = self._fill(value, at, is_required=is_required)
+                filled[used or place.key] = self._fill_text(text, place, is_required=field in needed)
         return filled
 
     def _fill(self, value: Json, place: Place, *, is_required: bool) -> Json:
-        """Fill in a value. Entries of lists and free mappings are required, because the user wrote them."""
+        """Fill in a value. Entries of lists and mappings are required, because the user wrote them."""
         if isinstance(value, str):
             return self._fill_text(value, place, is_required=is_required)
         if isinstance(value, list):
@@ -606,15 +566,6 @@ class _Filler:
         filled = REFERENCE.sub(lambda match: self._variables[match[1]], text)
         self.secrets.update(secrets_of(str(place.keys[-1]), filled))
         return filled
-
-
-def _class_of(part: type[BaseModel], key: str, value: Json) -> type[BaseModel] | None:
-    """Return the class of a mapping within a target, by its `type` if there are several; None for other values."""
-    for inner in field_parts(part, key) if isinstance(value, dict) else ():
-        kind = inner.model_fields.get("type")
-        if kind is None or kind.default == value.get("type"):
-            return inner
-    return None
 
 
 def _written_keys(part: Any, values: JsonObject) -> dict[str, str]:

@@ -21,13 +21,11 @@ from pytest_agentv import (
     PromptMode,
     Provider,
     ProviderError,
-    ProviderFactory,
     ProviderRequest,
     ProviderResponse,
     RunOptions,
     Score,
     Services,
-    Target,
     TargetDefinition,
     TargetEnvironment,
     Text,
@@ -105,12 +103,12 @@ class Bird:
 
 
 class Parrot:
-    """A provider of the older form."""
+    """An adapter with all its parts."""
 
     mode: PromptMode = "lm"
 
-    def __init__(self, target: Target, environment: Mapping[str, str]) -> None:
-        self.name = target.name
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     async def check(self) -> None: ...
 
@@ -124,12 +122,21 @@ class Parrot:
     async def close(self) -> None: ...
 
 
+class Parrots(Provider):
+    """A provider that takes no keys."""
+
+    kind = "parrot"
+
+    def open(self, environment: TargetEnvironment) -> Parrot:
+        return Parrot(environment.target.name)
+
+
 def pytest_agentv_evaluators() -> Sequence[type[Evaluator]]:
     return [Contains, Costs, Loud]
 
 
-def pytest_agentv_providers() -> Mapping[str, ProviderFactory | type[Provider]]:
-    return {"parrot": Parrot, "echo": Echo}
+def pytest_agentv_providers() -> Mapping[str, type[Provider]]:
+    return {"parrot": Parrots, "echo": Echo}
 
 
 def pytest_agentv_case(case: EvalCase) -> EvalCase | None:

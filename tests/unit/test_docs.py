@@ -29,6 +29,7 @@ from pytest_agentv.cases.references import LoadContext
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cases.tables import read_delimited
 from pytest_agentv.cli.main import COMMANDS
+from pytest_agentv.cli.validate import missing_kind
 from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.source import read_yaml
@@ -310,11 +311,16 @@ def check_workflow(data: Mapping[Any, Any]) -> None:
             assert is_set_up(line) or program(line) in PROGRAMS, line
 
 
+def kinds_of(block: Block, hook: str) -> dict[str, Any]:
+    """Return what takes the place of the kinds that the page defines."""
+    return {word: missing_kind(hook, word) for word in own_kinds(block.page.read_text("utf-8"))}
+
+
 def check_targets(block: Block, folder: Path) -> None:
     """Load the targets without a warning, and fill in every variable that they name."""
     path = folder / "targets.yaml"
     path.write_text(block.text, "utf-8")
-    file = load_targets_file(path, KINDS.with_own(dict.fromkeys(own_kinds(block.page.read_text("utf-8")), print)))
+    file = load_targets_file(path, KINDS.with_own(kinds_of(block, "pytest_agentv_providers")))
     assert file.warnings == ()
     variables = {name: f"https://{name.lower()}.invalid" for name in REFERENCE.findall(block.text)}
     for definition in file.definitions:
@@ -338,7 +344,7 @@ def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
         (folder / name).write_bytes(b"%PDF-1.7\n" if name.endswith(".pdf") else b"\x89PNG\r\n\x1a\n")
     suite = read_suite(path)
     assert suite.problems == ()
-    evaluators = EVALUATORS.with_own(dict.fromkeys(own_kinds(block.page.read_text("utf-8")), print))
+    evaluators = EVALUATORS.with_own(kinds_of(block, "pytest_agentv_evaluators"))
     for entry in suite.entries:
         assert load_case(suite, entry, LoadContext(folder, folder, evaluators=evaluators)).warnings == ()
 

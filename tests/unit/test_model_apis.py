@@ -5,8 +5,6 @@ The folders `model-*` and `models-*` of the corpus show the rest.
 
 import json
 import math
-from datetime import UTC, datetime, timedelta, timezone
-from email.utils import format_datetime
 
 import httpx
 import pytest
@@ -18,7 +16,7 @@ from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.api.base import Embeddings, vectors_of
 from pytest_agentv.providers.api.client import (
-    RequestFailure,
+    RequestError,
     find_proxy,
     next_delay,
     parse_retry_after,
@@ -29,9 +27,8 @@ from pytest_agentv.providers.api.litellm import read_failure
 from pytest_agentv.providers.api.openai import OpenAi, read_data, resource_url
 from pytest_agentv.providers.table import KINDS
 
-NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 DEFAULT = RetryPolicy()
-LOST = RequestFailure("x", "network", is_network=True)
+LOST = RequestError("x", "network", is_network=True)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +100,7 @@ def test_the_message_is_found_in_the_shapes_of_all_apis(body, text):
 def test_any_body_gives_one_short_line_and_any_header_no_error(text):
     assert len(read_error_text(text)) <= 401
     assert "\n" not in read_error_text(text)
-    assert (parse_retry_after({"retry-after": text}, now=NOW) or 0) >= 0
+    assert (parse_retry_after({"retry-after": text}) or 0) >= 0
 
 
 class LitellmError(Exception):
@@ -129,7 +126,7 @@ TRACED = "litellm.APIConnectionError: 'content'\nTraceback (most recent call las
             *("x", httpx.ConnectError(f"{WHERE} ssl:<ssl.SSLContext object at 0x7f> [Name not known]")),
             *(f"no whole reply from M: {WHERE} [Name not known]", "network"),
         ),
-        ("x", httpx.ConnectTimeout(""), "M did not reply in time: ConnectTimeout", "timeout"),
+        ("x", httpx.ConnectTimeout(""), "no whole reply from M: ConnectTimeout", "network"),
         ("x", no_json(" "), "M replied with an empty body", "crash"),
         ("x", no_json('{"a": '), "M replied with what is no JSON: Expecting value (character 7)", "crash"),
         (TRACED, KeyError("content"), "no answer from M that can be read: KeyError: 'content'", "crash"),
@@ -143,7 +140,7 @@ def test_without_a_reply_through_litellm_the_cause_is_told(error, cause, message
     assert (found.message, found.kind, found.is_network) == (message, kind, isinstance(cause, httpx.TransportError))
 
 
-NONSENSE = ("", "soon", "-1", "nan", "1e9", "9" * 400, "Fri, 99 Nov", "Mon, 20 Nov 99999999999999 12:00:00")
+NONSENSE = ("", "soon", "-1", "nan", "1e9", "9" * 400, "Fri, 20 Nov 2026 12:00:00 GMT")
 
 
 @pytest.mark.parametrize(
@@ -156,17 +153,10 @@ NONSENSE = ("", "soon", "-1", "nan", "1e9", "9" * 400, "Fri, 99 Nov", "Mon, 20 N
         ({"retry-after-ms": "250", "retry-after": "7"}, 250),
         ({}, None),
         *(({"retry-after": text}, None) for text in NONSENSE),
-        *(
-            ({"retry-after": format_datetime((NOW + timedelta(seconds=90)).astimezone(zone))}, 90_000)
-            for zone in (UTC, timezone(timedelta(hours=-5)))
-        ),
-        # a date is held against the clock of the server
-        ({"date": format_datetime(NOW), "retry-after": format_datetime(NOW + timedelta(seconds=20))}, 20_000),
     ],
 )
-def test_seconds_milliseconds_and_dates_are_read_and_nonsense_is_passed_over(headers, milliseconds):
-    clock = {} if "date" in headers else {"now": NOW}
-    assert parse_retry_after(headers, **clock) == milliseconds
+def test_seconds_and_milliseconds_are_read_and_all_else_is_passed_over(headers, milliseconds):
+    assert parse_retry_after(headers) == milliseconds
 
 
 @pytest.mark.scenario("Exponential backoff with default config")
@@ -202,7 +192,7 @@ def test_a_delay_is_never_negative_nor_longer_than_the_longest(attempt, first, l
     ],
 )
 def test_a_server_that_says_how_long_to_wait_is_obeyed_without_jitter(status, retry_after_ms, attempt, policy, delay):
-    failure = RequestFailure("x", "network", status, retry_after_ms=retry_after_ms)
+    failure = RequestError("x", "network", status, retry_after_ms=retry_after_ms)
     assert next_delay(failure, attempt, policy, 1.25) == delay
 
 

@@ -97,14 +97,12 @@ def read_answer(reply: JsonObject) -> ModelReply | None:
     if not isinstance(reply.get("content"), list) or (reply.get("error") and not text):
         return None
     calls = [block for block in blocks if block.get("type") in _CALLS]
-    details = mapping(reply.get("stop_details"))
-    refusal = name_of(details.get("explanation")) or name_of(details.get("category"))
     usage = mapping(reply.get("usage"))
     return ModelReply(
         text,
         name_of(reply.get("model")),
         "error" if reply.get("error") else name_of(reply.get("stop_reason")),
-        refusal if details.get("type", "refusal") == "refusal" else None,
+        name_of(mapping(reply.get("stop_details")).get("explanation")),
         tools=tuple(map(read_call, calls)),
         ran=sum(block.get("type") != "tool_use" for block in calls),
         usage=read_usage(usage),
@@ -146,7 +144,7 @@ def _billing(usage: JsonObject) -> Billing:
     return Billing(
         written=count(usage.get("cache_creation_input_tokens")),
         is_unknown=is_unusual(usage.get("service_tier"))
-        or text_of(usage.get("speed")) not in ("", "standard")
+        or is_unusual(usage.get("speed"))
         or text_of(usage.get("inference_geo")) not in ("", "global", "not_available")
         or count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) > 0
         or count(mapping(usage.get("server_tool_use")).get("web_search_requests")) > 0

@@ -34,10 +34,7 @@ class Encoded(Record):
 
 
 def encoded(file: FilePart) -> Encoded:
-    """Return a picture or a PDF in the form in which it is sent. Blocks.
-
-    Raises `ProviderError` for a file of another type, and for one that changed during the run.
-    """
+    """Read a picture or a PDF. Raises `ProviderError` for other files, and for one that changed during the run."""
     fault = "is a text" if file.media is None else file.media.fault
     if file.media is None or fault is not None:
         raise ProviderError(f"{file.path} cannot be sent to a model: it {fault}", "config")
@@ -200,19 +197,19 @@ def _first(values: JsonObject, *names: str) -> Json:
     return next((values[name] for name in names if name in values), None)
 
 
-_USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified")
+_USUAL_TERMS: Final = frozenset(
+    ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified", "traffic_type_unspecified")
+)
 
 
-def is_unusual(tier: Json) -> bool:
-    """Whether a service tier has other prices than the usual one."""
-    return text_of(tier).strip().lower() not in _USUAL_TIERS
+def is_unusual(term: Json) -> bool:
+    """Whether a service tier, a speed or a type of traffic has other prices than the usual one."""
+    return text_of(term).strip().lower() not in _USUAL_TERMS
 
 
 def vectors_of(values: Sequence[Json]) -> tuple[tuple[float, ...] | None, ...] | None:
-    """Return vectors; None for a value that is not a list of numbers or has no direction, and without any vector.
-
-    Broken servers send zeros or NaN. A negated `similar` would pass then.
-    """
+    """Return vectors; None for a value that is not a list of numbers or has no direction, and without any vector."""
+    # Broken servers send zeros or NaN. A negated `similar` would pass then.
     vectors = tuple(
         tuple(map(float, value)) if isinstance(value, list) and any(value) and all(map(is_measure, value)) else None
         for value in values
@@ -309,10 +306,7 @@ class HttpReply(Record):
 
     @property
     def text(self) -> str:
-        """The content as a text, in the encoding that it names, else UTF-8. Invalid bytes are replaced.
-
-        A byte order mark is no part of it.
-        """
+        """The content without a byte order mark, in the encoding that it names, else UTF-8. Replaces invalid bytes."""
         return self.content.decode(self.charset or "utf-8", "replace").removeprefix("\ufeff")
 
 

@@ -14,16 +14,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # typeshed lacks it
 
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.model.base import Json, JsonObject, Record, counted, format_number, mapping
-from pytest_agentv.model.cases import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
+from pytest_agentv.model.base import Json, JsonObject, counted, format_number, mapping
+from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url
 from pytest_agentv.runtime.files import READ_LIMIT
@@ -71,8 +69,8 @@ _FINAL: Final = frozenset({401, 403})
 """Never retried: the same credentials would be refused again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFailure(Record):
+@dataclass(eq=False)
+class RequestError(Exception):
     """Why a request failed."""
 
     message: str
@@ -83,23 +81,10 @@ class RequestFailure(Record):
     """Whether the network lost the request or its reply."""
     retry_after_ms: float | None = None
     """How long the server asks to wait."""
-    should_retry: bool | None = None
-    """Whether the server says that a retry may help; None: it does not say."""
+    is_used_up: bool = False
+    """Whether a quota is used up, which lasts for days."""
     refused: str | None = None
     """The path of a parameter that the model does not take."""
-
-    @property
-    def is_of_content(self) -> bool:
-        """Whether the server refused what was sent, so that a part of it may be accepted."""
-        return self.status in _UNFIT
-
-
-class RequestError(Exception):
-    """A request failed; `failure` says why."""
-
-    def __init__(self, failure: RequestFailure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
 
 
 @dataclass(slots=True)
@@ -118,27 +103,20 @@ class RequestLog:
         return {"request_attempts": self.attempts, **waited}
 
 
-def is_retryable(failure: RequestFailure, policy: RetryPolicy) -> bool:
+def is_retryable(failure: RequestError, policy: RetryPolicy) -> bool:
     """Whether a retry may help: the network failed, or the policy lists the status.
-
-    The server may say that no retry helps. It may also ask for a retry at a status that the default policy does not
-    list.
 
     Source: agentv-formats 4.7, "Non-retryable errors", "Custom retryable status codes".
     """
     if failure.status is None:
         return failure.is_network
-    if failure.status in _FINAL or failure.should_retry is False:
-        return False
-    is_asked_for = failure.should_retry is True and policy.status_codes == DEFAULT_RETRY_STATUS_CODES
-    return is_asked_for or failure.status in policy.status_codes
+    return failure.status in policy.status_codes and failure.status not in _FINAL and not failure.is_used_up
 
 
-def next_delay(failure: RequestFailure, attempt: int, policy: RetryPolicy, jitter: float) -> float | None:
+def next_delay(failure: RequestError, attempt: int, policy: RetryPolicy, jitter: float) -> float | None:
     """Return the milliseconds to wait after a failed attempt (0-based); None: do not retry.
 
-    The delay that a server asks for is obeyed, up to the policy's longest delay (decisions 26). Source: agentv-formats
-    4.7, "Exponential backoff with default config".
+    Source: agentv-formats 4.7, "Exponential backoff with default config"; decisions 26.
     """
     if attempt >= policy.max_retries or not is_retryable(failure, policy):
         return None
@@ -161,15 +139,8 @@ _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
 """In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
-_STATUSES: Final = {
-    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
-    "authentication_error": 401,
-    "permission_error": 403,
-    **dict.fromkeys(("api_error", "server_error"), 500),
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-"""The statuses of errors that are told in a word, as by OpenAI's responses."""
+_STATUSES: Final = {"server_error": 500, "rate_limit_exceeded": 429}
+"""The statuses behind the codes of failed responses of OpenAI."""
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
 _REFUSED: Final = re.compile(
@@ -212,7 +183,7 @@ def refused(
     *,
     url: str = "",
     hints: Mapping[int, str] = _HINTS,
-) -> RequestFailure:
+) -> RequestError:
     """Return the error of a reply with an error status; `headers` ignore the case of names."""
     said = read_error_text(body) or next((each.phrase for each in HTTPStatus if each == status), "")
     hint = f" ({hints[status]} {target})" if status in hints else ""
@@ -220,12 +191,12 @@ def refused(
         hint = f" ({shown_url(url) or 'it'} leads to {shown_url(place)}: if that is right, write it into {target})"
     if hints is _HINTS and status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) and _ELSEWHERE.search(said):
         hint = f" (write `api_format: responses` in {target})"
-    return RequestFailure(
+    return RequestError(
         f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
         "no_answer" if _FILTERED.search(body) else status_kind(status),
         status,
         retry_after_ms=parse_retry_after(headers, body),
-        should_retry=_should_retry(headers, body),
+        is_used_up=_USED_UP.search(body) is not None,
     )
 
 
@@ -247,7 +218,7 @@ def refused_parameter(body: str, sent: JsonObject) -> str | None:
     return None
 
 
-def refuses_form(failure: RequestFailure) -> bool:
+def refuses_form(failure: RequestError) -> bool:
     """Whether a server refuses the form to which the reply was bound, as older servers and some models do."""
     is_refusal = failure.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
     return is_refusal and _FORM.search(failure.message) is not None
@@ -258,26 +229,24 @@ def _words(text: str) -> str:
     return f" {' '.join(re.findall(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+', text)).lower()} "
 
 
-def without_reply(model: str, said: str) -> RequestFailure:
+def without_reply(model: str, said: str) -> RequestError:
     """Return the error of a connection that broke before the reply was whole. `said` is the system's reason."""
-    return RequestFailure(f"no whole reply from {model}: {said}", "network", is_network=True)
+    return RequestError(f"no whole reply from {model}: {said}", "network", is_network=True)
 
 
-def without_choice(reply: JsonObject, model: str) -> RequestFailure:
-    """Return the error of a reply with status 200 and without a message. Gateways send the errors of others like this.
-
-    If the error names the status of the other server, that status counts.
-    """
+def without_choice(reply: JsonObject, model: str) -> RequestError:
+    """Return the error of a reply with status 200, as gateways send those of others, with the status that it names."""
     error, body = reply.get("error"), json.dumps(reply, ensure_ascii=False)
     if not error:
-        return RequestFailure(f"{model} replied without any choice: {shorten(body)}", "crash")
-    told = [str(mapping(error).get(name)) for name in ("code", "status", "type")]
-    numbers = [int(text) for text in told if re.fullmatch(r"[45]\d\d", text)]
-    status = next(iter([*numbers, *(_STATUSES[text] for text in told if text in _STATUSES)]), None)
+        return RequestError(f"{model} replied without any choice: {shorten(body)}", "crash")
+    told = [mapping(error).get(name) for name in ("code", "status")]
+    numbers = [str(_STATUSES.get(str(each), each)) for each in told]
+    status = next((int(text) for text in numbers if re.fullmatch(r"[45]\d\d", text)), None)
     kind = "crash" if status is None else status_kind(status)
     message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
     kind = "no_answer" if _FILTERED.search(body) else kind
-    return RequestFailure(message, kind, status, False, parse_retry_after({}, body), _should_retry({}, body))
+    is_used_up = _USED_UP.search(body) is not None
+    return RequestError(message, kind, status, False, parse_retry_after({}, body), is_used_up)
 
 
 def status_kind(status: int) -> ErrorKind:
@@ -287,35 +256,14 @@ def status_kind(status: int) -> ErrorKind:
     return "network" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "config"
 
 
-def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
-    """Return whether the server says that a retry may help. A used-up quota lasts for days."""
-    if _USED_UP.search(body):
-        return False
-    return {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
-
-
-def parse_retry_after(headers: Any, body: str = "", now: datetime | None = None) -> float | None:
-    """Return the milliseconds that a reply asks to wait; None if it does not. Google's APIs put them into the body.
-
-    `headers` ignore the case of names. A date is compared with `now`; default: the server's clock, if it tells it.
-    """
+def parse_retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
+    """Return the milliseconds that a reply asks to wait; None if it does not. Google's APIs put them into the body."""
     for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
         text = (headers.get(name) or "").strip()
         if re.fullmatch(r"\d{1,300}(\.\d*)?", text):  # more digits are no float
             return float(text) * factor
-    if then := _date(headers.get("retry-after")):
-        now = now or _date(headers.get("date")) or datetime.now(UTC)
-        return max(0.0, (then - now).total_seconds() * 1000)
     found = _RETRY_DELAY.search(body)
     return float(found[1]) * 1000 if found else None
-
-
-def _date(text: str | None) -> datetime | None:
-    try:
-        found = parsedate_to_datetime((text or "").strip())
-    except (ValueError, OverflowError):
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def read_error_text(body: str) -> str:
@@ -375,9 +323,9 @@ async def repeated(
                 try:
                     return await ask(), log
                 except RequestError as error:
-                    log.last_error = error.failure.message
+                    log.last_error = error.message
                     jitter = random.uniform(*JITTER)  # noqa: S311 - a delay is not a secret
-                    delay_ms = next_delay(error.failure, log.attempts - 1, policy, jitter)
+                    delay_ms = next_delay(error, log.attempts - 1, policy, jitter)
                     if delay_ms is None or (deadline is not None and time.monotonic() + delay_ms / 1000 >= deadline):
                         raise
                 started = time.monotonic()
@@ -385,12 +333,11 @@ async def repeated(
                     await asyncio.sleep(delay_ms / 1000)
                 finally:
                     log.waited_ms += (time.monotonic() - started) * 1000
-    except RequestError as error:
-        failure = error.failure
+    except RequestError as failure:
         attempts = f" ({_requests(log)})" if log.attempts > 1 else ""
         if is_retryable(failure, policy) and log.attempts <= policy.max_retries:
             attempts = f"; no time is left for another request ({_requests(log)})"
-        of_kind = ContentError if failure.is_of_content else ProviderError
+        of_kind = ContentError if failure.status in _UNFIT else ProviderError
         raise of_kind(failure.message + attempts, failure.kind, log.to_raw()) from None
     except TimeoutError:
         before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
@@ -404,8 +351,6 @@ def _requests(log: RequestLog) -> str:
 
 # The HTTP client.
 
-_LARGE: Final = 200_000
-"""In bytes. A longer reply is parsed in a thread, because the event loop serves other cases."""
 _LONGEST_HEADER: Final = 2**16
 """In bytes. The default of aiohttp is 8 KiB, which is too little for gateways."""
 TOO_LARGE: Final = f"it has more than {READ_LIMIT // 2**20} MiB"
@@ -438,29 +383,23 @@ class HttpClient:
         """Import aiohttp. Raises `ProviderError` if that fails."""
         self._aiohttp = await loaded(import_aiohttp, "the HTTP client")
 
-    async def post(self, request: ApiRequest, *, is_large: bool = False) -> JsonObject:
-        """Send a request and return the JSON object of its reply. Raises `RequestError`.
-
-        Writing a large request, with pictures or PDFs, takes a while.
-        """
-        body = await asyncio.to_thread(_encoded, request.body) if is_large else _encoded(request.body)
+    async def post(self, request: ApiRequest) -> JsonObject:
+        """Send a request and return the JSON object of its reply. Raises `RequestError`."""
+        body = json.dumps(request.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
         headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
         if not is_success(reply.status):
             failure = refused(reply.status, reply.headers, reply.text, self._model, self._target, url=request.url)
             if reply.status == HTTPStatus.BAD_REQUEST:
-                failure = failure.replace(refused=refused_parameter(reply.text, request.body))
-            raise RequestError(failure)
-        content = reply.content
+                failure.refused = refused_parameter(reply.text, request.body)
+            raise failure
         try:
-            value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
+            value = json.loads(reply.content)
         except (ValueError, RecursionError) as error:
-            raise RequestError(
-                RequestFailure(f"{self._model} replied with {describe_no_json(error)}", "crash")
-            ) from None
+            raise RequestError(f"{self._model} replied with {describe_no_json(error)}", "crash") from None
         if not isinstance(value, dict):
             what = f"JSON that is no object, but a {type(value).__name__}"
-            raise RequestError(RequestFailure(f"{self._model} replied with {what}", "crash"))
+            raise RequestError(f"{self._model} replied with {what}", "crash")
         return value
 
     async def exchange(self, request: HttpRequest) -> HttpReply:
@@ -486,10 +425,10 @@ class HttpClient:
                     if len(content) > READ_LIMIT:
                         reply.close()
                         too_large = f"the reply of {self._model} is too large: {TOO_LARGE}"
-                        raise RequestError(RequestFailure(too_large, "crash"))
+                        raise RequestError(too_large, "crash")
                 return HttpReply(reply.status, reply.headers, bytes(content))
         except (self._aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise RequestError(self._explain(error)) from None
+            raise self._explain(error) from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -507,29 +446,22 @@ class HttpClient:
             max_field_size=_LONGEST_HEADER,
         )
 
-    def _explain(self, error: Exception) -> RequestFailure:
+    def _explain(self, error: Exception) -> RequestError:
         """Return the failure for an error of aiohttp or the system, in its own words."""
         aiohttp = self._aiohttp
         said = shorten(shown_url(_NOISE.sub("", str(getattr(error, "message", "") or error)))) or type(error).__name__
         if isinstance(error, aiohttp.ClientSSLError):
             advice = "SSL_CERT_FILE names the certificates to trust"
-            return RequestFailure(f"no secure connection to {self._model}: {said} ({advice})", "config")
+            return RequestError(f"no secure connection to {self._model}: {said} ({advice})", "config")
         if isinstance(error, aiohttp.ClientHttpProxyError):
-            kind = status_kind(error.status)
             message = f"the proxy before {self._model} replied HTTP {error.status}: {said}"
-            return RequestFailure(message, kind, error.status, is_network=kind == "network")
+            return RequestError(message, status_kind(error.status), error.status)
         if isinstance(error, aiohttp.ClientResponseError):  # it was paid for
-            return RequestFailure(f"{self._model} replied with what is no HTTP: {said}", "crash")
+            return RequestError(f"{self._model} replied with what is no HTTP: {said}", "crash")
         if isinstance(error, ValueError | aiohttp.NonHttpUrlClientError) and not isinstance(error, OSError):
             advice = f"check the URL, the api_key and the headers of {self._target}, and HTTPS_PROXY"
-            return RequestFailure(f"{self._model} cannot be asked: {said} ({advice})", "config")
-        if isinstance(error, TimeoutError):
-            return RequestFailure(f"{self._model} did not reply in time: {said}", "timeout", is_network=True)
+            return RequestError(f"{self._model} cannot be asked: {said} ({advice})", "config")
         return without_reply(self._model, said)
-
-
-def _encoded(body: JsonObject) -> bytes:
-    return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def find_proxy(url: str, proxies: Mapping[str, str]) -> str | None:

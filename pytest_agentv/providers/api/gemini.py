@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from pytest_agentv.cases.prompts import ChatMessage
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping
+from pytest_agentv.model.base import Json, JsonObject, mapping
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import UNNAMED, FilePart, TokenUsage, ToolCall
 from pytest_agentv.providers.api.base import (
@@ -34,8 +33,6 @@ from pytest_agentv.providers.api.model import SEED, DirectModel
 from pytest_agentv.providers.kind import read_call
 from pytest_agentv.targets.fields import DefaultText, Whole
 
-_USUAL_TRAFFIC: Final = ("", "ON_DEMAND", "TRAFFIC_TYPE_UNSPECIFIED")
-"""Other traffic types have other prices. Replies name them in some regions only."""
 _SEARCHES: Final = ("webSearchQueries", "imageSearchQueries", "retrievalQueries", "googleMapsWidgetContextToken")
 """What a reply tells of searches. Some are free, but it is unknown which."""
 _RAN: Final = ("executableCode", "toolCall")
@@ -104,10 +101,7 @@ class Gemini(DirectModel):
 
 
 def read_answer(reply: JsonObject, tier: Json = None) -> ModelReply | None:
-    """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason.
-
-    If an error interrupts an answer, gateways send both in one reply. `tier` is the service tier that was asked for.
-    """
+    """Read a reply to a request of a service tier. A blocked prompt has no candidate, but the reason."""
     usage = mapping(reply.get("usageMetadata"))
     model = name_of(reply.get("modelVersion"))
     candidates = entries(reply.get("candidates"))
@@ -152,21 +146,16 @@ def _part(part: str | FilePart) -> dict[str, Any]:
 
 
 def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
-    """Yield the calls of functions, and those of Google's tools with their results. The result of code follows it."""
-    responses = {name_of(found.get("id")): found for part in parts if (found := mapping(part.get("toolResponse")))}
-    for part, following in zip_longest(parts, parts[1:]):
+    """Yield the calls of functions, and those of Google's tools."""
+    for part in parts:
         if isinstance(call := part.get("functionCall"), dict):
             yield read_call({**call, "args": call.get("args") or {}})
         elif isinstance(code := part.get("executableCode"), dict):
-            result = mapping(following).get("codeExecutionResult")
-            output = result.get("output", "") if isinstance(result, dict) else ABSENT
-            yield ToolCall("code_execution", {"code": text_of(code.get("code"))}, output)
+            yield ToolCall("code_execution", {"code": text_of(code.get("code"))})
         elif isinstance(call := part.get("toolCall"), dict):
-            call_id = name_of(call.get("id"))
-            output = responses[call_id].get("response", ABSENT) if call_id and call_id in responses else ABSENT
             kind = text_of(call.get("toolType")).lower()  # as requests declare it: `google_search`, `url_context`
             name = "google_search" if kind.startswith("google_search") else kind or UNNAMED
-            yield ToolCall(name, call.get("args") or {}, output, call_id)
+            yield ToolCall(name, call.get("args") or {}, id=name_of(call.get("id")))
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
@@ -182,12 +171,11 @@ def _usage(usage: JsonObject) -> TokenUsage | None:
 
 def _billing(usage: JsonObject, candidate: JsonObject, tier: Json) -> Billing:
     """Return whether there is more to pay for than texts: another tier, sounds, pictures, searches."""
-    traffic = text_of(usage.get("trafficType")).upper()
     drawn = entries(usage.get("candidatesTokensDetails"))
     read = entries(usage.get("promptTokensDetails"))
     return Billing(
         is_unknown=is_unusual(tier)
-        or traffic not in _USUAL_TRAFFIC
+        or is_unusual(usage.get("trafficType"))
         or _is_searched(candidate)
         or any(count(each.get("tokenCount")) and each.get("modality") == "AUDIO" for each in read)
         or any(count(each.get("tokenCount")) and each.get("modality") not in (None, "TEXT") for each in drawn),

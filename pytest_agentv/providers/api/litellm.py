@@ -20,7 +20,6 @@ from pytest_agentv.model.base import JsonObject
 from pytest_agentv.providers.api.base import Billing, chat_content, form_of
 from pytest_agentv.providers.api.client import (
     RequestError,
-    RequestFailure,
     begin,
     describe_no_json,
     loaded,
@@ -38,10 +37,7 @@ _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": 86_400.0}
 
 
 class LitellmProvider(LlmProvider):
-    """A model that is called through litellm, without its retries, price download and telemetry.
-
-    litellm reports the price with its reply, by the target's `base_model` if it has one.
-    """
+    """A model that is called through litellm, without its retries, price download and telemetry."""
 
     reads_environ = True
 
@@ -74,12 +70,13 @@ class LitellmProvider(LlmProvider):
             reply = await litellm.acompletion(**{**self._arguments, **form}, messages=turns)
             known = read_answer(reply.model_dump())
         except Exception as error:  # noqa: BLE001 - litellm raises any exception; its chain has the cause
-            raise RequestError(read_failure(error, self._model, self._target)) from None
+            raise read_failure(error, self._model, self._target) from None
         duration_ms = round((time.perf_counter() - started) * 1000)
         if known is None:
-            raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
+            raise RequestError(f"{self._model} replied without any choice", "crash")
         native = (getattr(reply.choices[0], "provider_specific_fields", None) or {}).get("native_finish_reason")
         known = known.replace(finish_reason=native or known.finish_reason)  # in the words of the API
+        # The price is by the target's `base_model` if it has one.
         metrics = {"duration_ms": duration_ms, "cost_usd": read_cost(reply), "cost_source": "litellm"}
         return build_response(known, self._model, self._api).replace(**metrics), Billing()
 
@@ -143,12 +140,6 @@ _IMPORT_ENVIRONMENT: Final = {
 }
 """Stops litellm from downloading files, and from loading a `.env` file beside its virtual environment."""
 
-_FIRST_USED: Final = (
-    "litellm.llms.vertex_ai.context_caching.vertex_ai_context_caching",
-    "litellm.llms.github_copilot.authenticator",
-)
-"""Modules that litellm imports in a call, and that cause warnings of pydantic: with `-W error`, the call would fail."""
-
 
 def import_litellm() -> Any:
     with _without_warnings():
@@ -180,12 +171,11 @@ def _import_the_rest(litellm: Any) -> None:
     """Import the modules that the first call would import on the event loop, as a part of that answer's duration."""
     import openai.resources.chat.completions  # noqa: F401, PLC0415 - litellm's client for Azure and OpenAI
 
-    for name in _FIRST_USED:
-        with suppress(ImportError):  # the modules of releases differ
-            importlib.import_module(name)
     messages = [{"role": "user", "content": "x"}]
     litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # makes no request
     litellm.encode(model="", text="x")  # loads the tables for counting tokens
+    # It causes a warning of pydantic: with `-W error`, a call of Gemini would fail.
+    importlib.import_module("litellm.llms.vertex_ai.context_caching.vertex_ai_context_caching")
 
 
 @contextmanager
@@ -194,17 +184,16 @@ def _without_warnings() -> Iterator[None]:
 
     Filters do not help. They belong to the whole process, and pytest replaces them for each item.
     """
-    warn, importing, is_over = warnings.warn, threading.get_ident(), threading.Event()
+    warn, importing = warnings.warn, threading.get_ident()
 
     def warn_elsewhere(message: Any, category: Any = None, stacklevel: int = 1, *rest: Any, **options: Any) -> None:
-        if is_over.is_set() or threading.get_ident() != importing:
+        if threading.get_ident() != importing:
             warn(message, category, stacklevel + 1, *rest, **options)
 
     warnings.warn = warn_elsewhere
     try:
         yield
     finally:
-        is_over.set()  # a module may have kept the function
         if warnings.warn is warn_elsewhere:
             warnings.warn = warn
 
@@ -213,7 +202,7 @@ _GUESSED: Final = frozenset({422, 500})
 """The statuses that litellm invents if there was no reply."""
 
 
-def read_failure(error: BaseException, model: str, target: str) -> RequestFailure:
+def read_failure(error: BaseException, model: str, target: str) -> RequestError:
     """Return the error for an exception of litellm; `model` and `target` are their names in the message.
 
     litellm's own exceptions do not tell: a refused connection, a malformed reply and a missing key are all errors 500
@@ -231,19 +220,17 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
                 body = str(response.text)
             return refused(response.status_code, response.headers, body, model, target)
     for cause in errors:
-        if isinstance(cause, httpx.TimeoutException):
-            return RequestFailure(f"{model} did not reply in time: {_text(cause)}", "timeout", is_network=True)
         if isinstance(cause, httpx.TransportError | ConnectionError | socket.gaierror):
             return without_reply(model, _text(cause))
         if isinstance(cause, json.JSONDecodeError):
-            return RequestFailure(f"{model} replied with {describe_no_json(cause)}", "crash")
+            return RequestError(f"{model} replied with {describe_no_json(cause)}", "crash")
     # Without a network cause, litellm refused to ask, or did not understand the reply.
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status not in _GUESSED:
-        return RequestFailure(f"{model} could not be asked: {_text(error)}", status_kind(status), status)
+        return RequestError(f"{model} could not be asked: {_text(error)}", status_kind(status), status)
     innermost = errors[-1]
     said = _text(error) if innermost is error else f"{type(innermost).__name__}: {_text(innermost)}"
-    return RequestFailure(f"no answer from {model} that can be read: {said}", "crash")
+    return RequestError(f"no answer from {model} that can be read: {said}", "crash")
 
 
 def _text(error: BaseException) -> str:
@@ -255,7 +242,7 @@ def _text(error: BaseException) -> str:
 
 
 def refuse_redirects(handler: Any) -> None:
-    """Make the transports of litellm's `AsyncHTTPHandler` bring no key and no question to another server."""
+    """Make the transports of litellm's `AsyncHTTPHandler` bring no key and no question to another place."""
     for name in ("create_async_transport", "_create_async_transport"):  # the name depends on the version
         create = getattr(handler, name, None)
         if create is not None:
@@ -269,10 +256,7 @@ def _refusing(create: Callable[..., Any]) -> Callable[..., Any]:
 
         async def handle_refusing(request: Any) -> Any:
             response = await handle(request)
-            if place := response.headers.get("location"):
-                asked, leads_to = request.url, request.url.join(place)
-                if (asked.scheme, asked.host, asked.port) != (leads_to.scheme, leads_to.host, leads_to.port):
-                    del response.headers["location"]  # httpx cannot follow a redirect without a location
+            response.headers.pop("location", None)  # httpx cannot follow a redirect without a location
             return response
 
         if handle is not None:

@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.cases.prompts import ChatMessage, PromptMode, guidelines_section
-from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.errors import ErrorKind
 from pytest_agentv.model.base import JsonObject, is_amount, trim
 from pytest_agentv.model.kind import Items, Text, expected, spelled
 from pytest_agentv.model.messages import Message, TokenUsage, incomplete_reason, is_broken, is_cut
@@ -19,7 +19,6 @@ from pytest_agentv.providers.api.base import ApiRequest, Billing, Embeddings, Mo
 from pytest_agentv.providers.api.client import (
     HttpClient,
     RequestError,
-    RequestFailure,
     begin,
     import_aiohttp,
     loaded,
@@ -127,15 +126,10 @@ class Model(RetryKeys):
         """Read the JSON of a successful reply; None if it has no message."""
         raise NotImplementedError
 
-    def embed(self, texts: Sequence[str]) -> ApiRequest:
-        """Build the request for the vectors of some texts. Raises `ProviderError` if the API has none."""
-        del texts
-        what = f"model {self.model!r} ({self.kind}) gives no embeddings: openai, azure and gemini targets do"
-        raise ProviderError(what, "config")
-
-    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
-        """Read the JSON of a successful reply; None if it has no vectors."""
-        raise NotImplementedError
+    embed: ClassVar[Any] = None
+    """Builds the request for the vectors of some texts; None: the API has none."""
+    read_embeddings: ClassVar[Any] = None
+    """Reads the JSON of a successful reply; returns None if it has no vectors."""
 
     def post(self, url: str, headers: Mapping[str, str], body: JsonObject) -> ApiRequest:
         """Return a request of the API with the target's own headers and body, which override those of the API."""
@@ -150,26 +144,10 @@ class Model(RetryKeys):
         return DirectProvider(self, environment)
 
 
-def query_without_version(url: str) -> str:
-    """Return the query of a URL of Azure without the version of the API, for example the key of a gateway."""
-    parts = url.strip().partition("?")[2].split("&")
-    return "&".join(part for part in parts if part and part.partition("=")[0].lower() != "api-version")
-
-
 class DirectModel(Model):
     """A model whose API is asked directly, unless the target says otherwise."""
 
     client: Literal["direct", "litellm"] = Field(default="direct", description="`litellm` asks through litellm")
-
-    @field_validator("client")
-    @classmethod
-    def _refuse_query(cls, client: str, info: ValidationInfo) -> str:
-        """Refuse the query of a URL, which litellm drops or puts before the path. It gets Azure's version otherwise."""
-        url = info.data.get("base_url") or ""
-        query = query_without_version(url) if cls.kind == "azure" else url.partition("?")[2]
-        if client == "litellm" and query:
-            raise ValueError("litellm does not send the query of a URL (what follows `?`): leave out `client`")
-        return client
 
 
 class Litellm(Model):
@@ -212,10 +190,7 @@ def load_tables() -> Any:
 
 
 def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing = _USUAL) -> float | None:
-    """Return the US dollars of an answer; None if the price or the tokens are unknown.
-
-    The provider is `openai`, `azure`, `anthropic` or `google`. The first call may import a table: call it in a thread.
-    """
+    """Return the US dollars of an answer; None if they are unknown. May import a table: call it first in a thread."""
     if usage is None or billing.is_unknown or _FEE_PER_ANSWER.search(model):
         return None
     if provider == "openai" and _OPEN_WEIGHTS.match(model):
@@ -245,10 +220,7 @@ def read_cost(reply: Any) -> float | None:
 
 
 def build_response(reply: ModelReply, model: str, settings: Model) -> ProviderResponse:
-    """Return the response for a reply. If the text is missing or blank, the response has an `error` with the reason.
-
-    A model with tools may answer with calls of functions alone.
-    """
+    """Return the response for a reply. Without a text, or calls of the target's own tools, it has an `error`."""
     response = ProviderResponse(
         output_messages=(Message("assistant", reply.text, reply.tools),),
         token_usage=reply.usage,
@@ -330,7 +302,7 @@ class LlmProvider(TargetAdapter):
             try:
                 return await self._ask(messages, schema)
             except RequestError as error:
-                if not refuses_form(error.failure):
+                if not refuses_form(error):
                     raise
                 self._binds = False
         return await self._ask(messages, None)
@@ -381,32 +353,32 @@ class DirectProvider(LlmProvider):
         has_files = any(message.parts for message in messages)  # pictures and PDFs, which a thread reads
         build = self._api.request
         request = await asyncio.to_thread(build, messages, schema) if has_files else build(messages, schema)
-        raw, duration_ms = await self._post(request, is_large=has_files, is_bound=schema is not None)
+        raw, duration_ms = await self._post(request, is_bound=schema is not None)
         reply = self._api.read(raw)
         if reply is None:
-            raise RequestError(without_choice(raw, self._model))
+            raise without_choice(raw, self._model)
         metrics = {"duration_ms": duration_ms, "cost_usd": reply.billing.cost_usd}
         response = build_response(reply, self._model, self._api).replace(**metrics, warnings=tuple(self._warnings))
         return response, reply.billing
 
-    async def _post(self, plain: ApiRequest, *, is_large: bool, is_bound: bool) -> tuple[JsonObject, int]:
+    async def _post(self, plain: ApiRequest, *, is_bound: bool) -> tuple[JsonObject, int]:
         """Send a request without what the model does not take, and return the reply and its duration."""
         request = self._adapted(plain)
         while True:
             started = time.perf_counter()
             try:
-                reply = await self._http.post(request, is_large=is_large)
+                reply = await self._http.post(request)
                 return reply, round((time.perf_counter() - started) * 1000)
             except RequestError as error:
-                if is_bound and refuses_form(error.failure):
+                if is_bound and refuses_form(error):
                     raise
-                self._learn(error.failure, request.body)
+                self._learn(error, request.body)
                 again = self._adapted(plain)
                 if again == request:
                     raise
                 request = again
 
-    def _learn(self, failure: RequestFailure, sent: JsonObject) -> None:
+    def _learn(self, failure: RequestError, sent: JsonObject) -> None:
         """Note for the run what the model does not take, if a refusal says it."""
         path = failure.refused
         if path is not None and path not in self._instead:
@@ -428,10 +400,7 @@ class DirectProvider(LlmProvider):
         return request.replace(body=body) if self._instead else request
 
     async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
-        """Return the vectors of some texts, with repetitions like `invoke`.
-
-        Raises `ProviderError`, also for an API without embeddings.
-        """
+        """Return the vectors of some texts. Raises `ProviderError`."""
         request = self._api.embed(texts)
         await self._ready()
         ask = functools.partial(self._embed, request, len(texts))
@@ -441,11 +410,11 @@ class DirectProvider(LlmProvider):
 
     async def _embed(self, request: ApiRequest, number: int) -> Embeddings:
         raw = await self._http.post(request)
-        found = self._api.read_embeddings(raw)
+        found: Embeddings | None = self._api.read_embeddings(raw)
         if found is None and raw.get("error"):
-            raise RequestError(without_choice(raw, self._model))
+            raise without_choice(raw, self._model)
         if found is None or len(found.vectors) != number:
-            raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
+            raise RequestError(f"{self._model} replied without a vector for each text", "crash")
         return found
 
     async def close(self) -> None:

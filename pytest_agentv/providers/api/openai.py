@@ -30,7 +30,7 @@ from pytest_agentv.providers.api.base import (
     vectors_of,
     without,
 )
-from pytest_agentv.providers.api.model import ORGANIZATION, REASONING, SEED, DirectModel, query_without_version
+from pytest_agentv.providers.api.model import ORGANIZATION, REASONING, SEED, DirectModel
 from pytest_agentv.providers.kind import read_call
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, Whole
 
@@ -57,21 +57,18 @@ class _SpeaksOpenAi(DirectModel):
         description="the API: chat completions, or Responses, which newer models need for tools (default: `chat`)",
     )
 
-    def place(self) -> tuple[str, str]:
-        """Return the URL before the path of a request, and the query after it."""
-        raise NotImplementedError
-
-    def key_headers(self) -> dict[str, str]:
-        """Return the headers that say who asks."""
-        raise NotImplementedError
-
+    @property
     def limit_name(self) -> str:
-        """Return the name of the token limit in chat completions."""
+        """The name of the token limit in chat completions."""
         return "max_completion_tokens"
 
+    def place(self) -> tuple[str, str, dict[str, str | None]]:
+        """Return the URL before the path of a request, the query after it, and the headers that say who asks."""
+        raise NotImplementedError
+
     def _post(self, path: str, body: Mapping[str, Any]) -> ApiRequest:
-        base, query = self.place()
-        return self.post(f"{base}{path}{query}", self.key_headers(), known(body))
+        base, query, headers = self.place()
+        return self.post(f"{base}{path}{query}", known(headers), known(body))
 
     def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
         is_chat = self.api_format != "responses"
@@ -89,7 +86,7 @@ class _SpeaksOpenAi(DirectModel):
         if is_chat:
             own = {
                 "messages": turns,
-                self.limit_name(): self.max_output_tokens,
+                self.limit_name: self.max_output_tokens,
                 "reasoning_effort": effort,
                 "response_format": shape,
                 "tools": tools and list(tools),
@@ -141,14 +138,13 @@ class OpenAi(_SpeaksOpenAi):
         found = super().api(variables)
         return found.replace(api_key=Secret(usual_key)) if is_keyless and usual_key else found
 
-    def place(self) -> tuple[str, str]:
+    def place(self) -> tuple[str, str, dict[str, str | None]]:
         base, query = split_query(self.base_url or _USUAL_URL)
-        return re.sub(r"/(chat/completions|responses)$", "", base), query
+        key = f"Bearer {self.key}" if self.key else None
+        headers = {"authorization": key, "openai-organization": self.organization or None}
+        return re.sub(r"/(chat/completions|responses)$", "", base), query, headers
 
-    def key_headers(self) -> dict[str, str]:
-        key = {"authorization": f"Bearer {self.key}"} if self.key else {}
-        return {**key, "openai-organization": self.organization} if self.organization else key
-
+    @property
     def limit_name(self) -> str:
         return "max_completion_tokens" if _OPENAI.match(f"{self.base_url or _USUAL_URL}/") else "max_tokens"
 
@@ -185,15 +181,19 @@ class Azure(_SpeaksOpenAi):
         version = next((values[0] for name, values in query.items() if name.lower() == "api-version"), None)
         return found.replace(api_version=version) if version and self.api_version == _DEFAULT_VERSION else found
 
-    def place(self) -> tuple[str, str]:
+    def place(self) -> tuple[str, str, dict[str, str | None]]:
+        headers = {"api-key": self.key or None}
         endpoint, query = resource_url(self.base_url or ""), query_without_version(self.base_url or "")
         if self.api_version in _UNVERSIONED or self.api_format == "responses":
-            return f"{endpoint}/openai/v1", f"?{query}" if query else ""
+            return f"{endpoint}/openai/v1", f"?{query}" if query else "", headers
         query = "&".join(filter(None, (f"api-version={self.api_version}", query)))
-        return f"{endpoint}/openai/deployments/{quote(self.model, safe='')}", f"?{query}"
+        return f"{endpoint}/openai/deployments/{quote(self.model, safe='')}", f"?{query}", headers
 
-    def key_headers(self) -> dict[str, str]:
-        return {"api-key": self.key} if self.key else {}
+
+def query_without_version(url: str) -> str:
+    """Return the query of a URL of Azure without the version of the API, for example the key of a gateway."""
+    parts = url.strip().partition("?")[2].split("&")
+    return "&".join(part for part in parts if part and part.partition("=")[0].lower() != "api-version")
 
 
 def resource_url(text: str) -> str:
@@ -279,23 +279,14 @@ def _read_response(reply: JsonObject) -> ModelReply | None:
 
 
 def _billing(usage: JsonObject, tier: Json) -> Billing:
-    """Return what a server says of the cost, and the other facts that affect the price."""
-    details = [mapping(usage.get(name)) for name in ("prompt_tokens_details", "completion_tokens_details")]
-    return Billing(
-        _told_cost(usage),
-        written=count(details[0].get("cache_write_tokens")),
-        is_unknown=is_unusual(tier) or any(count(each.get("audio_tokens")) for each in details),
-    )
-
-
-def _told_cost(usage: JsonObject) -> float | None:
-    """Return the US dollars that a gateway reports: OpenRouter a number, Perplexity parts and their sum.
+    """Return what a gateway such as OpenRouter says of the cost, and the other facts that affect the price.
 
     With a user's own key at OpenRouter (`is_byok`), the model's vendor is paid as well.
     """
-    cost = usage.get("cost")
-    parts = [cost.get("total_cost") if isinstance(cost, dict) else cost]
-    if usage.get("is_byok") is True:
-        parts.append(mapping(usage.get("cost_details")).get("upstream_inference_cost"))
-    found = [float(part) for part in parts if is_amount(part)]
-    return sum(found) or None if len(found) == len(parts) else None
+    details = [mapping(usage.get(name)) for name in ("prompt_tokens_details", "completion_tokens_details")]
+    cost = None if usage.get("is_byok") is True else usage.get("cost")
+    return Billing(
+        float(cost) or None if is_amount(cost) else None,
+        written=count(details[0].get("cache_write_tokens")),
+        is_unknown=is_unusual(tier) or any(count(each.get("audio_tokens")) for each in details),
+    )

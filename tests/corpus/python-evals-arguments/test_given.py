@@ -34,7 +34,7 @@ def test_response(agentv):
 def test_nonsense(agentv):
     with pytest.raises(TypeError, match="expected an answer: a text, data or a ProviderResponse, got int"):
         agentv.evaluate(5, evaluators=HELLO)
-    with pytest.raises(TypeError, match="got a ProviderResponse whose output_messages is a str: expected a list"):
+    with pytest.raises(TypeError, match="got an invalid ProviderResponse: output_messages: expected a list"):
         agentv.evaluate(ProviderResponse(output_messages="x"), evaluators=HELLO)
     with pytest.raises(ValueError, match=r"output_messages: output_messages.0.role: Field required"):
         agentv.evaluate("x", output_messages=[{}], evaluators=HELLO)

@@ -1,13 +1,17 @@
 from pytest_agentv import ProviderResponse
-from pytest_agentv import Message
+from pytest_agentv import Message, Provider
 
 class Answering:
     mode = "lm"
-    def __init__(self, target, environment): self.name = target.name
+    def __init__(self, name): self.name = name
     async def check(self): ...
     async def invoke(self, request):
         return None if self.name == 'none' else ProviderResponse(output_messages='hello')
     async def close(self): ...
 
+class Own(Provider):
+    kind = "own"
+    def open(self, environment): return Answering(environment.name)
+
 def pytest_agentv_providers():
-    return {"own": Answering}
+    return {"own": Own}

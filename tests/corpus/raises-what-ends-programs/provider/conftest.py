@@ -25,7 +25,7 @@ async def close(name):
     if name == 'close-cancelled': raise asyncio.CancelledError('mine')
     if name == 'close-odd': raise Odd('mine')
 
-from pytest_agentv import Message
+from pytest_agentv import Message, Provider
 from pytest_agentv import ProviderResponse
 
 class Odder:
@@ -37,8 +37,11 @@ class Odder:
         return ProviderResponse((Message("assistant", "hello"),))
     async def close(self): await close(self.name)
 
-def make(target, environment):
-    factory(target.name)
-    return Odder(target.name)
+class Made(Provider):
+    kind = "odd"
+    who: str
+    def open(self, environment):
+        factory(self.who)
+        return Odder(self.who)
 
-def pytest_agentv_providers(): return {"odd": make}
+def pytest_agentv_providers(): return [Made]

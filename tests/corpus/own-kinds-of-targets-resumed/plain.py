@@ -1,5 +1,0 @@
-import functools
-
-
-def decorate(function):
-    return functools.wraps(function)(lambda *arguments: function(*arguments))
