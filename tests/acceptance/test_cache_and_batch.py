@@ -425,16 +425,13 @@ async def vote(prompt):  # on one loop, so that each call counts for itself
     count = len(Path("asked").read_text()) if Path("asked").exists() else 0
     with open("asked", "a") as file:
         file.write("x")
-    return "hm" if count in BAD else json.dumps({"score": 1.0, "reasoning": f"vote {count}"})
+    return "hm" if count in (1, 3, 4) else json.dumps({"score": 1.0, "reasoning": f"vote {count}"})
 """
 
 
-@pytest.mark.parametrize(
-    ("evaluators", "bad"),
-    [(", ".join(PANEL % name for name in "abc"), (1, 2, 3)), (composite(PANEL, *"abc"), (1, 3, 4))],
-)
-def test_only_the_vote_of_a_panel_that_could_not_be_read_is_asked_for_again(project, evaluators, bad):
-    project.write("voters.py", UNREADABLE.replace("BAD", repr(bad)))
+@pytest.mark.parametrize("evaluators", [", ".join(PANEL % name for name in "abc"), composite(PANEL, *"abc")])
+def test_only_the_vote_of_a_panel_that_could_not_be_read_is_asked_for_again(project, evaluators):
+    project.write("voters.py", UNREADABLE)
     judge = "{name: judge, provider: python, callable: voters.py:vote}"
     target = "{name: default, provider: mock, response: hello, judge_target: judge}"
     project.write("targets.yaml", f"targets: [{target}, {judge}]\n")
