@@ -84,6 +84,7 @@ KILLED = """
 """
 
 
+@pytest.mark.kills
 def test_a_killed_run_goes_on_and_asks_no_turn_again(project: Project) -> None:
     project.write("agent.py", AGENT)
     targets = [{"name": name, "provider": "python"} for name in ("default", "user")]

@@ -162,6 +162,7 @@ def test_what_functions_do_with_tasks_loops_and_logs(project: Project) -> None:
     assert "WARNING  mine:agent.py:26 seen logs" in run.text
 
 
+@pytest.mark.slow
 def test_an_async_target_that_never_yields_is_timed_out_and_holds_up_nobody(project: Project) -> None:
     write_agent(project, "async def", "    if prompt == 'bad': time.sleep(8)\n")
     write_cases(project, "bad", "a", "b", "c")

@@ -156,6 +156,7 @@ def run_anew(project, *flags, **variables):
     return sorted(map(json.loads, out.read_text().splitlines()), key=lambda result: result["eval_id"])
 
 
+@pytest.mark.slow
 def test_connections_are_reused_and_a_company_certificate_is_trusted_when_a_variable_names_it(project, certificate):
     """In a process of its own: OpenSSL reads the variable once."""
     context, alone = certificate
@@ -166,6 +167,7 @@ def test_connections_are_reused_and_a_company_certificate_is_trusted_when_a_vari
     assert (len(server.asked), len(set(server.ports))) == (5, 1)
 
 
+@pytest.mark.slow
 def test_the_limit_holds_for_all_requests_and_waits_of_a_call_and_waiting_is_no_part_of_the_duration(project):
     busy = {"status": 503, "message": "busy"}
     scripts = {
@@ -210,6 +212,7 @@ def test_the_key_of_openai_goes_only_to_the_server_that_the_environment_names(pr
         assert llm.asked("keyless")[0].headers.get("authorization") == (f"Bearer {KEY}" if is_usual else None)
 
 
+@pytest.mark.slow
 def test_packages_that_cannot_be_imported_are_said_cost_no_answer_and_do_not_hang(project):
     """In a process of its own, where nothing has imported them yet; the price does not count as time of the answer."""
     limit = 0.5 * slowness()

@@ -646,6 +646,7 @@ def test_the_summary_of_a_resumed_run_counts_what_was_selected(project, whole, m
     assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in resumed.lines
 
 
+@pytest.mark.kills
 @WITH_WORKERS_ON_REQUEST
 @pytest.mark.parametrize("flag", ["--agentv-resume", "--agentv-out"])
 def test_a_file_that_another_run_writes_is_not_resumed_until_that_run_ends_even_if_it_is_killed(

@@ -158,6 +158,7 @@ def pytest_runtest_logfinish(nodeid):
 """
 
 
+@pytest.mark.slow
 def test_a_run_needs_no_more_for_many_cases_with_a_large_file_than_for_few(project):
     project.write("conftest.py", MEASURE)
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")

@@ -139,6 +139,7 @@ HANGING = """
 """
 
 
+@pytest.mark.slow
 def test_a_case_whose_fresh_answers_take_too_long_stays_judged(project, suspects, monkeypatch):
     """Its item is not ended by the time limit of an item: its verdict was there before."""
     monkeypatch.setenv("CALLS", str(project.path / "calls"))

@@ -107,7 +107,10 @@ def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_do
 
 @pytest.mark.parametrize(
     ("check", "answer", "seconds"),
-    [({"contains": "x", "path": "a"}, "[" * 60_000, None), ({"regex": "(a|a)+$"}, "a" * 40 + "b", 0.3)],
+    [
+        pytest.param({"contains": "x", "path": "a"}, "[" * 60_000, None, marks=pytest.mark.slow),
+        ({"regex": "(a|a)+$"}, "a" * 40 + "b", 0.3),
+    ],
 )
 def test_a_check_that_takes_long_does_not_hold_up_the_loop(load, monkeypatch, check, answer, seconds):
     if seconds:
