@@ -244,7 +244,9 @@ def test_the_time_of_a_case_is_that_of_the_call_unless_it_could_not_be_judged(pr
                 print(report.nodeid.rpartition(":")[2], report.when, report.duration, file=file)
         """,
     )
-    write_cases(project, {"good": "sleep 0.3; say hello", "bad": "sleep 0.3; say no", "broken": "sleep 0.3; fail no tokens"})
+    write_cases(
+        project, {"good": "sleep 0.3; say hello", "bad": "sleep 0.3; say no", "broken": "sleep 0.3; fail no tokens"}
+    )
     assert project.run(*flags).outcomes == {"passed": 1, "failed": 1, "errors": 1}
     noted = [line.split() for line in (project.path / "durations.txt").read_text().splitlines()]
     took = {(name, when): float(seconds) for name, when, seconds in noted if when != "teardown"}
