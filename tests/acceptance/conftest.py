@@ -143,6 +143,12 @@ WITH_WORKERS_ON_REQUEST = pytest.mark.parametrize("mode", [pytest.param((), id="
 """For a test that workers can hardly make a difference to, or whose way through them another test shows."""
 
 
+SLOW_WITH_WORKERS = pytest.mark.parametrize(
+    "mode", [pytest.param((), id="plain"), pytest.param(("-n", "2"), id="n2", marks=pytest.mark.slow)]
+)
+"""For a test that takes long with workers: `.ci/run` has it with them."""
+
+
 @pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """The flags of a run. `-n 0` is no mode: the plugin looks at workers and at their controller only."""

@@ -23,6 +23,10 @@ def results(project, name="own.jsonl"):
 SUITE = {"tent": "ppppp", "lamp": "ppkpp", "hook": "pfppp"}
 
 
+def slow(*mode):
+    return pytest.param(mode, marks=pytest.mark.slow)
+
+
 @pytest.mark.kills
 @pytest.mark.parametrize("flags", [(), varied(("--agentv-workers=2",)), ("--agentv-workers=20",)])
 def test_a_run_that_was_killed_among_answers_pays_for_none_of_them_twice(project, flags):
@@ -363,7 +367,7 @@ def said(project, run, capsys):
     return [tuple(told.get(name, "0").strip() for name in names) for told in (lines, table)]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2"), varied(("--agentv-cache",))], ids=str)
+@pytest.mark.parametrize("mode", [(), slow("-n", "2"), varied(("--agentv-cache",))], ids=str)
 def test_answers_that_a_case_took_over_count_once_whatever_follows(project, capsys, mode):
     flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", *mode)
     calls = []
@@ -401,7 +405,7 @@ def judge(prompt):
 
 
 @pytest.mark.parametrize(
-    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+    "mode", [(), varied(("--agentv-include-answers",)), slow("-n2", "--agentv-include-answers")], ids=str
 )
 def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
@@ -428,7 +432,7 @@ def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, c
 
 
 @pytest.mark.parametrize(
-    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+    "mode", [(), varied(("--agentv-include-answers",)), slow("-n2", "--agentv-include-answers")], ids=str
 )
 def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)

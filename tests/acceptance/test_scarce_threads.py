@@ -114,7 +114,7 @@ def test_b(agentv):
     ("name", "text", "flags"),
     [
         ("qa.eval.yaml", TWO_CASES, ("--agentv-workers=4",)),
-        ("test_qa.py", TWO_TESTS, ("-n2",)),
+        pytest.param("test_qa.py", TWO_TESTS, ("-n2",), marks=pytest.mark.slow),
         varied("qa.eval.yaml", TWO_CASES, ("-n2",)),
         varied("test_qa.py", TWO_TESTS, ()),
     ],
