@@ -185,7 +185,13 @@ def test_an_item_that_is_ended_cancels_its_case_and_its_processes(project, what)
 
 
 @pytest.mark.parametrize(
-    "flags", [(), varied(("--agentv-workers=4",)), varied(("-n2",)), ("-n2", "--agentv-workers=4")]
+    "flags",
+    [
+        (),
+        varied(("--agentv-workers=4",)),
+        varied(("-n2",)),
+        pytest.param(("-n2", "--agentv-workers=4"), marks=pytest.mark.slow),
+    ],
 )
 def test_pytest_exit_ends_the_run_with_its_reason_and_its_code(project, flags):
     """The frame that raises it is hidden, and pytest needs one that is not."""

@@ -200,8 +200,9 @@ def test_a_case_whose_answer_is_judged_lets_the_next_one_start_while_its_result_
     assert calls(project).most == 4
 
 
-@pytest.mark.parametrize("flag", ["-x", "--maxfail=2"])
-@pytest.mark.parametrize("bad", ["say nothing", "fail out of tokens"], ids=["failed", "error"])
+@pytest.mark.parametrize(
+    ("flag", "bad"), [("-x", "say nothing"), ("--maxfail=2", "fail out of tokens")], ids=["failed", "errors"]
+)
 def test_a_run_that_stops_at_a_case_has_made_no_more_calls_than_fit_in_flight_beside_it(project, flag, bad):
     prompts = numbered(60)
     for number in (7, 8) if flag == "--maxfail=2" else (8,):

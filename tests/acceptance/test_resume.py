@@ -19,6 +19,10 @@ SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
 
 
+def slow(value):
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 @pytest.fixture
 def project(project):
     write_agent(project)
@@ -329,7 +333,7 @@ def test_b(agentv):
 """
 
 
-@pytest.fixture(params=["file", "file that names its target", "tests"])
+@pytest.fixture(params=[slow("file"), "file that names its target", slow("tests")])
 def two_targets(pytester, request):
     """Run two cases with two targets. The first case broke for the first target, the second one for the second."""
     project = Project(pytester.path, ())
@@ -399,7 +403,7 @@ CHOOSERS = {
 }
 
 
-@pytest.fixture(params=["hook", "fixture", "call"])
+@pytest.fixture(params=["hook", slow("fixture"), "call"])
 def chosen_later(pytester, request):
     """Run a and b; b breaks. From then on, something that no file tells chooses another target for one of them."""
     project = Project(pytester.path, ())
@@ -602,6 +606,7 @@ CHANGES = [
 """Files, what is changed in them, and the cases that run again."""
 
 
+@pytest.mark.slow
 def test_what_an_answer_or_its_judgement_came_from_is_part_of_the_case(project):
     stale_project(project)
     assert run(project).outcomes == {"passed": 6}
