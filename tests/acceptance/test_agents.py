@@ -415,7 +415,6 @@ def test_the_programs_were_given_the_secrets_that_are_hidden(failed: Failed, age
 # Runs that are broken off
 
 
-@pytest.mark.kills
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
 def test_agents_and_their_tools_end_with_the_run(tmp_path: Path, number: signal.Signals) -> None:
     with new_world(tmp_path) as world:
