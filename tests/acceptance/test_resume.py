@@ -739,7 +739,9 @@ def answer(prompt):
 """
 
 
-@pytest.mark.parametrize(("repeat", "dies_at", "asked"), [(1, 0, 3), varied(2, 0, 6), (2, 4, 7)])
+@pytest.mark.parametrize(
+    ("repeat", "dies_at", "asked"), [(1, 0, 3), varied(2, 0, 6), pytest.param(2, 4, 7, marks=pytest.mark.kills)]
+)
 def test_parameters_of_a_test_that_ask_the_same_keep_their_own_answers(pytester, repeat, dies_at, asked):
     """The fourth question is the second one of the second parameter; the first one has answers under the same id."""
     project = Project(pytester.path, ())
