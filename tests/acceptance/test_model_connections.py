@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -21,7 +22,7 @@ ANSWER = json.dumps({
 }).encode()  # fmt: skip
 BODIES = {
     "fine": (ANSWER, {}),
-    "huge": (gzip.compress(b'{"a": "' + b"x" * 50_000_000 + b'"}'), {"content-encoding": "gzip"}),
+    "huge": (b"", {"content-encoding": "gzip"}),
     "html": (b"<html>", {}),
     "list": (b"[1]", {}),
     "deep": (b"[" * 150_000, {}),
@@ -41,6 +42,11 @@ ERRORS = {
 }
 
 
+@cache
+def huge():
+    return gzip.compress(b'{"a": "' + b"x" * 50_000_000 + b'"}')
+
+
 class Server:
     """Answers by the first part of the path, and plays a proxy; `asked` has the paths, `ports` those of callers."""
 
@@ -55,8 +61,9 @@ class Server:
                 self.rfile.read(int(self.headers["content-length"]))
                 outer.asked.append(self.path)
                 outer.ports.append(self.client_address[1])
-                body, headers = BODIES.get(self.path.split("/")[1], BODIES["fine"])
-                self.answer(200, body, headers)
+                name = self.path.split("/")[1]
+                body, headers = BODIES.get(name, BODIES["fine"])
+                self.answer(200, huge() if name == "huge" else body, headers)
 
             def do_CONNECT(self):
                 outer.asked.append(self.path)
