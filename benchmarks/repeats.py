@@ -18,7 +18,6 @@ ROOMS = (
     "session/gates.py",
     "session/judged_cases.py",
     "reports/verdict",
-    "reports/gates.py",
     "reports/judged_cases.py",
 )
 

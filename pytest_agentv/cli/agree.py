@@ -4,19 +4,18 @@ import argparse
 import json
 import math
 import random
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.cli.compare import read
-from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, note, parse_delta, say
+from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, note, parse_delta, print_as, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.reports.figures import on_one_line, question_of, visible
+from pytest_agentv.reports.figures import on_one_line, question_of, table, visible
 from pytest_agentv.reports.how_sure import (
     LEAST_TO_CHOOSE,
     Agreement,
@@ -31,7 +30,6 @@ from pytest_agentv.reports.read import TEXTS
 from pytest_agentv.stats.comparison import LEAST_LABELS, LEAST_OF_A_CLASS
 from pytest_agentv.stats.intervals import Interval
 
-_CONSTANT: Final = "none, judge and labels are constant"
 _WIDEST: Final = 160
 """Characters of an answer or of a judge's reasons."""
 _EPILOG: Final = """\
@@ -62,16 +60,13 @@ def run(arguments: Sequence[str]) -> int:
             note(f"agentv agree: people are split on all cases{of_file} that were judged")
             return USAGE_ERROR
         runs[locate(path, None)] = agreement
-    if options.format == "json" or (options.format is None and not sys.stdout.isatty()):
-        plain = [_plain(name, runs, verbose=options.verbose) for name in runs]
-        json.dump(plain[0] if len(plain) == 1 else {"runs": plain}, sys.stdout, indent=2)
-        say()
-    else:
-        say(visible("\n".join(_lines(runs, verbose=options.verbose))))
+    plain = [_plain(name, runs, verbose=options.verbose) for name in runs]
+    data = plain[0] if len(plain) == 1 else {"runs": plain}
+    print_as(options.format, lambda: data, lambda: map(visible, _lines(runs, verbose=options.verbose)))
     least = -math.inf if options.min_kappa is None else options.min_kappa
     below = [name for name, each in runs.items() if each.kappa_low < least - 1e-9]
     for name in below:
-        note(f"agentv agree: {name}: kappa {_kappa(runs[name])}: its low end is below --min-kappa={least:g}")
+        note(f"agentv agree: {name}: kappa {_kappa(runs[name])}, whose low end is below --min-kappa={least:g}")
     return int(bool(below))
 
 
@@ -93,7 +88,7 @@ def _create_parser() -> ArgumentParser:
         prog="agentv agree", description="Measure how well a judge agrees with people's labels.", epilog=_EPILOG
     )
     parser.add_path("labels", "Labels: CSV, JSONL or YAML.")
-    parser.add_path("results", "Results file of a run; several are rows of a table.", nargs="+")
+    parser.add_path("results", "Results file of a run; several are columns of the table.", nargs="+")
     parser.add("--evaluator", "Compare this evaluator (default: the verdict on the case).", metavar="NAME")
     parser.add_flag(
         "--choose-threshold",
@@ -147,12 +142,11 @@ def _plain(name: str, runs: Mapping[str, Agreement], *, verbose: bool) -> dict[s
 
 def _lines(runs: Mapping[str, Agreement], *, verbose: bool) -> Iterator[str]:
     (first, agreement), *others = runs.items()
-    if others:
-        yield from _rows(runs)
-        yield from (f"{name}: {text}" for name, each in runs.items() for text in _left_out(each))
-    else:
-        yield from _account(agreement)
-        yield from _left_out(agreement)
+    columns = [{"results": name} | dict(_figures(each)) for name, each in runs.items()]
+    titles = list(dict.fromkeys(title for column in columns for title in column))
+    yield from table([[title, *(column.get(title, "-") for column in columns)] for title in titles])
+    for name, each in runs.items():
+        yield from (f"{name}: {text}" for text in _left_out(each))
     for name, other in others:
         if changed := changed_judge(agreement, other):
             yield f"JUDGE CHANGED from {first} to {name}: {'; '.join(changed)}"
@@ -160,18 +154,30 @@ def _lines(runs: Mapping[str, Agreement], *, verbose: bool) -> Iterator[str]:
         yield from _disagreements(runs)
 
 
-def _rows(runs: Mapping[str, Agreement]) -> Iterator[str]:
-    titles = "results", "labels", "good passed", "bad passed", "kappa, 95 % CI", "unreadable", "threshold"
-    rows: list[tuple[str, ...]] = [titles]
-    for name, each in runs.items():
-        rates = (each.confusion.true_positive_rate, each.confusion.false_positive_rate)
-        shares = ["-" if rate is None else f"{rate[0]:.1%} ({_range(rate[1])})" for rate in rates]
-        unreadable = f"{each.unreadable:,} of {each.replies:,}" if each.replies else "-"
-        threshold = "-" if each.threshold is None else f"{each.threshold:.3g}"
-        rows.append((name, f"{each.cases:,}", *shares, _kappa(each, "none", ""), unreadable, threshold))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+def _figures(agreement: Agreement) -> Iterator[tuple[str, str]]:
+    """Yield the figures of an agreement that are known, each with its title."""
+    counts = agreement.confusion
+    yield "labels", f"{agreement.cases:,}"
+    if agreement.threshold is not None:
+        yield "threshold, of the other half", f"{agreement.threshold:.3g}"
+    yield "good passed", _rate(counts.both_pass, counts.only_label, counts.true_positive_rate)
+    yield "bad passed", _rate(counts.only_judge, counts.both_fail, counts.false_positive_rate)
+    yield "kappa, 95 % CI", _kappa(agreement)
+    if agreement.linear_kappa is not None or agreement.quadratic_kappa is not None:
+        yield "kappa of the scores, linear", _figure(agreement.linear_kappa)
+        yield "kappa of the scores, quadratic", _figure(agreement.quadratic_kappa)
+    if agreement.raters > 1:
+        yield f"alpha of {agreement.raters} people (Krippendorff)", _figure(agreement.alpha)
+    if agreement.corrected is not None:
+        rate, interval = agreement.corrected.rate, agreement.corrected.interval
+        yield "corrected pass rate", f"{rate:.1%} ({_range(interval)}, approximate)"
+    else:
+        yield (
+            "corrected pass rate",
+            f"takes {LEAST_LABELS} labels, {LEAST_OF_A_CLASS} of each kind",
+        )
+    if agreement.replies:
+        yield "unreadable", f"{agreement.unreadable:,} of {agreement.replies:,}"
 
 
 def _disagreements(runs: Mapping[str, Agreement]) -> Iterator[str]:
@@ -189,35 +195,6 @@ def _disagreements(runs: Mapping[str, Agreement]) -> Iterator[str]:
             yield f"  answer: {on_one_line(answer, _WIDEST)}"
 
 
-def _account(agreement: Agreement) -> Iterator[str]:
-    table = agreement.confusion
-    yield f"{counted(agreement.cases, 'case')} with a label and a verdict"
-    if agreement.threshold is not None:
-        yield f"Threshold {agreement.threshold:.3g}, chosen on the other half of the labels"
-    yield ""
-    yield f"{'':14}{'label pass':>12}{'label fail':>12}"
-    yield f"{'judge pass':14}{table.both_pass:>12,}{table.only_judge:>12,}"
-    yield f"{'judge fail':14}{table.only_label:>12,}{table.both_fail:>12,}"
-    yield ""
-    yield _rate_line("Of good answers the judge passes", table.true_positive_rate)
-    yield _rate_line("Of bad answers the judge passes", table.false_positive_rate)
-    yield f"Kappa: {_kappa(agreement)}"
-    if agreement.linear_kappa is not None or agreement.quadratic_kappa is not None:
-        linear, quadratic = _figure(agreement.linear_kappa), _figure(agreement.quadratic_kappa)
-        yield f"Kappa of the scores: {linear} linear, {quadratic} quadratic"
-    if agreement.raters > 1:
-        yield f"Krippendorff's alpha of {agreement.raters} people: {_figure(agreement.alpha)}"
-    if agreement.corrected is not None:
-        rate, interval = agreement.corrected.rate, agreement.corrected.interval
-        yield f"Pass rate corrected by the labels: {rate:.1%}, 95 % CI: {_range(interval)} (approximate)"
-    else:
-        least = f"{LEAST_LABELS} labels with {LEAST_OF_A_CLASS} of each kind, and cases without a label"
-        yield f"Pass rate corrected by the labels: it takes at least {least}"
-    if agreement.replies:
-        share = agreement.unreadable / agreement.replies
-        yield f"Unreadable replies of the judge: {agreement.unreadable:,} of {agreement.replies:,} ({share:.1%})"
-
-
 def _left_out(agreement: Agreement) -> Iterator[str]:
     if agreement.split:
         yield f"{counted(agreement.split, 'case')} on which people are split left out"
@@ -227,21 +204,21 @@ def _left_out(agreement: Agreement) -> Iterator[str]:
         yield f"{counted(agreement.other_answers, 'label')} of other answers left out: --agentv-rejudge judges the same"
 
 
-def _rate_line(what: str, rate: tuple[float, Interval] | None) -> str:
-    return f"{what}: none are labelled" if rate is None else f"{what}: {rate[0]:.1%}, 95 % CI: {_range(rate[1])}"
+def _rate(passed: int, failed: int, rate: tuple[float, Interval] | None) -> str:
+    of = f"{passed:,} of {passed + failed:,}"
+    return "none are labelled" if rate is None else f"{of}, {rate[0]:.1%} ({_range(rate[1])})"
 
 
 def _range(interval: Interval) -> str:
     return f"{interval.low * 100:.1f} to {interval.high * 100:.1f}"
 
 
-def _kappa(agreement: Agreement, none: str = _CONSTANT, of: str = "95 % CI: ") -> str:
-    interval = f"{of}{agreement.kappa_low:.3f} to {agreement.kappa_high:.3f}"
-    return f"{_figure(agreement.kappa, none)} ({interval})"
+def _kappa(agreement: Agreement) -> str:
+    return f"{_figure(agreement.kappa)} ({agreement.kappa_low:.3f} to {agreement.kappa_high:.3f})"
 
 
-def _figure(value: float | None, otherwise: str = "none") -> str:
-    return otherwise if value is None else f"{value:.3f}"
+def _figure(value: float | None) -> str:
+    return "none, all are the same" if value is None else f"{value:.3f}"
 
 
 # `agentv label`: asks a person which answers of a run are good, blind to what the judge said.

@@ -140,7 +140,7 @@ def _results(path: Path | None) -> list[EvalResult]:
             if path is not None:
                 raise
         else:
-            return [case.result for case in cases if case.result is not None and case.result.status != "error"]
+            return [case.result for case in cases if case.result.status != "error"]
     return []
 
 

@@ -3,12 +3,11 @@
 import argparse
 import json
 import math
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, add_margin, note, parse_delta, say
+from pytest_agentv.cli.eval import USAGE_ERROR, ArgumentParser, UsageError, add_margin, note, parse_delta, print_as, say
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
@@ -23,11 +22,10 @@ from pytest_agentv.reports.compare import (
     table_lines,
 )
 from pytest_agentv.reports.figures import ended_at, visible
-from pytest_agentv.reports.gates import read_contract
 from pytest_agentv.reports.how_sure import Plan, plan_of
 from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase
 from pytest_agentv.reports.read import FINDINGS, TEXTS, read_baseline, read_view, view_of
-from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, compared, statistics_lines
+from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, compared, read_contract, statistics_lines
 from pytest_agentv.reports.view import AS_JUDGED, RunView, ending_of
 from pytest_agentv.stats.comparison import NO_DROP, chance_of_red_case
 from pytest_agentv.store.readers import holds_baseline
@@ -60,12 +58,8 @@ def run(arguments: Sequence[str]) -> int:
         return compare_files(files, options.format or "table", allow_missing=options.allow_missing)
     first, second = (_read_scores(path) for path in (options.baseline, options.candidate))
     comparison = compare_scores(first.cases, second.cases, options.threshold)
-    if options.format == "json" or (options.format is None and not sys.stdout.isatty()):
-        # Written in pieces, because the whole text would double the memory.
-        json.dump(comparison.contract(), sys.stdout, indent=2)
-        say()
-    else:
-        say("\n".join(comparison_lines(comparison, str(options.baseline), str(options.candidate))))
+    names = str(options.baseline), str(options.candidate)
+    print_as(options.format, comparison.contract, lambda: comparison_lines(comparison, *names))
     fault = _fault(comparison, allow_missing=options.allow_missing)
     if fault is not None:
         note(f"agentv compare: {fault}")
@@ -157,20 +151,17 @@ def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
     if not comparison.matched:
         if comparison.errors:
             return "no case has a score in both files, so there is nothing to compare"
-        examples = f"the baseline has {names(comparison.unmatched1[:1])}, "
-        examples += f"the candidate {names(comparison.unmatched2[:1])}"
+        examples = f"the baseline has {names(comparison.unmatched[0][:1])}, "
+        examples += f"the candidate {names(comparison.unmatched[1][:1])}"
         return f"no case is in both files, so there is nothing to compare: {examples}"
-    if comparison.unmatched1 and not allow_missing:
-        cases = counted(len(comparison.unmatched1), "case")
-        return f"the candidate lacks {cases} of the baseline: {names(comparison.unmatched1)} (or use --allow-missing)"
+    if comparison.unmatched[0] and not allow_missing:
+        cases = counted(len(comparison.unmatched[0]), "case")
+        return f"the candidate lacks {cases} of the baseline: {names(comparison.unmatched[0])} (or use --allow-missing)"
     return None
 
 
 def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) -> int:
-    """Compare three results files or more, with a row for each run and the cases on which they disagree.
-
-    Returns the exit code: 0, or 2 if the files do not hold the same cases.
-    """
+    """Compare three results files or more. Returns the exit code: 0, or 2 if they do not hold the same cases."""
     if twice := next((path for index, path in enumerate(paths) if path in paths[:index]), None):
         raise UsageError(f"{twice} is given twice")
     names = [path.name for path in paths]
@@ -198,8 +189,7 @@ def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) ->
 def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, output: str, gate: bool) -> int:
     """Compare the results of one run, in one or more files, with a baseline or results file, as a run's gate does.
 
-    Return the exit code. Without `gate` it is 0 for every verdict, and an unreadable file raises `FileError`. With
-    `gate`, such a file gives exit code 3, because the usual exit code 2 would mean "cannot tell".
+    Return the exit code. With `gate` an unreadable file gives 3, because the usual 2 would mean "cannot tell".
     """
     try:
         statistics = compared(_read_runs(runs), read_view(base, without=TEXTS | FINDINGS), margin=margin).statistics
@@ -209,13 +199,9 @@ def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, outpu
         note(f"agentv compare: {error}")
         return NOT_COMPARED
     assert statistics is not None
-    if output == "json":
-        json.dump(statistics.contract(), sys.stdout, indent=2)
-        say()
-    else:
-        say("\n".join(line.text for line in statistics_lines(statistics, verbose=output == "verbose")))
-        for reason in statistics.reasons:
-            say(visible(f"Verdict: {reason}"))
+    lines = [line.text for line in statistics_lines(statistics, verbose=output == "verbose")]
+    lines += [visible(f"Verdict: {reason}") for reason in statistics.reasons]
+    print_as(output, statistics.contract, lambda: lines)
     return exit_code(statistics) if gate else 0
 
 
@@ -229,11 +215,10 @@ def _read_runs(paths: Sequence[Path]) -> RunView:
     for path in paths:
         view = read(path)
         for case in view.cases:
-            assert case.result is not None
             key = CaseKey(case.eval_id, case.eval_file, case.target, case.node_id)
             time = ended_at(case.result.timestamp)
             before = cases.get(key)
-            earlier = ended_at(before.result.timestamp) if before is not None and before.result is not None else None
+            earlier = None if before is None else ended_at(before.result.timestamp)
             if earlier is None or time is None or time >= earlier:
                 cases[key] = case
         skipped |= ending_of(read_contract(path, view.cases)).skipped

@@ -3,11 +3,12 @@
 import argparse
 import fnmatch
 import glob
+import json
 import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -95,6 +96,15 @@ def parse_delta(text: str) -> float:
 def say(text: str = "") -> None:
     """Print to standard output, which gets the results of a command and nothing else."""
     sys.stdout.write(f"{text}\n")
+
+
+def print_as(output: str | None, data: Callable[[], object], lines: Callable[[], Iterable[str]]) -> None:
+    """Print data as JSON, or lines: `output` says which; None: lines on a terminal."""
+    if output == "json" or (output is None and not sys.stdout.isatty()):
+        json.dump(data(), sys.stdout, indent=2)  # in pieces, because the whole text would double the memory
+        say()
+    else:
+        say("\n".join(lines()))
 
 
 def note(text: str) -> None:

@@ -2,38 +2,31 @@
 
 import argparse
 import asyncio
-import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 from typing import Final
 
-from pytest_agentv.cases.entries import CaseEntry, SuiteSource, valid_id
+from pytest_agentv.cases.entries import CaseEntry, valid_id
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cli.eval import ArgumentParser, add_targets_file, note, say
 from pytest_agentv.engine.answers import invoke_with_retries
 from pytest_agentv.engine.jobs import choose_target
+from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.errors import AgentvError, FileError, TargetError, locate
 from pytest_agentv.evaluators.answer_data import reply_objects, section
 from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
 from pytest_agentv.files.source import yaml_document
 from pytest_agentv.model.base import Json, JsonObject, counted, is_number, trim
+from pytest_agentv.model.kind_table import no_kinds
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS, RunOptions
 from pytest_agentv.model.secrets import Masker, beginning, masked, masking
 from pytest_agentv.providers.base import Adapter, ProviderRequest
-from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.reports.figures import visible
-from pytest_agentv.targets.definitions import (
-    TargetDefinition,
-    TargetsFile,
-    find_repo_root,
-    find_targets_file,
-    load_environment,
-    load_targets_file,
-)
+from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 
 ATTEMPTS: Final = 3
 """How often to ask a model before giving up because no reply holds rubrics."""
@@ -151,9 +144,12 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     if not entries:
         note(f"{locate(suite.path, None)}: no case without rubrics")
         return 0
-    name, provider = _open_model(suite, options, masker)
+    cwd = Path.cwd()
+    settings = RunOptions(target=options.target, targets_file=options.targets_file)
+    pool = TargetPool(settings, Places(find_repo_root(cwd), cwd), masker, no_kinds)
+    name = _writer(pool.file(suite.path.parent), choose_target(settings, suite.target))
     note(f"Asking target {name!r} for the rubrics of {counted(len(entries), 'case')}")
-    asyncio.run(_print_all(suite.path, entries, provider))
+    asyncio.run(_print_all(suite.path, entries, pool, name))
     return 0
 
 
@@ -162,27 +158,7 @@ def _outcome(case: JsonObject) -> str | None:
     return outcome if isinstance(outcome, str) and outcome.strip() else None
 
 
-def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker) -> tuple[str, Adapter]:
-    """Open the target that writes the rubrics, chosen as in a run, and return its name with it.
-
-    Raises `TargetsError` or `TargetError`.
-    """
-    from pytest_agentv.targets.fields import resolve_target  # noqa: PLC0415 - imports pydantic
-
-    cwd, eval_dir = Path.cwd(), suite.path.parent
-    repo_root = find_repo_root(cwd)
-    file = load_targets_file(find_targets_file(options.targets_file, eval_dir, repo_root, cwd), KINDS)
-    definition = _writing_definition(file, choose_target(RunOptions(target=options.target), suite.target))
-    environment = load_environment(eval_dir, repo_root, cwd, os.environ)
-    masker.add_environment(environment.variables)
-    target = resolve_target(file, definition, environment, eval_dir, masker)
-    provider = create_provider(target, environment.variables)
-    if getattr(provider, "reads_environ", False):
-        os.environ.update({name: environment.variables[name] for name in environment.dotenv})
-    return target.name, provider
-
-
-def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
+def _writer(file: TargetsFile, name: str) -> str:
     """Return the chosen target if it is a model, else its judge target."""
     models = sorted(kind for kind in file.kinds.table if getattr(file.kinds.table.get(kind), "judges_itself", False))
     chosen = file.find(name)
@@ -193,19 +169,20 @@ def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
             f"{locate(file.path, chosen.line)}: target {chosen.name!r} is no model that could write rubrics (provider: "
             f"{chosen.provider}); name one with --target: its provider is one of {', '.join(models)}"
         )
-    return found
+    return found.name
 
 
-async def _print_all(path: Path, entries: Iterable[CaseEntry], provider: Adapter) -> None:
+async def _print_all(path: Path, entries: Iterable[CaseEntry], pool: TargetPool, name: str) -> None:
     """Print the rubrics of each case in turn as soon as the model replies."""
     try:
+        provider = (await pool.prepare(path.parent, name)).provider
         for entry in entries:
             eval_id = valid_id(entry.value) or f"case {entry.index + 1}"
             rubrics = await write_rubrics(provider, eval_id, _prompt(entry.value))
             block = yaml_document({"rubrics": rubrics}).removeprefix("---\n")
             say(visible(f"# {locate(path, entry.line)}: {eval_id}\n{indent(block, '    ')}"))
     finally:
-        await provider.close()
+        await pool.close()
 
 
 def _prompt(case: JsonObject) -> str:

@@ -13,8 +13,7 @@ from pytest_agentv.model.base import counted
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import code_quality, comment_lines, junit_xml, results_csv
 from pytest_agentv.reports.figures import visible
-from pytest_agentv.reports.gates import read_contract
-from pytest_agentv.reports.verdict import compared
+from pytest_agentv.reports.verdict import compared, read_contract
 from pytest_agentv.reports.view import RunView, ending_of, expected_failures, mocked_part, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.readers import REPORT, foreign_fault, input_fault, iter_entries
@@ -44,7 +43,19 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(f"--format={written} compares with no other run: leave out {options.base[0]}")
     if len(options.base) > 1:
         raise UsageError(f"only --format=html takes several runs to compare with, got {len(options.base)}")
-    return _write_text(options.run, options.base, options.out, written)
+    stored, *others = [read_results(path) for path in (options.run, *options.base)]
+    if written == "markdown":
+        base = others[0] if others else None
+        lines = comment_lines(with_ending(stored, options.run), base, Masker.of_environment())
+        text = "".join(f"{line}\n" for line in lines)
+    else:
+        text = exported(options.run, stored, written)
+    if out is None:
+        say(text.rstrip("\n"))
+    else:
+        write_atomically(out, text)
+        say(f"Report written to {locate(out.absolute(), None)}")
+    return 0
 
 
 def _create_parser() -> ArgumentParser:
@@ -87,22 +98,6 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     size = write_report(path, view, earlier)
     cases = counted(len(view.results), "case")
     say(f"Report of {cases} written to {locate(path.absolute(), None)} ({size / 1e6:.2f} MB)")
-    return 0
-
-
-def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str) -> int:
-    stored, *others = [read_results(path) for path in (run, *bases)]
-    if written == "markdown":
-        base = others[0] if others else None
-        lines = comment_lines(with_ending(stored, run), base, Masker.of_environment())
-        text = "".join(f"{line}\n" for line in lines)
-    else:
-        text = exported(run, stored, written)
-    if out is None:
-        say(text.rstrip("\n"))
-    else:
-        write_atomically(out, text)
-        say(f"Report written to {locate(out.absolute(), None)}")
     return 0
 
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -22,6 +23,7 @@ from pytest_agentv.reports.figures import (
     case_name,
     cost_of,
     duration_of,
+    error_with_kind,
     figures_of,
     format_cost,
     format_duration,
@@ -35,7 +37,7 @@ from pytest_agentv.reports.figures import (
     visible,
     with_id,
 )
-from pytest_agentv.reports.judged_cases import Pair, is_same_subject, pair_cases, shared_key
+from pytest_agentv.reports.judged_cases import Pair, is_same_subject, pair_cases, pairs_of, shared_key
 from pytest_agentv.reports.summary import extremes, score_figures, score_statistics, total_figures
 from pytest_agentv.reports.view import Outcome, RunView, Trouble, failed_as_expected
 
@@ -68,12 +70,12 @@ def annotation_lines(run: RunView, masker: Masker) -> Iterator[str]:
 
 
 def reason_of(result: EvalResult, masker: Masker) -> str:
-    """Return on one line why a case failed or broke."""
-    if result.status != "error":
+    """Return on one line why a case failed or broke; of one that passed, that its strict mark expected a failure."""
+    if result.status == "pass":
+        return f"[XPASS(strict)] {shown(result.xfail or '', masker)}".rstrip()
+    if result.status == "fail":
         return failure_headline(result, masker)
-    first = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
-    kind = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
-    return f"{kind}{first}"[:_LONGEST]
+    return shown(error_with_kind(result), masker).strip().partition("\n")[0][:_LONGEST]
 
 
 # Writes the results of a finished run as JUnit XML.
@@ -84,10 +86,7 @@ _KINDS: Final = {"fail": "failure", "error": "error", "expected": "skipped"}
 
 
 def junit_xml(run: RunView, masker: Masker) -> str:
-    """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them.
-
-    The gates of the run are test cases as well.
-    """
+    """Return a test suite with a test case for each result and each gate, as pytest writes them."""
     kinds = [_KINDS.get(run.ending.outcome(result)) for result in run.results]
     gates = ["failure" if gate.is_red else "skipped" if gate.is_unenforced else None for gate in run.ending.gates]
     figures = {name: str([*kinds, *gates].count(kind)) for name, kind in _COUNTS.items()}
@@ -119,14 +118,13 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, 
         ElementTree.SubElement(properties, "property", name=key, value=visible(str(value)))
     if kind is None:
         return
-    mark = masker.mask(result.xfail or "")
     if kind == "skipped":
-        reason = mark if failed_as_expected(result) else "judged with the run"
-        ElementTree.SubElement(case, kind, type="pytest.xfail", message=visible(reason))
-    elif result.status == "pass":
-        ElementTree.SubElement(case, kind, message=visible(f"[XPASS(strict)] {mark}".rstrip()))
-    else:
-        ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = _text(result, masker)
+        reason = shown(result.xfail or "", masker) if failed_as_expected(result) else "judged with the run"
+        ElementTree.SubElement(case, kind, type="pytest.xfail", message=reason)
+        return
+    element = ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker)))
+    if result.status != "pass":
+        element.text = _text(result, masker)
 
 
 def _address(result: EvalResult) -> tuple[str, str]:
@@ -151,20 +149,14 @@ def _seconds(result: EvalResult) -> float:
 
 
 def code_quality(run: RunView, masker: Masker) -> list[JsonObject]:
-    """Return GitLab's code quality report, which a merge request shows: an entry for each case that failed or broke.
-
-    Its fingerprint is the same in each run.
-    """
+    """Return the code quality report of GitLab: an entry for each case that failed or broke, with a hash that stays."""
     entries: list[JsonObject] = []
     for result in run.outcomes("fail", "error"):
-        is_passed = result.status == "pass"  # against a strict mark
-        mark = masker.mask(result.xfail or "")
-        reason = f"[XPASS(strict)] {mark}".rstrip() if is_passed else reason_of(result, masker)
         identity = "\n".join((result.node_id or "", result.eval_id, result.target))
         entries.append(
             {
-                "description": f"{case_name(result)}: {reason}",
-                "check_name": "agentv-fail" if is_passed else f"agentv-{result.status}",
+                "description": f"{case_name(result)}: {reason_of(result, masker)}",
+                "check_name": "agentv-error" if result.status == "error" else "agentv-fail",
                 "fingerprint": hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest(),
                 "severity": "critical" if result.status == "error" else "major",
                 "location": {"path": result.eval_file or "unknown", "lines": {"begin": result.line or 1}},
@@ -259,15 +251,8 @@ def markdown_lines(
 ) -> Iterator[str]:
     """Yield the lines of the verdict. With newlines they take at most `limit` bytes of UTF-8.
 
-    A table that is cut says so. Yields nothing if the limit is too small for the figures.
-
-    Args:
-        run: The run.
-        masker: Masks secrets.
-        limit: In bytes.
-        results_path: Where the results are, to be named.
-        statistics: The section EVALUATION STATISTICS, whose first line is its title.
-        notes: Lines of Markdown below the figures, such as a comparison with another run.
+    A table that is cut says so. Yields nothing if the limit is too small for the figures. `statistics` are the lines
+    of the section, the first of which is its title; `notes` are lines of Markdown below the figures.
     """
     errors, failures = run.outcomes("error"), [each for each in run.outcomes("fail") if each.status == "fail"]
     failures.sort(key=lambda result: result.score)
@@ -395,9 +380,8 @@ def _said(result: EvalResult, masker: Masker) -> list[str]:
 def _error_rows(errors: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
     previous = None
     for result in errors:
-        detail = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
-        error = _FOREIGN_FRAME.sub("", f"{result.error or 'unknown error'}\n")
-        text = code_span(f"{detail}{masker.mask(error)}", _LONGEST_TEXT)
+        error = _FOREIGN_FRAME.sub("", f"{error_with_kind(result)}\n")
+        text = code_span(masker.mask(error), _LONGEST_TEXT)
         yield table_row((*_place(result), "the same" if text == previous else text))
         previous = text
 
@@ -452,26 +436,28 @@ _Pair = tuple[EvalResult, EvalResult]
 """The results of a case in the base and in this run."""
 
 
-def comment_lines(run: RunView, base: RunView | None, masker: Masker, limit: int = COMMENT_LIMIT) -> Iterator[str]:
-    """Yield the lines of a comment. With newlines they take at most `limit` bytes of UTF-8.
+def comment_lines(run: RunView, base: RunView | None, masker: Masker) -> Iterator[str]:
+    """Yield the lines of a comment. With newlines they take at most `COMMENT_LIMIT` bytes of UTF-8.
 
     `base` is the run to compare with; None: there is none. Texts of others cannot become links, mentions or HTML.
     """
-    notes = list(_comparison(run, base, masker, limit // 2)) if base is not None else []
+    notes = list(_comparison(run, base, masker, COMMENT_LIMIT // 2)) if base is not None else []
     yield MARKER
-    yield from markdown_lines(run, masker, limit - len(MARKER) - 1, notes=notes)
+    yield from markdown_lines(run, masker, COMMENT_LIMIT - len(MARKER) - 1, notes=notes)
 
 
 def _comparison(run: RunView, base: RunView, masker: Masker, space: int) -> Iterator[str]:
-    pairing = pair_cases(run.cases, base.cases, shared_key(base.cases, run.cases))
-    broken = [pair for pair in pairing.errors if is_same_subject(pair.new, pair.old)]
-    mocked = [pair for pair in pairing.pairs if "dry_run" in (*pair.new.flags, *pair.old.flags)]
-    judged = _results(pair for pair in pairing.pairs if pair not in mocked)
+    found = pair_cases(run.cases, base.cases, shared_key(base.cases, run.cases))
+    counts = Counter(each.figures.state for each in found)
+    pairs, errors = pairs_of(found), pairs_of(found, "error")
+    broken = [pair for pair in errors if is_same_subject(pair.new, pair.old)]
+    mocked = [pair for pair in pairs if "dry_run" in (*pair.new.flags, *pair.old.flags)]
+    judged = [_results(pair) for pair in pairs if pair not in mocked]
     others = {
         "without a score": len(broken) + len(mocked),
-        "changed": len(pairing.changed) + len(pairing.errors) - len(broken),
-        "new": len(pairing.new),
-        "gone": len(pairing.gone),
+        "changed": counts["changed"] + len(errors) - len(broken),
+        "new": counts["new"],
+        "gone": counts["gone"],
     }
     rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
     count = counted(len(judged), "case") if judged else "no case"
@@ -479,13 +465,12 @@ def _comparison(run: RunView, base: RunView, masker: Masker, space: int) -> Iter
     yield ""
     if judged:
         yield from _delta_table(judged)
-    yield from _regressions([*judged, *_results(broken)], masker)
-    yield from _changed_answers(_results([*pairing.pairs, *pairing.changed]), masker, space)
+    yield from _regressions([*judged, *map(_results, broken)], masker)
+    yield from _changed_answers(list(map(_results, (*pairs, *pairs_of(found, "changed")))), masker, space)
 
 
-def _results(pairs: Iterable[Pair]) -> list[_Pair]:
-    found = ((pair.old.result, pair.new.result) for pair in pairs)
-    return [(old, new) for old, new in found if old is not None and new is not None]
+def _results(pair: Pair) -> _Pair:
+    return pair.old.result, pair.new.result
 
 
 def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from pytest_agentv.model.base import JsonObject, Record, counted, format_fixed
+from pytest_agentv.model.base import Json, JsonObject, Record, counted, format_fixed
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult
 from pytest_agentv.reports.figures import (
     cost_of,
@@ -16,6 +16,7 @@ from pytest_agentv.reports.figures import (
     format_score,
     percentile,
     shortened,
+    table,
     tokens_of,
     visible,
     whole,
@@ -31,11 +32,6 @@ def status_of(case: JudgedCase) -> str | None:
     """Return `pass`, `fail` or `error`; None: nobody knows. A dry run judges nothing."""
     status = "error" if "dry_run" in case.flags else case.status
     return None if status == "scored" else status
-
-
-def score_of(case: JudgedCase) -> float:
-    """Return the score of a case, which is 0 if it could not be judged."""
-    return case.result.score if case.result is not None else 0.0
 
 
 def differing_fields(*runs: Sequence[JudgedCase]) -> dict[str, list[list[str]]]:
@@ -63,19 +59,21 @@ _WIDEST_ID: Final = 60
 _MOST_LISTED: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Match(Record):
-    """A case with a score in both files. The last three names are None where these files do not need them."""
+class Match(NamedTuple):
+    """A case with a score in both files."""
 
-    eval_id: str
+    key: CaseKey
+    name: str
+    """For people."""
     score1: float
     score2: float
     delta: float
     """score2 - score1."""
     outcome: Outcome
-    eval_file: str | None = None
-    target: str | None = None
-    node_id: str | None = None
+
+    def contract(self) -> JsonObject:
+        scores = {name: whole(getattr(self, name)) for name in ("score1", "score2", "delta")}
+        return {"eval_id": self.key.eval_id, **scores, "outcome": self.outcome} | _plain([self.key])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +82,16 @@ class Comparison(Record):
 
     matched: tuple[Match, ...]
     """In the order of the first file."""
-    unmatched1: tuple[CaseKey, ...] = ()
-    """Cases that are only in the first file."""
-    unmatched2: tuple[CaseKey, ...] = ()
-    errors1: tuple[CaseKey, ...] = ()
-    """Cases of both files that could not be judged in the first run."""
-    errors2: tuple[CaseKey, ...] = ()
-    differing: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    unmatched: tuple[Sequence[CaseKey], Sequence[CaseKey]]
+    """Cases that are only in the first file, and only in the second."""
+    unjudged: tuple[Sequence[CaseKey], Sequence[CaseKey]]
+    """Cases of both files that could not be judged in the first run, and in the second. They are not matched."""
+    differing: Mapping[str, Sequence[Sequence[str]]]
     """Other fields in which the runs differ, such as the model."""
-    names: tuple[str, ...] = ()
-    """Those of the matched cases, for people."""
 
     @property
     def errors(self) -> int:
-        """Number of cases in both files that at least one run could not judge. They do not count as matched."""
-        return len({*self.errors1, *self.errors2})
+        return len(set().union(*self.unjudged))
 
     @property
     def mean_delta(self) -> float:
@@ -115,16 +108,12 @@ class Comparison(Record):
 
     def contract(self) -> JsonObject:
         """Return the JSON that `agentv compare` prints: first the keys of the specification, then our own."""
-        total = len(self.matched) + self.errors + len(self.unmatched1) + len(self.unmatched2)
-        differing = {
-            name: {f"file{number}": found for number, found in enumerate(values, start=1)}
-            for name, values in self.differing.items()
-        }
+        differing = {name: _by_file(values) for name, values in self.differing.items()}
         return {
-            "matched": [case.to_plain() for case in self.matched],
-            "unmatched": {"file1": len(self.unmatched1), "file2": len(self.unmatched2)},
+            "matched": [case.contract() for case in self.matched],
+            "unmatched": _by_file(map(len, self.unmatched)),
             "summary": {
-                "total": total,
+                "total": len(self.matched) + self.errors + sum(map(len, self.unmatched)),
                 "matched": len(self.matched),
                 "wins": self.count("win"),
                 "losses": self.count("loss"),
@@ -132,13 +121,17 @@ class Comparison(Record):
                 "meanDelta": round(self.mean_delta, _MEAN_DIGITS) + 0.0,  # -0.0 becomes 0.0
                 "errors": self.errors,
             },
-            "unmatched_cases": {"file1": _plain(self.unmatched1), "file2": _plain(self.unmatched2)},
-            "error_cases": {"file1": _plain(self.errors1), "file2": _plain(self.errors2)},
+            "unmatched_cases": _by_file(map(_plain, self.unmatched)),
+            "error_cases": _by_file(map(_plain, self.unjudged)),
             **({"differing": differing} if differing else {}),
         }
 
 
-def _plain(keys: Sequence[CaseKey]) -> list[JsonObject]:
+def _by_file(values: Iterable[Json]) -> JsonObject:
+    return {f"file{number}": value for number, value in enumerate(values, start=1)}
+
+
+def _plain(keys: Sequence[CaseKey]) -> list[dict[str, Json]]:
     return [{name: value for name, value in key._asdict().items() if value is not None} for key in keys]
 
 
@@ -148,30 +141,21 @@ def compare_scores(first: Sequence[JudgedCase], second: Sequence[JudgedCase], th
     `threshold` is the smallest difference that is a win or a loss. Equal scores are always a tie.
     """
     key = shared_key(first, second)
-    old, new = ({key(case): case for case in run} for run in (first, second))
+    old, new = runs = [{key(case): case for case in run} for run in (first, second)]
     both = [name for name in old if name in new]
-    errors1, errors2 = (tuple(name for name in both if status_of(run[name]) == "error") for run in (old, new))
+    errors1, errors2 = ([name for name in both if status_of(run[name]) == "error"] for run in runs)
     broken = {*errors1, *errors2}
+    judged = [name for name in both if name not in broken]
+    known = CaseNames(old[name] for name in judged)
     matched: list[Match] = []
-    known = CaseNames(old[name] for name in both if name not in broken)
-    names: list[str] = []
-    for name in both:
-        if name not in broken:
-            score1, score2 = score_of(old[name]), score_of(new[name])
-            delta = round(score2 - score1, _DELTA_DIGITS)
-            is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
-            outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
-            matched.append(Match(name.eval_id, score1, score2, delta, outcome, *name[1:]))
-            names.append(known.short(old[name], _WIDEST_ID, "…"))
-    return Comparison(
-        tuple(matched),
-        tuple(name for name in old if name not in new),
-        tuple(name for name in new if name not in old),
-        errors1,
-        errors2,
-        differing_fields(first, second),
-        tuple(names),
-    )
+    for name in judged:
+        score1, score2 = old[name].result.score, new[name].result.score
+        delta = round(score2 - score1, _DELTA_DIGITS)
+        is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
+        outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
+        matched.append(Match(name, known.short(old[name], _WIDEST_ID, "…"), score1, score2, delta, outcome))
+    unmatched = [name for name in old if name not in new], [name for name in new if name not in old]
+    return Comparison(tuple(matched), unmatched, (errors1, errors2), differing_fields(first, second))
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
@@ -179,22 +163,18 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
     for name, (before, now) in comparison.differing.items():
         yield visible(f"{RESULT_FIELDS[name].title}: {', '.join(before) or '-'} → {', '.join(now) or '-'}")
     if comparison.matched:
-        width = max(len("Eval ID"), *map(len, comparison.names))
+        width = max(len("Eval ID"), *(len(case.name) for case in comparison.matched))
         yield ""
         yield f"{'Eval ID':{width}}  Baseline  Candidate   Delta  Result"
-        for eval_id, case in zip(comparison.names, comparison.matched, strict=True):
+        for case in comparison.matched:
             scores = f"{format_fixed(case.score1, 2):>8}  {format_fixed(case.score2, 2):>9}"
-            yield f"{eval_id:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
+            yield f"{case.name:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
         yield ""
-    named = {
-        "Only in the baseline": comparison.unmatched1,
-        "Only in the candidate": comparison.unmatched2,
-        "Not judged in the baseline, left out": comparison.errors1,
-        "Not judged in the candidate, left out": comparison.errors2,
-    }
-    for name, keys in named.items():
-        if keys:
-            yield f"{name} ({len(keys):,}): {listed([key.label for key in keys])}"
+    said = {"Only in the {}": comparison.unmatched, "Not judged in the {}, left out": comparison.unjudged}
+    for text, sides in said.items():
+        for side, keys in zip(("baseline", "candidate"), sides, strict=True):
+            if keys:
+                yield f"{text.format(side)} ({len(keys):,}): {listed([key.label for key in keys])}"
     wins, losses, ties = (comparison.count(outcome) for outcome in ("win", "loss", "tie"))
     counts = f"{counted(wins, 'win')}, {counted(losses, 'loss', 'losses')}, {counted(ties, 'tie')}"
     delta = _signed(comparison.mean_delta, _MEAN_DIGITS)
@@ -292,10 +272,7 @@ def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
     for name, each in figures.items():
         marked = (f"{each.cell(key)}{'*' if key in best[name] else ' '}" for key in keys)
         rows.append((_short(name), str(each.cases), *marked))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *rest in rows:
-        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
-        yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
+    yield from table(rows, is_right=True)
     for name, each in figures.items():
         yield from _notes_on_sums(_short(name), each)
     for name, values in differing_fields(*(list(cases.values()) for cases in runs.values())).items():
@@ -326,7 +303,7 @@ def _short(name: str) -> str:
 
 def _shown(case: JudgedCase) -> str:
     """Return the status of a case, or its score if there is no status."""
-    return status_of(case) or format_score(score_of(case))
+    return status_of(case) or format_score(case.result.score)
 
 
 def table_data(runs: Runs) -> JsonObject:
@@ -352,7 +329,7 @@ def table_data(runs: Runs) -> JsonObject:
 
 
 def _told_score(case: JudgedCase) -> float | None:
-    return None if status_of(case) == "error" else score_of(case)
+    return None if status_of(case) == "error" else case.result.score
 
 
 def figures_of(runs: Runs) -> dict[str, RunFigures]:
@@ -360,9 +337,9 @@ def figures_of(runs: Runs) -> dict[str, RunFigures]:
 
 
 def _figures(cases: Sequence[JudgedCase]) -> RunFigures:
-    results = [case.result for case in cases if case.result is not None]
+    results = [case.result for case in cases]
     judged = [case for case in cases if status_of(case) != "error"]
-    of_judged = [case.result for case in judged if case.result is not None]
+    of_judged = [case.result for case in judged]
     costs = [cost for each in results if (cost := cost_of(each)) is not None]
     tokens = [usage.total for each in results if (usage := tokens_of(each)) is not None]
     times = [ms for each in of_judged if (ms := duration_of(each)) is not None]
@@ -459,13 +436,13 @@ def align_runs(files: Mapping[str, RunView]) -> AlignedRuns:
 
 def _variant(case: JudgedCase) -> str:
     """Return the combination of a case, else its target: they name its run."""
-    return (case.result and case.result.combination) or case.target or ""
+    return case.combination or case.target or ""
 
 
 def _bare(case: JudgedCase) -> JudgedCase:
     """Return a case without its target and combination in its names."""
-    combination = case.result.combination if case.result is not None else None
-    if combination is None:
+    combination = case.combination
+    if not combination:
         return case.replace(target=None)
     eval_id, _, kind = case.eval_id.rpartition("@")
     is_combined = combination == kind or combination.endswith(f"-{kind}")

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -544,46 +543,31 @@ _LEAST_COMMON: Final = 0.3
 def word_diff(reference: str, answer: str) -> str | None:
     """Return both texts as one, `[-only in the reference-]` and `{+only in the answer+}`, as `git diff --word-diff`.
 
-    Line breaks stay. Indentation is shown, but not compared. None: the texts are the same, too long, or have too little
-    in common.
+    Blanks are shown, but not compared. None: the texts are the same, too long, or have too little in common.
     """
-    old, new = (re.findall(r"\n *|[^\s]+", text.strip()) for text in (reference, answer))
-    plain_old, plain_new = ([word.rstrip(" ") for word in words] for words in (old, new))
-    if plain_old == plain_new or not old or not new:
+    old, new = (re.findall(r"[^\S\n]*(?:\n|\S+)", text.strip()) for text in (reference, answer))
+    words = [[token.strip() for token in tokens] for tokens in (old, new)]
+    head = len(os.path.commonprefix(words))  # noqa: RUF071 - of words
+    tail = len(os.path.commonprefix([tokens[head:][::-1] for tokens in words]))  # noqa: RUF071 - of words
+    inner = [tokens[head : len(tokens) - tail] for tokens in words]  # only what differs is compared
+    if not any(inner) or len(inner[0]) * len(inner[1]) > _MOST_CELLS:
         return None
-    head = _common_head(plain_old, plain_new)
-    tail = _common_head(plain_old[head:][::-1], plain_new[head:][::-1])
-    end_old, end_new = len(old) - tail, len(new) - tail
-    if (end_old - head) * (end_new - head) > _MOST_CELLS:
+    matcher = SequenceMatcher(None, inner[0], inner[1], autojunk=False)
+    common = head + tail + sum(block.size for block in matcher.get_matching_blocks())
+    if common < max(1, _LEAST_COMMON * min(len(old), len(new))):
         return None
-    matcher = SequenceMatcher(None, plain_old[head:end_old], plain_new[head:end_new], autojunk=False)
-    parts, same = [_joined(new[:head])], [*new[:head], *new[end_new:]]
+    text = "".join(new[:head])
     for kind, first_old, last_old, first_new, last_new in matcher.get_opcodes():
-        removed, added = old[head + first_old : head + last_old], new[head + first_new : head + last_new]
+        removed = "".join(old[head + first_old : head + last_old])
+        added = "".join(new[head + first_new : head + last_new])
         if kind == "equal":
-            same += added
-            parts.append(_joined(added))
+            text += added
         else:
-            parts += [f"[-{_joined(removed)}-]"] if removed else []
-            parts += [f"{{+{_joined(added)}+}}"] if added else []
-    common = sum(not word.startswith("\n") for word in same)
-    if common < _LEAST_COMMON * min(len(old), len(new)):
-        return None
-    return _joined(filter(None, [*parts, _joined(new[end_new:])]))
-
-
-def _common_head(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return with how many equal words two texts begin."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-
-
-def _joined(words: Iterable[str]) -> str:
-    """Return words with blanks between them, except at the beginning of a line."""
-    text, begins_line = "", True
-    for word in words:
-        text += word if begins_line or word.startswith("\n") else f" {word}"
-        begins_line = "\n" in word and not word.rpartition("\n")[2].strip()
-    return text
+            first = removed or added
+            marked = [f"[-{removed.lstrip(' ')}-]"] if removed else []
+            marked += [f"{{+{added.lstrip(' ')}+}}"] if added else []
+            text += " " * (len(first) - len(first.lstrip(" "))) + " ".join(marked)
+    return f"{text}{''.join(new[len(new) - tail :])}".strip()
 
 
 def alike(reference: str, answer: str) -> tuple[str, str]:

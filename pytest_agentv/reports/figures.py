@@ -6,7 +6,7 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -198,6 +198,12 @@ def case_name(result: EvalResult) -> str:
     return with_id(result.node_id or result.eval_id, result.eval_file, result.eval_id)
 
 
+def error_with_kind(result: EvalResult) -> str:
+    """Return `[provider, network] the connection was refused`."""
+    detail = result.error_detail
+    return f"{f'[{detail.stage}, {detail.kind}] ' if detail else ''}{result.error or 'unknown error'}"
+
+
 def with_id(name: str, eval_file: str | None, eval_id: str) -> str:
     """Return the name of an item, with the id of its case if it is a Python test with several cases."""
     is_python = (eval_file or "").endswith(".py")
@@ -301,6 +307,18 @@ def padded(text: str, width: int) -> str:
     return text + " " * (width - columns(text))
 
 
+def table(rows: Iterable[Sequence[str]], is_right: bool = False) -> Iterator[str]:
+    """Yield rows as lines, with columns of equal width: all but the first to the right if `is_right`."""
+    rows = list(rows)
+    first, *widths = (max(map(columns, column)) for column in zip(*rows, strict=True))
+    for name, *cells in rows:
+        texts = [
+            " " * (width - columns(cell)) + cell if is_right else padded(cell, width)
+            for cell, width in zip(cells, widths, strict=True)
+        ]
+        yield "  ".join([padded(name, first), *texts]).rstrip()
+
+
 def escaped_size(text: str) -> int:
     """Bytes of a text in ASCII JSON, without its quotes. One character takes up to twelve bytes."""
     return len(json.dumps(text)) - 2
@@ -316,14 +334,14 @@ def on_one_line(text: str, length: int, mark: str = "...") -> str:
     return shortened(" ".join(text.split()), length, mark)
 
 
-def cut(text: str, size: int, mark: str = "...") -> str:
-    """Return a text of at most `size` escaped bytes. `mark` replaces the part that was cut."""
+def cut(text: str, size: int) -> str:
+    """Return a text of at most `size` escaped bytes. Three dots replace the part that was cut."""
     head = text[: size + 1]
     if len(head) == len(text) and escaped_size(text) <= size:
         return text
-    space = size - escaped_size(mark)
+    space = size - len("...")
     length = bisect.bisect_right(range(1, len(head) + 1), space, key=lambda count: escaped_size(head[:count]))
-    return head[:length] + mark
+    return f"{head[:length]}..."
 
 
 # Texts in columns: figures, and lists that end in time.
@@ -355,12 +373,7 @@ def wrapped(label: str, text: str, style: LineStyle = "plain", *, indent: int = 
 
 
 def plain(text: str) -> Iterator[SummaryLine]:
-    """Yield a line unchanged. The part that does not fit follows on lines of its own."""
-    lines = [text]
-    if len(text) > _WIDTH:
-        cut = text.rindex(" ", 0, _WIDTH + 1)
-        lines = [text[:cut].rstrip(), *wrap(text[cut:].strip(), _WIDTH)]
-    yield from map(SummaryLine, lines)
+    yield from map(SummaryLine, wrap(text, _WIDTH))
 
 
 def percent(rate: float, unlike: Sequence[float] = (0.0, 1.0)) -> str:

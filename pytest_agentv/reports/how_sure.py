@@ -15,7 +15,7 @@ from pytest_agentv.files.problems import Problem, describe_value
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.model.results import EvalResult, EvaluatorResult
 from pytest_agentv.reports.figures import evaluators_of
-from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
+from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, pairs_of, shared_key
 from pytest_agentv.reports.verdict import answers_of_both, difference_of
 from pytest_agentv.stats.comparison import (
     NO_DEVIATION,
@@ -262,8 +262,6 @@ def evaluator_names(cases: Sequence[JudgedCase]) -> list[str]:
 def _evaluators(case: JudgedCase, name: str | None) -> list[tuple[str, EvaluatorResult]]:
     """Return the evaluators of a case, members too, each with its path; only those of a name, unless it is None."""
     result = case.result
-    if result is None:
-        return []
     if result.evaluator_results is None and result.evaluator_provider_request is not None:
         words = result.score, 1.0, "fail", result.hits, result.misses, result.reasoning
         only = EvaluatorResult(DEFAULT_JUDGE, DEFAULT_JUDGE, *words, result.evaluator_provider_request)  # type: ignore[arg-type]
@@ -284,25 +282,24 @@ def _judgement(case: JudgedCase, evaluator: str | None) -> LabelledJudgement | N
         return None
     models = [each for _, each in found if each.judge_model is not None]
     asked = [each.evaluator_provider_request or {} for each in models]
-    judge = (None if result is None else result.judge, *(each.judge_model for each in models))
+    judge = (result.judge, *(each.judge_model for each in models))
     score = math.fsum(case.scores) / case.judged if only is None else only.score
     bar = _HALF if case.threshold is None else case.threshold
-    reasoning, answer = (None, None) if result is None else (result.reasoning, result.candidate_answer)
     return LabelledJudgement(
         case.label,
         _passes(case) if only is None else passing([score], bar) == 1 and not only.unmet_required,
         score,
-        (reasoning if only is None else only.reasoning) or "",
-        answer or "",
+        (result if only is None else only).reasoning or "",
+        result.candidate_answer,
         judge=" + ".join(dict.fromkeys(filter(None, judge))),
         prompt=[[each.get("system_prompt"), each.get("user_prompt")] for each in asked],
-        grading_hash=case.grading_hash,
+        grading_hash=result.grading_hash,
     )
 
 
-def hash_of_answer(result: EvalResult | None) -> str | None:
+def hash_of_answer(result: EvalResult) -> str | None:
     """Return what identifies the answer that a result shows; None: there is none."""
-    text = result and result.candidate_answer
+    text = result.candidate_answer
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16] if text else None
 
 
@@ -334,12 +331,11 @@ def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict
 def _ambiguity(label: Label, cases: Sequence[JudgedCase]) -> str:
     """Return what is wrong with a label that fits several cases, and what to write instead."""
     values = {key: sorted({str(getattr(case, key)) for case in cases}) for key in ("target", "eval_file")}
-    missing = {key: texts for key, texts in values.items() if len(texts) > 1}
+    missing = {key: f"{key} {', '.join(texts)}" for key, texts in values.items() if len(texts) > 1}
     node_ids = [case.node_id or case.name for case in cases]
-    told = [f"{key} {', '.join(texts)}" for key, texts in missing.items()] or [", ".join(node_ids)]
+    told = "; ".join(missing.values()) or ", ".join(node_ids)
     write = f"add {' and '.join(missing)}" if missing else f"write its node id as eval_id: {node_ids[0]}"
-    fits = f"fits {len(cases)} results ({'; '.join(told)})"
-    return f"eval_id {label.eval_id!r}: {fits}, but a label is of one answer: {write}"
+    return f"eval_id {label.eval_id!r}: fits {len(cases)} results ({told}), but a label is of one answer: {write}"
 
 
 def _passes(case: JudgedCase) -> bool:
@@ -387,7 +383,7 @@ def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, d
     judged = [case for case in cases if case.scores]
     groups = groups_of(judged)
     size = 1.0 if groups is None else len(groups) / len(set(groups))
-    pairs = () if earlier is None else pair_cases(judged, earlier, shared_key(judged, earlier)).pairs
+    pairs = [] if earlier is None else pairs_of(pair_cases(judged, earlier, shared_key(judged, earlier)))
     difference = difference_of(pairs) if pairs else None
     deviation = at_most = 0.0
     repeats = 1

@@ -3,12 +3,12 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.model.base import JsonObject, Record
-from pytest_agentv.model.results import BaselineFigures, EvalResult
+from pytest_agentv.model.results import BaselineFigures, EvalResult, RepeatFigures
 from pytest_agentv.reports.figures import on_one_line, visible, with_id
 from pytest_agentv.stats.comparison import (
     LEAST_ANSWERS,
@@ -29,20 +29,13 @@ CaseStatus: TypeAlias = Literal["pass", "fail", "error", "scored"]
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation(Record):
-    """Fresh answers of a case that looked broken."""
-
-    asked: int
-    judged: int
-    passes: int
-
-
-@dataclass(frozen=True, slots=True)
 class JudgedCase(Record):
-    """A case of a run or a baseline, with the scores of its answers."""
+    """A result of a run, or a line of a baseline, with the scores of its answers."""
 
     name: str
     """`<eval file>::<id>`, or the names that the results have."""
+    result: EvalResult
+    """What it was read from. That of a baseline holds no texts."""
     scores: tuple[float, ...] = ()
     """The scores of the judged answers; empty if the case could not be judged."""
     passes: int = 0
@@ -53,29 +46,12 @@ class JudgedCase(Record):
     """Planned answers. An early stop asks for fewer."""
     stopped: Verdict | None = None
     """The verdict that the last answer made certain. It may be the last of the planned ones."""
-    errors: int = 0
-    """Answers that are missing or could not be judged."""
     eval_id: str = ""
     eval_file: str | None = None
     node_id: str | None = None
     target: str | None = None
-    group: str | None = None
-    """Cases of one group are not independent."""
-    tags: tuple[str, ...] = ()
-    required: bool = False
-    case_hash: str | None = None
-    grading_hash: str | None = None
-    target_hash: str | None = None
-    judge: str | None = None
-    confirmation: Confirmation | None = None
     flags: tuple[str, ...] = ()
     """Why the answers cannot be used by later runs: `cached`, `dry_run`, `reruns`."""
-    has_same_texts: bool | None = None
-    """Whether all answers were the same text; None: unknown."""
-    tools: tuple[tuple[str, ...], ...] | None = None
-    """The tools that each judged answer called; None: unknown."""
-    result: EvalResult | None = field(default=None, compare=False, repr=False)
-    """What it was read from; None: a baseline, which has none."""
 
     @property
     def is_error(self) -> bool:
@@ -101,6 +77,15 @@ class JudgedCase(Record):
         return len(self.scores)
 
     @property
+    def confirmation(self) -> RepeatFigures | None:
+        """Fresh answers, if the case looked broken."""
+        return self.result.repeat and self.result.repeat.confirm
+
+    @property
+    def combination(self) -> str:
+        return self.result.combination or ""
+
+    @property
     def value(self) -> float:
         """The pass rate, or the mean score if the threshold is unknown. For several cases, see `values_of`."""
         if self.threshold is None:
@@ -118,8 +103,8 @@ class JudgedCase(Record):
 def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:
     """Whether two results are from one case with the same judgement. Unknown values count as the same."""
     pairs = (
-        (one.case_hash, other.case_hash),
-        (one.grading_hash, other.grading_hash),
+        (one.result.case_hash, other.result.case_hash),
+        (one.result.grading_hash, other.result.grading_hash),
         (one.threshold, other.threshold),
     )
     return all(a is None or b is None or a == b for a, b in pairs)
@@ -179,7 +164,8 @@ def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
 
     A case without a group forms one with itself under other targets, because all of them answer the same question.
     """
-    groups = [f"group {case.group}" if case.group is not None else f"case {case.name}" for case in cases]
+    named = [(case.result.group or case.result.conversation_id, case.name) for case in cases]
+    groups = [f"group {group}" if group else f"case {name}" for group, name in named]
     return groups if len(set(groups)) < len(groups) else None
 
 
@@ -215,34 +201,22 @@ def cases_of_run(results: Iterable[EvalResult]) -> list[JudgedCase]:
 def case_of(result: EvalResult, *, has_status: bool = True) -> JudgedCase:
     """Return the case of a result. `has_status`: whether its file says if it passed, or holds a threshold."""
     repeat, name = result.repeat, f"{result.eval_file}::{result.eval_id}"
-    scores = () if result.status == "error" else (result.score,) if repeat is None else repeat.scores
-    confirm = None if repeat is None else repeat.confirm
     flags = {"cached": result.cached or (repeat and repeat.cached), "dry_run": result.dry_run, "reruns": result.reruns}
+    scores = (result.score,) if repeat is None else repeat.scores
     return JudgedCase(
-        name=name if result.eval_file else result.node_id or result.eval_id,
-        scores=scores,
+        name if result.eval_file else result.node_id or result.eval_id,
+        result,
+        scores=() if result.status == "error" else scores,
         passes=repeat.passes if repeat else int(result.status == "pass" and has_status),
         threshold=result.threshold,
         status=result.status if has_status or result.status == "error" else "scored",
         asked=(repeat.planned or repeat.asked or len(scores) or 1) if repeat else 1,
         stopped=_STOPS.get((repeat and repeat.stopped) or ""),
-        errors=repeat.errors if repeat else 0,
         eval_id=result.eval_id,
         eval_file=result.eval_file,
         node_id=result.node_id,
         target=result.target or None,
-        group=result.group or result.conversation_id or None,
-        tags=result.tags or (),
-        required=bool(result.required),
-        case_hash=result.case_hash,
-        grading_hash=result.grading_hash,
-        target_hash=result.target_hash,
-        judge=result.judge,
-        confirmation=None if confirm is None else Confirmation(confirm.asked, confirm.judged, confirm.passes),
         flags=tuple(flag for flag, value in flags.items() if value),
-        has_same_texts=None if repeat is None else repeat.same_text,
-        tools=None if repeat is None else repeat.tools,
-        result=result,
     )
 
 
@@ -308,21 +282,6 @@ class Pair(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing(Record):
-    """The cases of a run and of a baseline, matched."""
-
-    pairs: tuple[Pair, ...] = ()
-    changed: tuple[Pair, ...] = ()
-    """Cases whose text, grading or threshold changed. They are not compared."""
-    new: tuple[JudgedCase, ...] = ()
-    gone: tuple[JudgedCase, ...] = ()
-    skipped: tuple[JudgedCase, ...] = ()
-    """Cases of the baseline whose items a mark skipped."""
-    errors: tuple[Pair, ...] = ()
-    """Cases that one of the two runs could not judge."""
-
-
-@dataclass(frozen=True, slots=True)
 class CaseComparison(Record):
     """The change of a case against the baseline."""
 
@@ -331,7 +290,7 @@ class CaseComparison(Record):
     figures: BaselineFigures
     """As the case's line in the results file has them."""
     pair: Pair | None = None
-    """Both sides; None: only one of them has the case, or its text, grading or threshold changed."""
+    """Both sides; None: only one of them has the case."""
 
     def contract(self) -> JsonObject:
         """Return the case as `verdict.json` and `agentv compare` have it."""
@@ -392,23 +351,31 @@ def pair_cases(
     old: Sequence[JudgedCase],
     key: _Key = attrgetter("key"),
     skipped: Sequence[JudgedCase] = (),
-) -> Pairing:
-    """Match the cases of a run with those of a baseline, in the order of the run.
+) -> list[CaseComparison]:
+    """Match the cases of a run with those of a baseline, in the order of the run; no figures are compared yet.
 
     `skipped` are cases of the baseline that the run skipped. They do not count as gone.
     """
     known = {key(case): case for case in old}
-    found = {key(case) for case in new}
-    both = [Pair(case, known[key(case)]) for case in new if key(case) in known]
-    judged = [pair for pair in both if pair.new.scores and pair.old.scores]
-    return Pairing(
-        tuple(pair for pair in judged if is_same_subject(pair.new, pair.old)),
-        tuple(pair for pair in judged if not is_same_subject(pair.new, pair.old)),
-        tuple(case for case in new if key(case) not in known),
-        tuple(case for case in old if key(case) not in found and case not in skipped),
-        tuple(skipped),
-        tuple(pair for pair in both if not (pair.new.scores and pair.old.scores)),
-    )
+    found = [_matched(case, known.get(key(case))) for case in new]
+    there = set(map(key, new))
+    lost = [case for case in old if key(case) not in there]
+    found += [CaseComparison(each, BaselineFigures(state="skipped" if each in skipped else "gone")) for each in lost]
+    return found
+
+
+def _matched(case: JudgedCase, before: JudgedCase | None) -> CaseComparison:
+    if before is None:
+        return CaseComparison(case, BaselineFigures(state="new"))
+    pair = Pair(case, before)
+    if not (case.scores and before.scores):
+        return CaseComparison(case, BaselineFigures(before.passes, before.judged, state="error"), pair)
+    return CaseComparison(case, BaselineFigures(state="compared" if is_same_subject(case, before) else "changed"), pair)
+
+
+def pairs_of(found: Iterable[CaseComparison], state: State = "compared") -> list[Pair]:
+    """Return both sides of the cases in a state."""
+    return [each.pair for each in found if each.figures.state == state and each.pair is not None]
 
 
 def deltas_of(pairs: Sequence[Pair]) -> list[float]:
@@ -434,30 +401,22 @@ def unconfirmed(compared: Iterable[CaseComparison]) -> tuple[Pair, ...]:
     return tuple(found)
 
 
-def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:
+_ORDER: Final[tuple[State, ...]] = ("compared", "error", "changed", "new", "gone", "skipped")
+
+
+def compare_cases(found: Sequence[CaseComparison], *, is_confirming: bool) -> tuple[CaseComparison, ...]:
     """Compare each case with the baseline. With `is_confirming`, suspects get fresh answers, and only they can break.
 
     A suspect that could not be asked again is judged by the answers of the run. It must not pass just for that.
     """
-    p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairing.pairs]
-    q_values = benjamini_hochberg(p_values)
-    compared = [
-        _comparison(pair, delta=delta, p=p, q=q, broke=q <= MOST_FALSE and p < 1 and delta < 0)
-        for pair, delta, p, q in zip(pairing.pairs, deltas_of(pairing.pairs), p_values, q_values, strict=True)
-    ]
-    errors = [_comparison(pair, state="error") for pair in pairing.errors]
-    others: Mapping[State, Sequence[JudgedCase]] = {
-        "changed": [pair.new for pair in pairing.changed],
-        "new": pairing.new,
-        "gone": pairing.gone,
-        "skipped": pairing.skipped,
-    }
-    rest = [CaseComparison(case, BaselineFigures(state=state)) for state, cases in others.items() for case in cases]
-    return (*compared, *errors, *rest)
-
-
-def _comparison(pair: Pair, **figures: Any) -> CaseComparison:
-    return CaseComparison(pair.new, BaselineFigures(pair.old.passes, pair.old.judged, **figures), pair)
+    pairs = pairs_of(found)
+    p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairs]
+    figures = iter(
+        BaselineFigures(pair.old.passes, pair.old.judged, delta, p, q, q <= MOST_FALSE and p < 1 and delta < 0)
+        for pair, delta, p, q in zip(pairs, deltas_of(pairs), p_values, benjamini_hochberg(p_values), strict=True)
+    )
+    compared = [each.replace(figures=next(figures)) if each.figures.state == "compared" else each for each in found]
+    return tuple(sorted(compared, key=lambda each: _ORDER.index(each.figures.state)))
 
 
 def _p_value(pair: Pair, *, is_confirming: bool) -> float:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,12 +21,12 @@ from pytest_agentv.reports.figures import whole
 from pytest_agentv.reports.judged_cases import CaseKey, JudgedCase, case_of, unique_names
 from pytest_agentv.reports.view import RunView
 from pytest_agentv.stats.intervals import passing
-from pytest_agentv.store.readers import iter_foreign, skipped
+from pytest_agentv.store.readers import holds_baseline, iter_foreign, skipped
 from pytest_agentv.store.writers import masked_result
 
 # Results files.
 
-_BLANK: Final[JsonObject] = {
+_BLANK: Final[dict[str, Any]] = {
     "timestamp": "", "dataset": "", "hits": (), "misses": (), "candidate_answer": "", "target": "",
 }  # fmt: skip
 """What stands for required fields that another tool leaves out."""
@@ -94,37 +94,42 @@ def _adds_up(repeat: RepeatFigures) -> bool:
 
 
 def read_view(path: Path, masker: Masker | None = None, without: Collection[str] = ()) -> RunView:
-    """Read a results file or a baseline. Raises `FileError` if it cannot be read or holds no results.
-
-    Args:
-        path: The file.
-        masker: Masks secrets that the run did not know.
-        without: Fields that nobody needs, such as long texts.
-    """
+    """Read a results file or a baseline, `without` some fields. Raises `FileError` if it holds no results."""
+    if holds_baseline(path):
+        baseline = read_baseline(path)
+        return RunView(name=path.name, cases=baseline.cases, baseline=baseline)
     cases: dict[CaseKey, JudgedCase] = {}
     dropped, problems = 0, list[str]()
-    for entry in iter_foreign(path):
-        if isinstance(entry, Problem):
-            problems.append(str(entry))
-        elif "agentv_baseline" in entry.value and not cases and not problems:
-            baseline = read_baseline(path)
-            return RunView(name=path.name, cases=baseline.cases, baseline=baseline)
-        elif (fault := result_fault(entry.value)) is not None:
-            problems.append(str(skipped(path, entry.line, fault)))
-        else:
-            value = entry.value if masker is None else masked_result(entry.value, masker)
-            key = key_of(value)
-            dropped += cases.pop(key, None) is not None  # keeps cases in the order of their last results
-            cases[key] = case_in(value, without)
+    for found in iter_cases(path, masker, without):
+        if isinstance(found, Problem):
+            problems.append(str(found))
+            continue
+        _, key, case = found
+        dropped += cases.pop(key, None) is not None  # keeps cases in the order of their last results
+        cases[key] = case
     if not cases:
         raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
     return view_of(path.name, cases.values()).replace(dropped=dropped, problems=tuple(problems))
 
 
+def iter_cases(
+    path: Path, masker: Masker | None = None, without: Collection[str] = ()
+) -> Iterator[tuple[int, CaseKey, JudgedCase] | Problem]:
+    """Yield each result with its line, and a problem for each part that holds none. Raises `FileError`."""
+    for entry in iter_foreign(path):
+        if isinstance(entry, Problem):
+            yield entry
+        elif (fault := result_fault(entry.value)) is not None:
+            yield skipped(path, entry.line, fault)
+        else:
+            value = entry.value if masker is None else masked_result(entry.value, masker)
+            yield entry.line, key_of(value), case_in(value, without)
+
+
 def view_of(name: str, cases: Iterable[JudgedCase]) -> RunView:
     """Return the view of some cases. Cases of the same name get the names of their items."""
     known = unique_names(list(cases))
-    return RunView(tuple(case.result for case in known if case.result is not None), name=name, cases=tuple(known))
+    return RunView(tuple(case.result for case in known), name=name, cases=tuple(known))
 
 
 # Baselines, which runs are compared with.
@@ -154,7 +159,7 @@ class Baseline(Record):
 def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
     """Return the baseline that a run's judged cases make."""
     judged = [case for case in cases if case.scores]
-    targets = sorted({(case.target, case.target_hash) for case in judged}, key=str)
+    targets = sorted({(case.target, case.result.target_hash) for case in judged}, key=str)
     target, target_hash = targets[0] if len(targets) == 1 else (None, None)
     repeat = Counter(case.judged for case in judged).most_common(1)
     return Baseline(
@@ -168,7 +173,8 @@ def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
 
 def judges_of(cases: Iterable[JudgedCase]) -> str | None:
     """Return the names of the judges of cases; None: no model judged."""
-    return _BETWEEN.join(sorted({name for case in cases if case.judge for name in case.judge.split(_BETWEEN)})) or None
+    judges = (case.result.judge or "" for case in cases)
+    return _BETWEEN.join(sorted({name for judge in judges for name in judge.split(_BETWEEN) if name})) or None
 
 
 def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
@@ -250,21 +256,21 @@ def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> Judge
     node_id = _text(path, number, value, "test")
     if node_id is not None and name.startswith(f"{node_id}::"):
         eval_id = name.removeprefix(f"{node_id}::")
-    return JudgedCase(
-        name,
-        tuple(map(float, scores)),
-        passes,
-        threshold,
-        asked=len(scores),
+    judged = len(scores)
+    result = EvalResult(
+        **_BLANK | {"target": _text(path, number, value, "target") or header.target or ""},
         eval_id=eval_id,
         eval_file=eval_file,
         node_id=node_id,
-        target=_text(path, number, value, "target") or header.target,
+        score=math.fsum(scores) / judged,
+        threshold=threshold,
         target_hash=_text(path, number, value, "target_hash") or header.target_hash,
         group=_text(path, number, value, "group"),
         case_hash=_text(path, number, value, "hash"),
         grading_hash=_text(path, number, value, "grading"),
+        repeat=RepeatFigures(judged, judged, judged, passes, 0, 0, 0.0, "default", tuple(map(float, scores))),
     )
+    return case_of(result).replace(name=name)
 
 
 def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
@@ -298,9 +304,9 @@ def baseline_text(baseline: Baseline) -> str:
 def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
     line: dict[str, Json] = {
         "case": case.name,
-        "grading": case.grading_hash,
-        "group": case.group,
-        "hash": case.case_hash,
+        "grading": case.result.grading_hash,
+        "group": case.result.group or case.result.conversation_id or None,
+        "hash": case.result.case_hash,
         "scores": [whole(score) for score in case.scores],
         "threshold": None if case.threshold is None else whole(case.threshold),
     }
@@ -308,6 +314,7 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
         line["passes"] = case.passes  # a required rubric or a hook decided
     if case.node_id != case.name and (case.eval_file or "").endswith(".py"):
         line["test"] = case.node_id  # a test, which may evaluate more than one case
-    if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
-        line |= {"target": case.target, "target_hash": case.target_hash}
+    own = {"target": case.target, "target_hash": case.result.target_hash}
+    if own != {"target": baseline.target, "target_hash": baseline.target_hash}:
+        line |= own
     return line

@@ -15,6 +15,7 @@ from pytest_agentv.reports.figures import (
     LineStyle,
     SummaryLine,
     case_name,
+    error_with_kind,
     format_cost,
     format_duration,
     format_score,
@@ -174,11 +175,8 @@ def summary_lines(
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
-    Args:
-        run: The run.
-        results_path: Where its results are.
-        shown_errors: Node ids of the cases whose errors pytest has shown in full.
-        with_statistics: Whether to show the distribution of the scores, and the highest and lowest ones.
+    `shown_errors` are the node ids of the cases whose errors pytest has shown in full. `with_statistics`: show also the
+    distribution of the scores, and the highest and lowest ones.
     """
     results = run.results
     if not results:
@@ -225,10 +223,8 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
         # A missing API key breaks every case in the same way, so the same error is shown once.
         text = "the same error as above"
         if result.error != previous:
-            error = (result.error or "unknown error").strip()
+            error = error_with_kind(result).strip()
             text = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
-            if result.error_detail:
-                text = f"[{result.error_detail.stage}, {result.error_detail.kind}] {text}"
         lines = wrap(text, _WIDTH - 2)
         if len(lines) > _ERROR_LINES:
             lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]

@@ -1,16 +1,21 @@
-"""The statistics of a run: its pass rate, its comparison with a baseline, and the verdict."""
+"""The statistics of a run, its comparison with a baseline, the verdict, and the gates that it fails or passes."""
 
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import JsonObject, Record, counted
-from pytest_agentv.model.options import DEFAULT_MARGIN
+from pytest_agentv.model.options import DEFAULT_MARGIN, Gate, parse_pass_rate
 from pytest_agentv.model.results import BaselineFigures, EvalResult
 from pytest_agentv.reports.figures import (
     INDENT,
+    LineStyle,
     SummaryLine,
     bounds,
     percent,
@@ -19,6 +24,7 @@ from pytest_agentv.reports.figures import (
     points_of,
     short_list,
     visible,
+    wrap,
     wrapped,
 )
 from pytest_agentv.reports.judged_cases import (
@@ -26,7 +32,6 @@ from pytest_agentv.reports.judged_cases import (
     CaseNames,
     JudgedCase,
     Pair,
-    Pairing,
     State,
     compare_cases,
     deltas_of,
@@ -34,16 +39,27 @@ from pytest_agentv.reports.judged_cases import (
     is_graded,
     measure_of,
     pair_cases,
+    pairs_of,
     shared_key,
     unconfirmed,
     values_of,
 )
 from pytest_agentv.reports.read import Baseline, baseline_of, has_other_judge
-from pytest_agentv.reports.view import Change, ChangeWord, RunView
+from pytest_agentv.reports.view import (
+    JUDGED_WITH_RUN,
+    REPLACING,
+    UNENFORCED,
+    Change,
+    ChangeWord,
+    GateOutcome,
+    RunView,
+    ending_of,
+)
 from pytest_agentv.stats.comparison import (
     LEAST_DIFFERING,
     NO_DROP,
     Difference,
+    answers_to_confirm,
     cases_to_see,
     compare_pairs,
     decide_change,
@@ -62,6 +78,7 @@ from pytest_agentv.stats.intervals import (
     passing,
     repeat_interval,
 )
+from pytest_agentv.store.writers import verdict_path
 
 _Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
 
@@ -110,8 +127,10 @@ class RunComparison(Record):
         return [each for each in self.cases if each.figures.broke]
 
 
-def _compare(pairing: Pairing, baseline: Baseline, name: str, *, margin: float, is_confirming: bool) -> RunComparison:
-    cases, pairs = compare_cases(pairing, is_confirming=is_confirming), pairing.pairs
+def _compare(
+    cases: tuple[CaseComparison, ...], baseline: Baseline, name: str, *, margin: float, is_confirming: bool
+) -> RunComparison:
+    pairs = pairs_of(cases)
     deltas = deltas_of(pairs)
     if not pairs:
         return RunComparison(cases, "stale", None, 0, 0, None, None, margin, baseline, name)
@@ -311,8 +330,8 @@ def compare_with_baseline(
 
     It is the first of what there is to tell; the reasons are in order.
     """
-    pairing = pair_cases(cases, baseline.cases, key, skipped)
-    comparison = _compare(pairing, baseline, name, margin=margin, is_confirming=is_confirming)
+    compared = compare_cases(pair_cases(cases, baseline.cases, key, skipped), is_confirming=is_confirming)
+    comparison = _compare(compared, baseline, name, margin=margin, is_confirming=is_confirming)
     if has_other_judge(cases, baseline):
         unknown = {"delta": None, "p": None, "q": None, "broke": False}
         known = tuple(case.replace(figures=case.figures.replace(**unknown)) for case in comparison.cases)
@@ -432,17 +451,15 @@ def word_of(comparison: RunComparison) -> tuple[str, str]:
 
 
 def tool_hint(case: JudgedCase) -> str | None:
-    """Return the tool that separates all failing from all passing answers of a case; None: no tool does.
-
-    It is a hint, not a test.
-    """
-    if case.tools is None or case.threshold is None or len(case.tools) != case.judged:
+    """Return the tool that separates all failing from all passing answers of a case; None: no tool does."""
+    known = None if case.result.repeat is None else case.result.repeat.tools
+    if known is None or case.threshold is None or len(known) != case.judged:
         return None
     is_pass = [passing([score], case.threshold) == 1 for score in case.scores]
     if sum(is_pass) != case.passes:
         return None  # a rule beside the scores decided, so it is unknown which answers passed
-    passed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if good]
-    failed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if not good]
+    passed = [set(tools) for tools, good in zip(known, is_pass, strict=True) if good]
+    failed = [set(tools) for tools, good in zip(known, is_pass, strict=True) if not good]
     if not passed or not failed:
         return None
     for tool in sorted(set.union(*passed, *failed)):
@@ -469,7 +486,7 @@ def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
     """Return the variants of a run in its order, without those that have no judged case; empty for fewer than two."""
     members: dict[str, list[JudgedCase]] = {}
     for case in cases:
-        members.setdefault((case.result and case.result.combination) or "", []).append(case)
+        members.setdefault(case.combination, []).append(case)
     if len(members) < 2 or "" in members:  # a run of other cases, too, has a rate of its own
         return []
     first, *_ = members
@@ -490,8 +507,7 @@ def variants_of(cases: Sequence[JudgedCase]) -> list[Variant]:
 
 
 def _without_variant(case: JudgedCase) -> str:
-    combination = (case.result and case.result.combination) or ""
-    return (case.node_id or case.eval_id).removesuffix(f"@{combination}")
+    return (case.node_id or case.eval_id).removesuffix(f"@{case.combination}")
 
 
 # The section EVALUATION STATISTICS of a run, 80 columns wide.
@@ -524,7 +540,8 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
     counts = {case.asked for case in cases}
     answers = counted(max(counts, default=0), "answer")
     each = answers if len(counts) == 1 else f"{min(counts, default=0)} to {answers}"
-    stopped = sum(case.stopped is not None and case.judged + case.errors < case.asked for case in cases)
+    repeats = [(case, case.result.repeat) for case in cases if case.stopped is not None]
+    stopped = sum(case.judged + (repeat.errors if repeat else 0) < case.asked for case, repeat in repeats)
     text = f"{counted(len(cases), 'case')}, {each} each"
     if stopped:
         text += f" at most, {sum(case.judged for case in cases):,} judged ({stopped:,} stopped when they were certain)"
@@ -572,7 +589,7 @@ def _repeat_lines(
         shown = [f"{names.short(case)} {case.passes}/{case.judged}" for case in flaky]
         yield from wrapped("Flaky:", short_list(shown, verbose=verbose, used=7), indent=7)
     repeated = [case for case in judged if case.judged > 1]
-    if repeated and all(case.has_same_texts for case in repeated):
+    if repeated and all(each.result.repeat and each.result.repeat.same_text for each in repeated):
         yield SummaryLine("The answers were always the same text: repeats tell nothing here", "warning")
     hints = [f"{names.short(case)}: {visible(hint)}" for case in judged if (hint := tool_hint(case)) is not None]
     for hint in hints if verbose else hints[:_HINTS]:
@@ -664,3 +681,188 @@ def _tally(comparison: CaseComparison) -> str:
     confirmation = pair.new.confirmation
     again = f", again {confirmation.passes}/{confirmation.judged}" if confirmation is not None else ""
     return f"{pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}{again}"
+
+
+Tier: TypeAlias = Literal["critical", "advisory"]
+_GATE: Final = re.compile(r"(.*\S) *: +min_rate=(\S+)(?: +tier=(critical|advisory))?")
+_SLACK: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class TagGate(Record):
+    """The pass rate that the cases with a tag must reach."""
+
+    tag: str
+    min_rate: float
+    tier: Tier = "critical"
+    """An `advisory` gate is shown, but never fails the run."""
+
+
+def rate_gate(
+    name: str, min_rate: float, cases: Iterable[JudgedCase], gate: Gate, tier: Tier = "critical"
+) -> GateOutcome:
+    """Return whether the pass rate of cases reaches another one. Cases that could not be judged do not count."""
+    values = values_of([case for case in cases if case.scores])
+    if not values:
+        is_reached, text = False, f"no case could be judged; {percent(min_rate)} must pass"
+    else:
+        rate = math.fsum(values) / len(values)
+        is_reached = rate + _SLACK >= min_rate
+        relation = "reaches" if is_reached else "is below"
+        others = (0.0, 1.0, rate) if is_reached else (0.0, 1.0)  # "66.67 % reaches 66.7 %" would be odd
+        wanted = percent(min_rate, others) + (" (advisory)" if tier == "advisory" else "")
+        share = percent(rate, (0.0, 1.0, min_rate))
+        text = f"the pass rate {share} of {counted(len(values), 'case')} {relation} {wanted}"
+    is_red = not is_reached and tier == "critical" and gate != "off"
+    return GateOutcome(name, is_red, text, is_told=not is_reached)
+
+
+def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
+    """Read lines such as `booking: min_rate=0.9 tier=critical`. Raises `ValueError` with all faults."""
+    gates: dict[str, TagGate] = {}
+    faults: list[str] = []
+    for line in filter(None, (line.strip() for line in lines)):
+        try:
+            gate = _parse(line)
+            if gate.tag in gates:
+                raise ValueError(f"the tag {gate.tag!r} has two gates")
+            gates[gate.tag] = gate
+        except ValueError as error:
+            faults.append(f"{line!r}: {error}")
+    if faults:
+        raise ValueError("; ".join(faults))
+    return tuple(gates.values())
+
+
+def _parse(line: str) -> TagGate:
+    found = _GATE.fullmatch(line)
+    if found is None:
+        raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
+    tag, rate, tier = found.groups()
+    return TagGate(tag, parse_pass_rate(rate), "advisory" if tier == "advisory" else "critical")
+
+
+def unmatched_tags(gates: Iterable[TagGate], tags: Collection[str]) -> str | None:
+    """Return the gates without any case; None: each gate has one."""
+    faults = []
+    for gate in gates:
+        if gate.tag not in tags:
+            hint = did_you_mean(gate.tag, tags)
+            faults.append(f"no case has the tag {gate.tag!r}{f' ({hint})' if hint else ''}")
+    return "; ".join(faults) or None
+
+
+def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase], gate: Gate) -> list[GateOutcome]:
+    """Check the cases of each tag against its gate."""
+    return [
+        rate_gate(
+            f"gate::{each.tag}",
+            each.min_rate,
+            (case for case in cases if each.tag in (case.result.tags or ())),
+            gate,
+            each.tier,
+        )
+        for each in gates
+    ]
+
+
+# Decides which verdicts fail a run.
+
+REGRESSION: Final = "regression"
+"""The name of the gate on a baseline, behind the baseline's."""
+_WIDTH: Final = 80
+_INDENT: Final = 6
+
+_RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors", "broken", "regressed"})
+_RED_IF_STRICT: Final = _RED | {"inconclusive"}
+
+
+def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, judged_with_run: Collection[str]) -> JsonObject:
+    """Return the keys of `<results>.verdict.json` about gates; none if no gate judged.
+
+    `judged_with_run` are the node ids of failed cases that the gates judge in their place.
+    """
+    if not outcomes:
+        return {}
+    words = [
+        {"name": each.name, "failed": each.is_red, "reason": each.reason}
+        | ({UNENFORCED: True} if each.is_unenforced else {})
+        for each in outcomes
+    ]
+    return {"gate": gate, "gates": words, **({JUDGED_WITH_RUN: sorted(judged_with_run)} if gate in REPLACING else {})}
+
+
+def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
+    comparison = statistics.comparison
+    assert comparison is not None
+    name = f"{comparison.baseline_name}::{REGRESSION}"
+    red = _RED_IF_STRICT if gate == "strict" else _RED
+    found = [reason for verdict, reason in zip(statistics.verdicts, statistics.reasons, strict=True) if verdict in red]
+    reason = found[0] if found else statistics.reasons[0]
+    names = CaseNames(statistics.known_cases)
+    broken = tuple(f"broken: {names.of(each.case)} (q {each.figures.q:.2g})" for each in comparison.broken)
+    gone = tuple(f"gone: {names.of(each.case)}" for each in comparison.of("gone"))
+    details = (*(other for other in statistics.reasons if other != reason), *broken, *gone)
+    return GateOutcome(name, bool(found) and gate != "off", reason, is_told=bool(found), details=details)
+
+
+def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[SummaryLine]:
+    """Yield the lines of each gate. The line of the baseline's gate has no name of its own."""
+    for outcome in outcomes:
+        if outcome.is_plain:
+            yield from (SummaryLine(line) for line in wrap(outcome.headline, _WIDTH))
+            continue
+        name = "GATE" if outcome.name == regression else f"GATE {outcome.name.removeprefix('gate::')}"
+        word, style = _word(outcome)
+        for number, line in enumerate(wrap(f"{name}: {word}, {outcome.headline}", _WIDTH - _INDENT)):
+            yield SummaryLine(f"{'' if number == 0 else ' ' * _INDENT}{line}", style)
+
+
+def _word(outcome: GateOutcome) -> tuple[str, LineStyle]:
+    if outcome.is_red:
+        return "FAILED", "fail"
+    if outcome.is_told:
+        return "not enforced", "warning"
+    # A comparison that cannot tell must not look like a success.
+    return ("not failed", "warning") if outcome.reason.startswith(("cannot tell", "worse")) else ("passed", "pass")
+
+
+def suspects_of(
+    cases: Sequence[JudgedCase], baseline: Baseline, wanted: int, *, pairs: int | None = None
+) -> Iterator[tuple[JudgedCase, int]]:
+    """Yield the cases that look broken and were not asked again yet, with the fresh answers that each is to get.
+
+    These are `wanted`, or more where so few could find nothing among so many `pairs`; None: those of these cases.
+    """
+    if has_other_judge(cases, baseline):
+        return  # nothing can be compared
+    found = pairs_of(pair_cases(cases, baseline.cases))
+    for pair in found:
+        if pair.is_suspect and pair.new.confirmation is None:
+            answers = answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)
+            if answers:
+                yield pair.new, answers
+
+
+# Finds the verdict beside a results file.
+
+
+def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject | None:
+    """Return the JSON of the verdict on these cases; None: there is no such file, or it is about other results."""
+    try:
+        contract = json.loads(verdict_path(results_path).read_text("utf-8"))
+        return contract if _fits(contract, cases) else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # no file, or none of ours
+        return None
+
+
+def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
+    """Whether a verdict has the figures of these cases. A later run may have written to the same file."""
+    statistics = run_statistics(cases)
+    rate, mean = statistics.rate, contract.get("mean")
+    ending_of(contract)  # raises for a file of others
+    if len(contract["errors"]) != len(statistics.errors):
+        return False
+    if rate is None or mean is None:
+        return rate is None and mean is None
+    return contract["n"] == rate.n and math.isclose(mean, rate.mean, abs_tol=1e-9)

@@ -13,19 +13,22 @@ from pytest_agentv.model.base import JsonObject, counted
 from pytest_agentv.model.options import DEFAULT_BASELINE, OutputFormat, RunOptions
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.figures import SummaryLine, visible
-from pytest_agentv.reports.gates import (
+from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
+from pytest_agentv.reports.read import Baseline, baseline_of, baseline_text, read_baseline
+from pytest_agentv.reports.verdict import (
     REGRESSION,
+    RunStatistics,
     baseline_gate,
     check_tags,
+    compare_with_baseline,
     gate_lines,
     gates_contract,
     parse_tag_gates,
     rate_gate,
+    run_statistics,
+    statistics_lines,
     unmatched_tags,
 )
-from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
-from pytest_agentv.reports.read import Baseline, baseline_of, baseline_text, read_baseline
-from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics, statistics_lines
 from pytest_agentv.reports.view import GateOutcome
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.identity import RunIdentity

@@ -15,9 +15,9 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.reports.gates import parse_tag_gates, suspects_of
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run, item_name
 from pytest_agentv.reports.read import Baseline, read_baseline
+from pytest_agentv.reports.verdict import parse_tag_gates, suspects_of
 from pytest_agentv.session.options import eval_globs
 from pytest_agentv.session.outcomes import EvalFailed, is_evaluation, may_be_eval
 

@@ -262,7 +262,7 @@ def _gates(config: pytest.Config) -> tuple[str, ...]:
     written = ini_value(config, "agentv_gates")
     lines = tuple(written) if isinstance(written, list) else (str(written),)
     if lines:
-        from pytest_agentv.reports.gates import parse_tag_gates  # noqa: PLC0415 - only for runs with gates
+        from pytest_agentv.reports.verdict import parse_tag_gates  # noqa: PLC0415 - only for runs with gates
 
         try:
             parse_tag_gates(map(str, lines))

@@ -427,9 +427,7 @@ def _distance(a: float, b: float, weighting: Weighting) -> float:
 def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], weighting: Weighting = "none") -> float | None:
     """Return Krippendorff's alpha; None where all ratings are the same or none can be paired.
 
-    Args:
-        ratings: The ratings of each thing rated, None where a rater gave none.
-        weighting: `none` for names, `quadratic` for numbers.
+    `ratings` are those of each thing rated, None where a rater gave none. `quadratic` is for numbers, `none` for names.
 
     Source: Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability".
     """
@@ -448,10 +446,7 @@ def corrected_rate(
 ) -> CorrectedRate | None:
     """Return the pass rate of all cases, corrected by those that people labelled; None with too few labels.
 
-    Args:
-        judge: The judge's verdicts of the labelled cases, 0 or 1.
-        labels: Their labels, 0 or 1.
-        unlabelled: The judge's verdicts of cases without labels.
+    All are 0 or 1: the judge's verdicts of the labelled cases, their labels, and its verdicts of the other cases.
 
     Source: Angelopoulos, Duchi and Zrnic 2023, "PPI++".
     """

@@ -162,10 +162,9 @@ def mean_interval(
 
 
 def repeat_interval(answers: Sequence[Sequence[float]]) -> Estimate:
-    """Return the mean of cases and where it would lie if these cases were asked again.
+    """Return the mean of cases, each with the scores of its answers, and where it would lie if they were asked again.
 
-    Args:
-        answers: The scores of each case's answers. A case with fewer than two allows no interval.
+    A case with fewer than two answers allows no interval.
     """
     means = [math.fsum(scores) / len(scores) for scores in answers]
     mean = math.fsum(means) / len(means)
@@ -211,10 +210,7 @@ def verdict(passes: int, fails: int, answers: int, min_pass_rate: float) -> Verd
 def pass_rate(passes: int, judged: int, stopped: Verdict | None) -> float:
     """Return the unbiased pass rate of a case with at least one judged answer.
 
-    Args:
-        passes: Answers that passed.
-        judged: Answers that were judged.
-        stopped: The verdict that became certain with the last answer, so that no more were asked; None: all were.
+    `stopped` is the verdict that became certain with the last answer, so that no more were asked; None: all were.
 
     Source: Girshick, Mosteller and Savage 1946. Passes over answers would be wrong by up to 13.5 points.
     """
@@ -226,9 +222,7 @@ def pass_rate(passes: int, judged: int, stopped: Verdict | None) -> float:
 def within_ranges(values: Sequence[float], ranges: Sequence[tuple[float, float]]) -> list[float]:
     """Return the values of some cases; if the mean of the ranges excludes their mean, as near as it comes to that.
 
-    Args:
-        values: The pass rates of the cases, as `pass_rate` estimates them.
-        ranges: The lowest and the highest pass rate that all planned answers of each case can have.
+    `values` are estimates of `pass_rate`, `ranges` the lowest and highest rates that all planned answers can have.
 
     The estimate assumes that any order of a case's answers is as likely. Where a mean cannot be, that is refuted, or it
     is bad luck. Then values move towards their ranges, all by the same share, and no further: cutting each of them

@@ -140,7 +140,7 @@ def test_a_run_of_a_command_loads_no_http_client(project, loaded):
 
 
 def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(plain_run):
-    reports = tuple(f"pytest_agentv.reports.{name}" for name in ("verdict", "judged_cases", "gates", "baseline"))
+    reports = tuple(f"pytest_agentv.reports.{name}" for name in ("verdict", "judged_cases", "compare"))
     rooms = ("pytest_agentv.stats.", *reports, "pytest_agentv.session.gates", "pytest_agentv.session.judged_cases")
     others = ("pytest_agentv.session.repeats",)
     assert {module for module in plain_run if module.startswith(rooms) or module in others} == set()
@@ -178,7 +178,7 @@ def test_a_run_loads_our_modules_as_they_were_compiled_at_the_installation(proje
     project.write("conftest.py", 'import pytest\n\npytest.register_assert_rewrite("pytest_agentv")\n')
     project.write(
         "test_python.py",
-        "import pytest_agentv.reports.merge as module\n\n"
+        "import pytest_agentv.reports.compare as module\n\n"
         "def test_one():\n    assert type(module.__loader__).__name__ == 'SourceFileLoader'\n",
     )
     command = [sys.executable, "-m", "pytest", "-q"]

@@ -65,17 +65,6 @@ def test_shards_of_an_earlier_split_are_not_counted_with_those_of_the_last(agent
     )
 
 
-def test_a_target_that_was_defined_in_another_way_is_told(agentv):
-    write("1.jsonl", result("a", at=1, target_hash="1"), result("b", at=1, target_hash="1"), result("old", at=1))
-    write("2.jsonl", result("c", at=2, target_hash="2"), result("d", at=2, target_hash="2"))
-    told = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
-    text = "1.jsonl and 2.jsonl: the target 'default' was not defined in the same way in both runs (target_hash)\n"
-    assert (told.exit_code, told.err) == (0, text)
-    for others in ({"target_hash": "1"}, {}, {"target_hash": "2", "target": "other"}):
-        write("2.jsonl", result("c", at=2, **others))
-        assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--overwrite").err == ""
-
-
 def test_what_a_run_without_shards_added_to_merged_shards_is_not_missing(agentv):
     write("1.jsonl", result("a", shard=shard(1, 2)), result("b", "error", shard=shard(1, 2)))
     write("2.jsonl")
@@ -130,20 +119,6 @@ def test_many_cases_with_several_results_are_summed_up(agentv):
     run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
     assert len(run.err.splitlines()) == 11
     assert run.err.endswith("3 more cases with several results\n")
-
-
-def test_results_of_agentv_itself_are_told_apart_from_ours(agentv):
-    foreign = [{"eval_id": each, "score": 1.0, "target": "default", "timestamp": ""} for each in ("a", "z")]
-    write("ours.jsonl", result("a"), result("b"))
-    write("theirs.jsonl", *foreign)
-    run = agentv("merge", "ours.jsonl", "theirs.jsonl", "-o", "all.jsonl")
-    assert run.exit_code == 0
-    text = (
-        "2 results without eval file and run, as AgentV's own, are cases of their own, also those whose id others have"
-    )
-    assert run.err == f"theirs.jsonl: {text}\n"
-    assert len(merged()) == 4
-    assert agentv("merge", "theirs.jsonl", "-o", "same.jsonl").err == ""
 
 
 def test_results_of_a_newer_version_are_told_once_where_they_are_read(agentv):

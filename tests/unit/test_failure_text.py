@@ -171,7 +171,7 @@ def test_the_line_is_short_and_holds_no_secret() -> None:
     [
         ("Within 30 days, by post.", "Within 14 days, by post.", "Within [-30-] {+14+} days, by post."),
         ("a b\nc d", "a b\nx d", "a b\n[-c-] {+x+} d"),
-        ("a b\n  c\nd", "a b\nd", "a b\n[-c\n-] d"),
+        ("a b\n  c\nd", "a b\nd", "a b\n  [-c\n-]d"),
         ("a b", "a   b", None),  # the same words
         ("one two three", "four five six", None),  # nothing in common
         ("", "a", None),

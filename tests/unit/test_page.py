@@ -14,8 +14,7 @@ import report_runs
 from thorough import varied
 
 from pytest_agentv.reports.html import page as pages
-from pytest_agentv.reports.html.cases import CaseRow, cases_of
-from pytest_agentv.reports.html.overview import headline
+from pytest_agentv.reports.html.overview import CaseRow, cases_of, headline
 from pytest_agentv.reports.html.page import STATIC_ROWS, Gallery, report_text
 from pytest_agentv.reports.read import case_in, key_of, view_of
 from pytest_agentv.reports.verdict import compared

@@ -2,31 +2,31 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from thorough import tries, varied
 
-from pytest_agentv.reports.gates import baseline_gate, rate_gate, suspects_of
-from pytest_agentv.reports.judged_cases import Confirmation, JudgedCase, pair_cases
+from pytest_agentv.model.results import EvalResult, RepeatFigures
+from pytest_agentv.reports.judged_cases import JudgedCase, case_of, pair_cases, pairs_of
 from pytest_agentv.reports.read import baseline_of
-from pytest_agentv.reports.verdict import compare_with_baseline, pass_rate_of
+from pytest_agentv.reports.verdict import baseline_gate, compare_with_baseline, pass_rate_of, rate_gate, suspects_of
 from pytest_agentv.stats.intervals import verdict
 
 
-def case(name: str, passes: int, judged: int = 5, **changes: Any) -> JudgedCase:
+def case(name: str, passes: int, judged: int = 5, confirm: RepeatFigures | None = None) -> JudgedCase:
     """Return a case of which some answers pass."""
+    result = EvalResult(
+        "t", name, "a", passes / judged, (), (), "", "azure", threshold=1.0, eval_file="evals/a.yaml",
+        case_hash=f"hash of {name}", grading_hash="grading", target_hash="51c0",
+        repeat=figures(passes, judged).replace(confirm=confirm),
+    )  # fmt: skip
+    return case_of(result)
+
+
+def figures(passes: int, judged: int, asked: int | None = None) -> RepeatFigures:
     scores = (1.0,) * passes + (0.0,) * (judged - passes)
-    values: dict[str, Any] = {
-        "asked": judged,
-        "eval_id": name,
-        "eval_file": "evals/a.yaml",
-        "target": "azure",
-        "case_hash": f"hash of {name}",
-        "grading_hash": "grading",
-        "target_hash": "51c0",
-    }
-    return JudgedCase(f"evals/a.yaml::{name}", scores, passes, 1.0, **values).replace(**changes)
+    asked = judged if asked is None else asked
+    return RepeatFigures(asked, asked, judged, passes, asked - judged, asked, 1.0, "case", scores)
 
 
 def run_of(passes: Sequence[int], judged: int = 5) -> list[JudgedCase]:
@@ -52,12 +52,12 @@ def compare_runs(new, old):
 
 
 def confirmed(eval_id, passes, again, judged=10):
-    return case(eval_id, passes, confirmation=Confirmation(10, judged, again))
+    return case(eval_id, passes, confirm=figures(again, judged, 10))
 
 
 @pytest.mark.parametrize(("new", "old", "is_sure"), [(10, 10, True), (40, 9, False), (9, 40, False)])
 def test_both_sides_need_many_answers_to_need_no_confirmation(new, old, is_sure):
-    [pair] = pair_cases([case("a", 0, new)], [case("a", old, old)]).pairs
+    [pair] = pairs_of(pair_cases([case("a", 0, new)], [case("a", old, old)]))
     assert (pair.is_sure, pair.is_suspect) == (is_sure, not is_sure)
 
 
@@ -82,7 +82,7 @@ def test_a_suspect_that_could_not_be_asked_again_is_judged_by_the_answers_of_the
     ],
 )
 def test_an_outage_while_a_suspect_is_asked_again_does_not_clear_it(passes, fresh, is_broken, is_unconfirmed):
-    asked = case("c0", passes, 9, confirmation=Confirmation(10, fresh[1], fresh[0]))
+    asked = case("c0", passes, 9, confirm=figures(*fresh, 10))
     statistics = judged([asked, *run_of([9] * 8, 9)[1:]], run_of([9] * 8, 9))
     assert bool(statistics.comparison.broken) == is_broken
     assert bool(statistics.comparison.unconfirmed) == is_unconfirmed
@@ -145,7 +145,7 @@ def test_at_most_5_percent_of_unchanged_runs_are_red(answers):
         cases = {case.name: case for case in random_run(rng, 0.9, 50, answers)}
         for suspect, fresh in suspects_of(list(cases.values()), baseline, 10):
             passes = sum(rng.random() < 0.9 for _ in range(fresh))
-            cases[suspect.name] = suspect.replace(confirmation=Confirmation(fresh, fresh, passes))
+            cases[suspect.name] = case(suspect.eval_id, suspect.passes, suspect.judged, figures(passes, fresh))
         run = list(cases.values())
         statistics = compare_with_baseline(run, baseline, "b", margin=0.05, is_confirming=True)
         red += baseline_gate(statistics, "cases").is_red
@@ -167,8 +167,8 @@ def test_a_broken_case_among_300_is_found_once_it_is_confirmed():
     rng, found, rounds = random.Random(2), 0, tries(10, 30)
     for _ in range(rounds):
         old, new = random_run(rng, 0.97, 300, 5), random_run(rng, 0.97, 300, 5)
-        old[0] = old[0].replace(scores=(1.0,) * 5, passes=5)
-        new[0] = new[0].replace(scores=(0.0,) * 5, passes=0, confirmation=Confirmation(10, 10, 0))
+        old[0] = case("c0", 5)
+        new[0] = confirmed("c0", 0, 0, 10)
         statistics = compare_with_baseline(new, baseline_of(old), "b", margin=0.05, is_confirming=True)
         found += new[0].name in [each.case.name for each in statistics.comparison.broken]
     assert found == rounds

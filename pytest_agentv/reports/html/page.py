@@ -37,7 +37,7 @@ from pytest_agentv.reports.figures import (
     spent_of,
 )
 from pytest_agentv.reports.html import overview
-from pytest_agentv.reports.html.cases import (
+from pytest_agentv.reports.html.overview import (
     STATUSES,
     CaseRow,
     JudgementRow,
@@ -76,11 +76,6 @@ class Gallery:
         """Return a text, or other JSON, with names in place of images; and these images."""
         found: list[JsonObject] = []
         return without_images(value, lambda image: found.append(self._shown(image))), found
-
-    def take_out_of_text(self, text: str) -> tuple[str, list[JsonObject]]:
-        """Return a text with names in place of images; and these images."""
-        found: list[JsonObject] = []
-        return named_in(text, lambda image: found.append(self._shown(image))), found
 
     def _shown(self, image: Image) -> JsonObject:
         """Return an image's name, type and size, and its bytes if they fit into the limit."""
@@ -137,13 +132,7 @@ def write_run(path: Path, run: RunView, base: Path | None, options: RunOptions, 
 
 
 def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | None = None) -> str:
-    """Return the page of a run.
-
-    Args:
-        run: As `reading.compared` returns it.
-        earlier: Further runs, for the history.
-        start: How the run was started; None: unknown.
-    """
+    """Return the page of a run, as `compared` returns it; `earlier` are further runs, for the history."""
     statistics, base = run.statistics, run.base
     assert statistics is not None
     cases = cases_of(run)
@@ -182,7 +171,7 @@ def report_text(run: RunView, earlier: Sequence[RunView] = (), start: Start | No
         also=list(overview.also(run)),
         targets=overview.target_rows(cases),
         reasons=overview.reasons(cases),
-        tags=overview.rate_plot(cases, run, "tag", lambda case: case.judged.tags),
+        tags=overview.rate_plot(cases, run, "tag", lambda case: case.result.tags or ()),
         files=overview.rate_plot(cases, run, "file", lambda case: [case.file]),
         histograms=overview.histograms(cases),
         trades=overview.trade_plots(cases),
@@ -254,7 +243,7 @@ def blocks(
 def index_of(cases: Sequence[CaseRow]) -> dict[str, Json]:
     """Return the data of the list: each name once, and a short row for each case."""
     files = _numbered(case.file for case in cases)
-    tags = _numbered(tag for case in cases for tag in case.judged.tags)
+    tags = _numbered(tag for case in cases for tag in case.result.tags or ())
     targets = _numbered(case.target for case in cases)
     evaluators = _numbered(each.name for case in cases for each in case.judgements if each.depth == 0)
     frequent = _numbered(reason.name for reason in overview.reasons(cases))
@@ -263,7 +252,7 @@ def index_of(cases: Sequence[CaseRow]) -> dict[str, Json]:
             case.judged.eval_id,
             case.key,
             files[case.file],
-            [tags[tag] for tag in case.judged.tags],
+            [tags[tag] for tag in case.result.tags or ()],
             targets[case.target],
             STATUSES.index(case.status),
             round(case.result.score, _PLACES),
@@ -324,12 +313,12 @@ def _rerun(result: EvalResult, start: Start | None) -> str:
 def detail_of(case: CaseRow, history: Sequence[JsonObject], gallery: Gallery, start: Start | None) -> JsonObject:
     """Return the plain data of a case, with long texts cut and the bytes of images replaced."""
     result = case.result
-    text, images = gallery.take_out_of_text(_answer_text(result))
+    text, images = gallery.take_out(_answer_text(result))
     keeps_answers = case.status != "pass" or case.is_flaky  # if all of them pass, the first one is enough
     answers = [_answer(status, answer, gallery) for status, answer in case.answers] if keeps_answers else []
     raw = (result if keeps_answers else result.replace(answers=None)).to_plain()
     detail: dict[str, Json] = {
-        "question": gallery.take_out_of_text(question_of(result))[0],
+        "question": gallery.take_out(question_of(result))[0],
         "expected": result.expected_outcome,
         "reference": result.reference_answer,
         "text": text,
@@ -363,7 +352,7 @@ def _answer_text(result: EvalResult) -> str:
 
 
 def _answer(status: CaseStatus, result: EvalResult, gallery: Gallery) -> JsonObject:
-    text, images = gallery.take_out_of_text(result.candidate_answer)
+    text, images = gallery.take_out(result.candidate_answer)
     return {
         "text": text,
         **({"images": images} if images else {}),

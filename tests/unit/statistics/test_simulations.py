@@ -9,8 +9,9 @@ from statistics import fmean
 import pytest
 from thorough import tries, varied
 
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.how_sure import Label, agree
-from pytest_agentv.reports.judged_cases import JudgedCase
+from pytest_agentv.reports.judged_cases import case_of
 from pytest_agentv.stats.comparison import compare_pairs, confusion, decide_change, kappa, kappa_interval
 from pytest_agentv.stats.intervals import mean_interval, needed_passes, verdict
 
@@ -126,7 +127,7 @@ def test_a_chosen_threshold_claims_no_more_than_it_has():
         good = [rng.random() < 0.6 for _ in range(50)]
         scores = [rng.betavariate(*ends[each]) for each in good]
         cases = [
-            JudgedCase(f"c{n}", (score,), eval_id=f"c{n}", threshold=0.5, status="pass")
+            case_of(EvalResult("t", f"c{n}", "", score, (), (), "", "", threshold=0.5))
             for n, score in enumerate(scores)
         ]
         labels = [Label(f"c{n}", float(each), Path("l"), n) for n, each in enumerate(good)]
