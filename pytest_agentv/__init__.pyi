@@ -12,8 +12,6 @@ from pytest_agentv.evaluators.context import Embedder as Embedder
 from pytest_agentv.evaluators.context import Embedding as Embedding
 from pytest_agentv.evaluators.context import ProxiedTargets as ProxiedTargets
 from pytest_agentv.evaluators.context import ProxiedQuestion as ProxiedQuestion
-from pytest_agentv.evaluators.python import EvaluatorFactory as EvaluatorFactory
-from pytest_agentv.evaluators.python import EvaluatorSpec as EvaluatorSpec
 
 # Checks
 from pytest_agentv.evaluators.data import Equals as Equals

@@ -1,19 +1,4 @@
-"""The exceptions of pytest-agentv.
-
-    AgentvError
-    ├── FileError            a file cannot be used as a whole: path, line, reason
-    │   ├── SourceError      it cannot be read as YAML, JSON or JSONL
-    │   └── TargetsError     the targets file is missing or wrong
-    ├── CaseError            one eval case cannot be loaded; others of its file can
-    ├── TargetError          a target cannot be used: unknown name, unset variables, bad field
-    ├── LoopStartError       no case can run, for want of an event loop
-    └── KindError            a failure recorded with a kind (timeout, auth, process, …)
-        ├── ProviderError    a call to a target failed
-        ├── EvaluatorError   an evaluator could not judge (unlike a low score)
-        └── HookError        a hook of a conftest or plugin failed
-
-Each message is for the person who has to fix the file: where, what, what was expected.
-"""
+"""The exceptions of pytest-agentv. Messages are for the person who fixes the file: where, what, what was expected."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,12 +14,10 @@ ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "conf
 
 _KINDS: Final = get_args(ErrorKind)
 
+# Why a path cannot be read. To read a pipe would block.
 NO_REGULAR_FILE: Final = "expected a regular file, not a folder, a pipe or a device"
-"""Why a path cannot be read. To read a pipe would block."""
-
 
 TOO_LARGE: Final = "it is too large for the free memory"
-"""Why a path cannot be read."""
 
 
 class AgentvError(Exception):

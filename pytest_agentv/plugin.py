@@ -8,6 +8,7 @@ import pytest
 
 from pytest_agentv.model.options import parse_shard
 from pytest_agentv.session import hookspecs
+from pytest_agentv.session.collect import collect_file, is_of_workspace
 from pytest_agentv.session.compat import obstacle
 from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
@@ -19,10 +20,11 @@ from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtur
     parametrize_targets,
     python_evals,
 )
-from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
-from pytest_agentv.session.templates import is_of_workspace
+from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
+_IDLE = ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
+"""Options of pytest with which nothing runs."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +36,18 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Refuse wrong options before anything is collected. They need modules that other runs do not load."""
     check_options(config)
+    is_first = obstacle() is None and not hasattr(config, "workerinput")
+    if is_first and any(map(config.getoption, ("agentv_resume", "agentv_rejudge", "agentv_retry_errors"))):
+        from pytest_agentv.session.identity import check_resumed
+
+        check_resumed(config)
+    is_idle = any(config.getoption(name, False) for name in _IDLE)
+    if is_first and not is_idle and config.getoption("agentv_baseline"):
+        from pytest_agentv.session.gates import refuse_gone
+
+        refuse_gone(config)
     shard = config.getoption("agentv_shard")
     if shard is not None:
         from pytest_agentv.session.selection import Sharding
@@ -59,8 +72,6 @@ def pytest_collect_file(
     collectors = yield
     if file_path.suffix not in _SUFFIXES:
         return collectors
-    from pytest_agentv.session.collect import collect_file
-
     own = collect_file(file_path, parent, is_claimed=bool(collectors))
     return collectors if own is None else [*collectors, own]
 
@@ -69,12 +80,10 @@ def pytest_collect_file(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Mask what was captured, end a run with a wrong option, and send the short line of a broken file."""
+    """Mask what was captured, and send the short line of a broken file."""
     report = yield  # with what was captured
     if report.sections and hasattr(collector, "agentv_mask"):
         collector.agentv_mask(report)
-    if refusal := getattr(collector, "agentv_refusal", None):
-        raise refusal from None  # not a broken file, but a wrong option: no run begins
     headline = getattr(collector, "agentv_headline", None)
     if headline is not None:
         vars(report)["agentv_headline"] = headline  # xdist sends it along
@@ -83,8 +92,8 @@ def pytest_make_collect_report(
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run evals in Python once for each of several targets."""
-    if "agentv_target" in metafunc.fixturenames and (targets := several_targets(metafunc.config)):
-        parametrize_targets(metafunc, targets)
+    if "agentv_target" in metafunc.fixturenames:
+        parametrize_targets(metafunc)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -94,17 +103,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
         python_evals().join(config, items)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Refuse a baseline whose eval files are all gone. A run without an eval file could not tell."""
-    config, idle = session.config, ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
-    runs = not any(config.getoption(name, False) for name in idle) and not hasattr(config, "workerinput")
-    if runs and config.getoption("agentv_baseline"):
-        from pytest_agentv.session.gates import refuse_gone
-
-        refuse_gone(config)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
@@ -132,15 +130,6 @@ def pytest_configure_node(node: Any) -> None:
         from pytest_agentv.session.terminal import configure_worker
 
         configure_worker(node)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """End the run as wrong usage if a worker did so."""
-    if getattr(node, "workeroutput", {}).get("exitstatus") == pytest.ExitCode.USAGE_ERROR:
-        from pytest_agentv.session.identity import raise_refusal
-
-        raise_refusal(node)
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

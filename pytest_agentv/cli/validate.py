@@ -79,7 +79,12 @@ class ProjectKinds:
 
     def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "Callable[[Path], LazyKinds]":
         """Return a function from a folder to the kinds of one hook. `named` kinds always count as kinds."""
-        return lambda folder: LazyKinds(self, hook, built_in, dict.fromkeys(named, _any_keys), folder)
+        stand_in: Any = _any_keys
+        if named and hook == "pytest_agentv_evaluators":
+            from pytest_agentv.evaluators.base import UnknownKind  # noqa: PLC0415 - imports pydantic
+
+            stand_in = UnknownKind
+        return lambda folder: LazyKinds(self, hook, built_in, dict.fromkeys(named, stand_in), folder)
 
     @cached_property
     def mentions_hooks(self) -> bool:
@@ -119,10 +124,10 @@ class ProjectKinds:
             session = pytest.Session.from_config(config)
             for hook in _HOOKS:
                 everywhere = getattr(config.hook, hook)()
-                self._kinds[hook, None] = merge_kinds(everywhere)
+                self._kinds[hook, None] = merge_kinds(hook, everywhere)
                 for folder in self._folders:
                     near = getattr(session.gethookproxy(folder), hook)()
-                    self._kinds[hook, folder] = merge_kinds([*near, *everywhere])
+                    self._kinds[hook, folder] = merge_kinds(hook, [*near, *everywhere])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - hooks are code of the user's
             self._error = error
         return 0
@@ -172,7 +177,7 @@ class LazyKinds(Mapping[str, Any]):
 
 
 def _any_keys(spec: object, services: object) -> object:
-    """Replace the factory of a kind with unknown keys."""
+    """Replace the factory of a kind of provider with unknown keys."""
     raise NotImplementedError
 
 

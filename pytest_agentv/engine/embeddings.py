@@ -165,7 +165,7 @@ def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
     paid = [outcome.get() for outcome in outcomes if outcome.error is None]
     costs = [each.cost_usd for each in paid if each.cost_usd is not None]
     tokens = math.fsum(each.tokens or 0 for each in paid)
-    current_meter().add(1, TokenUsage(tokens, 0) if tokens else None, math.fsum(costs) if costs else None)
+    current_meter().add(TokenUsage(tokens, 0) if tokens else None, math.fsum(costs) if costs else None)
 
 
 def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:

@@ -3,7 +3,8 @@
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import Attempts, checked_metrics, invoke_with_retries
-from pytest_agentv.errors import EvaluatorError, ProviderError, locate
+from pytest_agentv.engine.jobs import OWN_JUDGE, OWN_PROVIDER
+from pytest_agentv.errors import AgentvError, EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
 from pytest_agentv.evaluators.run import shared_key
 from pytest_agentv.model.base import JsonObject
@@ -20,7 +22,7 @@ from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest
-from pytest_agentv.targets.definitions import TargetDefinition
+from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -151,9 +153,9 @@ def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
 
 @cache
 def _default_evaluators() -> tuple[AnyEvaluator, ...]:
-    from pytest_agentv.evaluators.judge import default_judge  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.evaluators.judge import LlmJudge  # noqa: PLC0415 - imports pydantic
 
-    return (default_judge(),)
+    return (LlmJudge(name=LlmJudge.kind),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +224,26 @@ def needs_of_case(case: EvalCase) -> Needs:
     if case.user is None or not case.user.check or None in needs.judges:
         return needs
     return dataclasses.replace(needs, judges=(*needs.judges, None))
+
+
+def names_asked(
+    case: EvalCase, target: str, judge: str | None, file: TargetsFile | None, own: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield the names of the targets that may be asked for a case: for its answer, to play its user, and to judge.
+
+    `judge` is None where the target names its own, in its `file`. `own` fixtures stand in for targets.
+    """
+    needs = needs_of_case(case)
+    if OWN_PROVIDER not in own:
+        yield target
+    if case.user is not None:
+        yield case.user.target
+    yield from needs.embeddings
+    yield from filter(None, needs.judges)
+    if None in needs.judges and OWN_JUDGE not in own:
+        if judge is None and file is not None:
+            with suppress(AgentvError):
+                judge = file.find(target).judge_target
+        yield judge or target
+    if needs.targets and file is not None:  # a script may ask any target by its name
+        yield from (each for each in file.names if each != target or OWN_PROVIDER not in own)

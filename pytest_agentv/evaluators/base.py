@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.cases.references import Scope
 from pytest_agentv.evaluators.context import Context, Services
@@ -134,22 +134,12 @@ class Evaluator(Kind):
         value = getattr(self, self.short_key, None)
         return value if isinstance(value, str) else ""
 
-    def describe(self, summary: str | None = None) -> str:
-        """Return the kind and what it checks: `not-contains: 30 days`. `summary` takes the place of `summary()`."""
-        text = self.summary() if summary is None else summary
-        summary = beginning(" ".join(text.split()), _NAME_LENGTH)
-        return f"{NEGATION if self.negate is True else ''}{self.kind}" + (f": {summary}" if summary else "")
-
     def doubts(self, case: EvalCase) -> Iterable[str]:  # noqa: ARG002 - most kinds have none
         """Yield warnings for `agentv validate`: what is checked, in this case, in another way than it looks."""
         return ()
 
     def required_score(self, threshold: float) -> float:
-        """Return the score, 0 to 1, from which it is satisfied if it is `required`.
-
-        A kind that grades answers asks for the threshold of the case, others for 1. One with a `threshold` of its own
-        scores 0 or 1 by it.
-        """
+        """Return the score, 0 to 1, from which it is satisfied if it is `required`: the threshold of the case, or 1."""
         return threshold if self.is_graded else 1.0
 
     def at_own_threshold(self, score: Score) -> Score:
@@ -157,15 +147,15 @@ class Evaluator(Kind):
         return score
 
     def derived_name(self, summary: str | None = None) -> str:
-        """Return the kind, what it checks, and the part that it judges: `equals: 1 (a.b)`."""
+        """Return the kind, what it checks (else `summary()`), and the part that it judges: `not-equals: 1 (a.b)`."""
+        text = self.summary() if summary is None else summary
+        checked = beginning(" ".join(text.split()), _NAME_LENGTH)
         parts = ", ".join(part for part in (self.file, self.path) if isinstance(part, str))
-        return self.describe(summary) + (f" ({parts})" if parts else "")
+        name = f"{NEGATION if self.negate is True else ''}{self.kind}"
+        return name + (f": {checked}" if checked else "") + (f" ({parts})" if parts else "")
 
     def with_name_beside(self, taken: Collection[str], name: str | None = None) -> Self:
-        """Return the evaluator with a unique name: its own, else `name`, else the derived one.
-
-        It is a copy if the evaluator already has another name in another case.
-        """
+        """Return the evaluator, or a copy, with a unique name: its own, else `name`, else the derived one."""
         if self.name is not None:
             return self
         base = name or self.derived_name()
@@ -242,6 +232,19 @@ class Evaluator(Kind):
     def calls_targets(self) -> bool:
         """Whether one of its scripts may call targets."""
         return any(each.calls_targets for each in self._held)
+
+
+class UnknownKind(Evaluator):
+    """Stands for a kind of a plugin whose keys nobody knows. It only loads."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind = "unknown"
+
+    path: Any = None
+
+    def evaluate(self, context: Context) -> Score:
+        raise NotImplementedError
 
 
 def scope_of(info: ValidationInfo) -> Scope | None:

@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.answer_data import json_equal, parse_json
 from pytest_agentv.evaluators.base import Evaluator, ExpectedData, finite
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import SLACK
-from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, verdict
+from pytest_agentv.evaluators.text import all_or_nothing, check_pattern, search_now, share, verdict
 from pytest_agentv.model.base import (
     ABSENT,
     Json,
@@ -40,10 +40,8 @@ def _arguments(value: Json) -> Json:
         raise expected("a mapping of arguments or the word any")
     for name, wanted in value.items() if isinstance(value, Mapping) else ():
         pattern = _rule(wanted, "regex")
-        fault = None
-        if pattern is not ABSENT:
-            fault = check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
-        if fault:
+        fault = check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
+        if pattern is not ABSENT and fault:
             raise ValueError(f"{name}: {fault}")
     return finite(value)
 
@@ -110,21 +108,19 @@ class ToolCalled(Evaluator):
     @classmethod
     def keys_of(cls, value: Json) -> JsonObject:
         """In the short form, `name` is the tool's name: `{tool-called: {name: search, args: …}}`."""
-        keys = super().keys_of(value)
-        return {"value" if key == "name" else key: item for key, item in keys.items()}
+        return {"value" if key == "name" else key: item for key, item in super().keys_of(value).items()}
 
     async def evaluate(self, context: Context) -> Score:
         calls, counts = calls_of(context)
         if counts is None or (self.args is not ABSENT and calls is None):
             return no_trace(context)
-        same = [call for call in calls or () if call.tool in (self.value, *NAMELESS)]
-        fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
+        fitting = [call for call in calls or () if call.tool == self.value and call_fits(self.args, call)]
         count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
         arguments = "" if self.args is ABSENT else " with these arguments"
         what = f"{self.value} called {counted(count, 'time')}{arguments} ({wanted})"
         found = verdict(self._is_enough(count), what, what)
-        silent = silences([self.args], same)
+        silent = silences(self.value, [self.args], calls or ())
         if len({self._is_enough(count + more) for more in range(len(silent) + 1)}) == 1:
             return found
         if found.value:
@@ -177,11 +173,11 @@ class ToolTrajectory(Evaluator):
     @model_validator(mode="after")
     def _needs_what_its_mode_reads(self) -> Self:
         has_limit = any(getattr(self, key) is not None for key in _LIMITS)
-        if self.mode is None:
-            if not has_limit:
-                raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
-        elif getattr(self, _READS[self.mode]) is None and not (has_limit and self.mode == "any_order"):
-            raise ValueError(f"mode {self.mode} needs the key '{_READS[self.mode]}'")
+        if self.mode is None and not has_limit:
+            raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
+        key = _READS.get(self.mode or "")
+        if key and getattr(self, key) is None and not (has_limit and self.mode == "any_order"):
+            raise ValueError(f"mode {self.mode} needs the key '{key}'")
         return self
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
@@ -192,14 +188,7 @@ class ToolTrajectory(Evaluator):
                 yield key, f"mode {self.mode} reads '{_READS[self.mode]}' only"
 
     async def evaluate(self, context: Context) -> Score:
-        """Score the tool calls of an answer. A limit that is not met makes the score 0.
-
-        If the target does not report its calls, the score is 0 with `error`. Raises `EvaluatorError` if a call does not
-        report the values to compare.
-
-        Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
-        `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
-        """
+        """A limit that is not met makes the score 0. Source: the requirement "Tool Trajectory Evaluator"."""
         calls, counts = calls_of(context)
         if counts is None or (self.mode in _ORDERS and calls is None):
             return no_trace(context)
@@ -209,7 +198,7 @@ class ToolTrajectory(Evaluator):
         if self.mode not in _ORDERS and self.minimums is None and (limits.hits or limits.misses):
             score = Score(1.0)
         else:
-            score = _score_mode(self, calls or (), counts, context.target)
+            score = _score_mode(self, calls or (), counts)
         found = score.replace(hits=(*score.hits, *limits.hits), misses=(*score.misses, *limits.misses))
         return found if limits.value else found.replace(value=0.0, unknown=None, unchecked=None)
 
@@ -230,42 +219,36 @@ def _limit_findings(config: ToolTrajectory, counts: Mapping[str, int]) -> Iterat
         yield not total, f"{counted(total, 'tool call')} (none is allowed){names}"
 
 
-def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
+def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int]) -> Score:
     """Score the calls by the mode, without the limits. A score of 0 is unknown if a call does not report enough."""
     if config.mode not in _ORDERS:
-        score, unsure = _score_counts(config.minimums or {}, counts), silences([], calls)
+        score, unsure = _score_counts(config.minimums or {}, counts), silences(None, [], calls)
     else:
         expected = config.expected or ()
         if not expected and (config.mode == "in_order" or not calls):
             return Score(1.0, hits=("No tool sequence specified",))
         compare = _compare_exactly if config.mode == "exact" else _find_in_order
-        score = all_or_nothing(compare(expected, calls, target))
-        if config.mode == "in_order" and not score.value and _may_have_come(expected, calls, target):
+        score = all_or_nothing(compare(expected, calls))
+        if config.mode == "in_order" and not score.value and _may_have_come(expected, calls):
             # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
             score = score.replace(unchecked="An earlier call had other arguments, and the sequence may stand behind it")
-        unsure = []
-        for item in expected:
-            same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
-            unsure += silences([item.args, item.input], same)
+        unsure = [silence for item in expected for silence in silences(item.tool, [item.args, item.input], calls)]
     return score.replace(unknown=unsure[0]) if unsure and not score.value else score
 
 
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
     if not minimums:
         return Score(1.0, hits=("No tool requirements specified",))
-    found = all_or_nothing(
+    return share(
         (
             counts.get(tool, 0) >= minimum,
             f"{tool} called {counted(counts.get(tool, 0), 'time')} (minimum: {format_number(minimum)})",
         )
         for tool, minimum in minimums.items()
     )
-    return found.replace(value=len(found.hits) / len(minimums))
 
 
-def _find_in_order(
-    expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
-) -> Iterator[tuple[bool, str]]:
+def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Iterator[tuple[bool, str]]:
     """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
     used: set[int] = set()
     for position, item in enumerate(expected):
@@ -277,26 +260,22 @@ def _find_in_order(
             yield False, f"Expected {item.tool} at position {position}, not found in remaining trace{hint}"
             continue
         used.add(found)
-        if fault := call_fault(item, calls[found], target):
+        if fault := call_fault(item, calls[found]):
             yield False, f"Expected {item.tool} at position {position}: tool found at {found} but {fault}"
         else:
             yield True, f"Found {item.tool} at position {found}"
 
 
-def _may_have_come(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
+def _may_have_come(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> bool:
     """Whether the calls came in this order, whatever came between them, or one does not report what is compared."""
     rest = iter(calls)
     try:
-        return all(
-            any(call.tool == item.tool and not call_fault(item, call, target) for call in rest) for item in expected
-        )
+        return all(any(call.tool == item.tool and not call_fault(item, call) for call in rest) for item in expected)
     except EvaluatorError:
         return True
 
 
-def _compare_exactly(
-    expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str
-) -> Iterator[tuple[bool, str]]:
+def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Iterator[tuple[bool, str]]:
     if len(expected) != len(calls):
         yield False, f"Expected {len(expected)} tool calls, got {len(calls)}"
     for position, (item, call) in enumerate(zip_longest(expected, calls)):
@@ -305,7 +284,7 @@ def _compare_exactly(
         else:
             if call is None or call.tool != item.tool:
                 fault: str | None = f"expected {item.tool}, got {'nothing' if call is None else call.tool}"
-            elif fault := call_fault(item, call, target):
+            elif fault := call_fault(item, call):
                 fault = f"{item.tool} {fault}"
             yield fault is None, f"Position {position}: {fault or item.tool}"
 
@@ -314,8 +293,6 @@ def call_fits(wanted: Json, call: ToolCall) -> bool:
     """Return whether a call has the expected arguments."""
     if wanted is ABSENT or wanted is None or wanted == "any":
         return True
-    if not isinstance(wanted, Mapping):
-        return json_equal(wanted, call.input)
     given = arguments_of(call)
     return given is not None and all(
         key in given and _argument_fits(value, given[key]) for key, value in wanted.items()
@@ -323,10 +300,7 @@ def call_fits(wanted: Json, call: ToolCall) -> bool:
 
 
 def arguments_of(call: ToolCall) -> JsonObject | None:
-    """Return the arguments of a call; None: it has no mapping.
-
-    OpenAI's API reports them as JSON in a text, which is empty if there are none.
-    """
+    """Return the arguments of a call, which OpenAI's API reports as JSON in a text; None: it has no mapping."""
     given = parse_json(call.input.strip() or "{}") if isinstance(call.input, str) else call.input
     return given if isinstance(given, Mapping) else None
 
@@ -353,24 +327,19 @@ def holds(wanted: Json, given: Json) -> bool:
     return json_equal(wanted, given)
 
 
-def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
-    """Return the fault of a call of the right tool; None if it is as expected.
-
-    Raises `EvaluatorError` if the call does not report the values to compare.
-    """
+def call_fault(expected: ExpectedCall, call: ToolCall) -> str | None:
+    """Return the fault of a call of the right tool. Raises `EvaluatorError` if it does not report what is compared."""
     if not (call_fits(expected.args, call) and call_fits(expected.input, call)):
         return "args mismatch"
-    lacks = {"output": expected.output is not ABSENT and call.output is ABSENT}
-    lacks["max_duration_ms"] = expected.max_duration_ms is not None and not is_amount(call.duration_ms)
-    for key in filter(lacks.get, lacks):
-        message = (
-            f"`{key}` of the expected call {call.tool!r} cannot be checked: target {target!r} does not report the "
-            f"`{key.removeprefix('max_')}` of its tool calls. {DOCS} shows how a target reports it"
-        )
-        raise EvaluatorError(message, kind="config")
+    most, took = expected.max_duration_ms, call.duration_ms
+    lacks_output = expected.output is not ABSENT and call.output is ABSENT
+    if lacks_output or (most is not None and not is_amount(took)):
+        key = "output" if lacks_output else "max_duration_ms"
+        lacking = f"the target does not report the `{key.removeprefix('max_')}` of its tool calls"
+        message = f"`{key}` of the expected call {call.tool!r} cannot be checked: {lacking}"
+        raise EvaluatorError(f"{message}. {DOCS} shows how a target reports it", kind="config")
     if expected.output is not ABSENT and not holds(expected.output, call.output):
         return "output mismatch"
-    most, took = expected.max_duration_ms, call.duration_ms
     if most is not None and took is not None and took > most:
         return f"took {format_number(took)} ms, at most {format_number(most)} ms were expected"
     return None
@@ -394,13 +363,13 @@ def why_unknown(context: Context) -> str:
     return f"{NO_TRACE}: {said}. Let it report its tool calls, as {DOCS} shows"
 
 
-def silences(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[str]:
-    """Return of each call that does not report its tool or the expected arguments what it lacks."""
+def silences(tool: str | None, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[str]:
+    """Return of each call that may be an expected one of a tool, but does not report enough, what it lacks."""
     found: list[str] = []
     for call in calls:
         if call.tool in NAMELESS:
             found.append(_NAMELESS_CALL)
-        elif arguments_of(call) is None and not all(call_fits(args, call) for args in wanted):
+        elif call.tool == tool and arguments_of(call) is None and not all(call_fits(args, call) for args in wanted):
             told = "does not report its arguments" if call.input is ABSENT else "reports arguments that are no JSON"
             found.append(f"A call of {call.tool!r} {told}")
     return found
@@ -436,7 +405,6 @@ class Limit(Evaluator):
     reads_answer = False
 
     async def evaluate(self, context: Context) -> Score:
-        # Empty metrics mean that nothing is known.
         score = self.check(context.metrics or context.trace_summary or ExecutionMetrics())
         # The mock of a dry run reports less than the target: that is no reason to refuse a negation.
         return score.replace(unknown=None) if context.dry_run else score
@@ -515,18 +483,12 @@ class TokenUsageLimit(Limit):
         usage = metrics.token_usage
         if usage is None:
             return _unreported("token usage", "Token usage")
-        limits = (
-            ("Input", usage.input, self.max_input),
-            ("Output", usage.output, self.max_output),
-            ("Total", usage.total, self.max_total),
-        )
-        shown = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
-        numbers = ", ".join(f"{name}={format_number(amount)}" for name, amount in shown.items())
-        return all_or_nothing(
-            (
-                _limit(amount, most, f"{name} tokens {format_number(amount)} {{}} {format_number(most)}")
-                for name, amount, most in limits
-                if most is not None
-            ),
-            f"token_usage {numbers}",
-        )
+        amounts = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
+        findings: list[tuple[bool, str]] = []
+        for name in ("input", "output", "total"):
+            most: float | None = getattr(self, f"max_{name}")
+            if most is not None:
+                said = f"{name.title()} tokens {format_number(amounts[name])} {{}} {format_number(most)}"
+                findings.append(_limit(amounts[name], most, said))
+        numbers = ", ".join(f"{name}={format_number(amount)}" for name, amount in amounts.items())
+        return all_or_nothing(findings, f"token_usage {numbers}")

@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
@@ -23,7 +22,7 @@ from pytest_agentv.evaluators.answer_data import (
     shipped,
 )
 from pytest_agentv.evaluators.base import Evaluator, scope_of
-from pytest_agentv.evaluators.context import Context, Services, current_meter
+from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.judge import Statements, with_prompt
 from pytest_agentv.evaluators.run import may_ask_models, prepare, require_judgements, run_evaluator
 from pytest_agentv.evaluators.script import Folder, read_aggregate, run_judge_script
@@ -37,7 +36,6 @@ from pytest_agentv.model.results import (
     EvaluatorResult,
     Score,
     explicitly_unmet,
-    judge_metrics_of,
     unmet_required,
     weighted_mean,
 )
@@ -63,7 +61,6 @@ class Aggregator(Kind):
         return ()
 
     async def combine(self, results: Results, context: Context) -> Score:
-        """Combine the results. Raises `EvaluatorError` if that fails."""
         raise NotImplementedError
 
 
@@ -78,14 +75,12 @@ class WeightedAverage(Aggregator):
     )
 
     async def combine(self, results: Results, context: Context) -> Score:  # noqa: ARG002 - it calls nobody
-        """Combine by the aggregator's weights; those of the members do not count, but sentences weigh as their number.
-
-        A required rubric that a member found unmet stays unmet. Source: agentv-formats 6.6; weights of 0 give 0.
-        """
-        weights = [(result.weight or 0.0) if result.type == Statements.kind else 1.0 for result in results]
+        """Combine by the aggregator's weights; sentences weigh as their number. Source: agentv-formats 6.6."""
         weighed = tuple(
-            result.replace(weight=self.weights.get(result.name, weight))
-            for result, weight in zip(results, weights, strict=True)
+            result.replace(
+                weight=self.weights.get(result.name, (result.weight or 0.0) if result.type == Statements.kind else 1.0)
+            )
+            for result in results
         )
         counting = [result for result in weighed if result.weight]
         reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
@@ -108,25 +103,15 @@ class CodeAggregator(Aggregator):
     kind = "code_judge"
 
     path: Text = Field(description="the shell command")
-    cwd: Folder = Field(
-        default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
-    )
+    cwd: Folder = None
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
         return ((self.cwd, ("sh", "-c", self.path)),)
 
     async def combine(self, results: Results, context: Context) -> Score:
-        try:
-            stdout = await run_judge_script(
-                ("sh", "-c", self.path),
-                {"results": results_by_name(results)},
-                cwd=self.cwd or str(Path(context.case.path).parent),
-                environment=context.services.environment,
-                timeout_seconds=context.timeout_seconds,
-            )
-        except EvaluatorError as error:
-            raise EvaluatorError(f"the aggregator could not judge: {error}", error.kind, error.output) from error
+        command, payload = ("sh", "-c", self.path), {"results": results_by_name(results)}
+        stdout = await run_judge_script(command, payload, cwd=self.cwd, context=context)
         score = await off_loop(len(stdout), read_aggregate, stdout)
         return _resting_on(results, score, 1.0, {"aggregator": self.kind, "script": self.path})
 
@@ -162,8 +147,6 @@ AGGREGATORS: Final[Mapping[str, type[Aggregator]]] = {
     each.kind: each for each in (CodeAggregator, LlmAggregator, WeightedAverage)
 }
 
-MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
-
 
 def _read_members(value: Json, info: ValidationInfo) -> Json:
     if not isinstance(value, list | tuple):
@@ -191,7 +174,10 @@ def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
 
 
 Members: TypeAlias = Annotated[
-    Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+    Items[Evaluator],
+    BeforeValidator(_read_members),
+    NOT_EMPTY,
+    WithJsonSchema({"type": "array", "items": definition("evaluator"), "minItems": 1}),
 ]
 
 
@@ -255,39 +241,31 @@ class Composite(Evaluator):
         return tuple(dict.fromkeys((*super().asked_judges, *own)))
 
     def prepare(self, services: Services) -> Evaluator:
-        if not isinstance(self.aggregator, WeightedAverage):
-            names = [member.label for member in self.evaluators]
-            for name in names:
-                if names.count(name) > 1:
-                    message = f"the aggregator is given the members' results by name, but {name!r} names more than one"
-                    advice = "give each member of the composite a name of its own"
-                    raise EvaluatorError(f"{message}: {advice}", kind="config")
+        names = [member.label for member in self.evaluators]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None and not isinstance(self.aggregator, WeightedAverage):
+            message = f"the aggregator is given the members' results by name, but {twice!r} names more than one"
+            raise EvaluatorError(f"{message}: give each member of the composite a name of its own", kind="config")
         if self.aggregator.asks_judge:
             require_judge(services, "a composite's `llm_judge` aggregator")
         return self.model_copy(update={"evaluators": tuple(prepare(member, services) for member in self.evaluators)})
 
     async def evaluate(self, context: Context) -> Score:
         """Judge by all members. Raises `EvaluatorError` if a member or the aggregator could not judge."""
-        results = await asyncio.gather(*(run_evaluator(*each) for each in self._members(context)))
+        numbers, asked = count(), []
+        for member in self.evaluators:  # those that may ask a model are numbered: their questions may be equal
+            twin = (*context.twin, next(numbers)) if may_ask_models(member) else context.twin
+            asked.append(run_evaluator(member, context.replace(twin=twin)))
+        results = await asyncio.gather(*asked)
         try:
             require_judgements(results)
             score = await self.aggregator.combine(results, context)
-        except EvaluatorError as error:  # the findings of the other members were paid for
-            error.results = tuple(result.replace(weight=None) for result in results)
+        except Exception as error:  # the findings of the other members were paid for
+            members = tuple(result.replace(weight=None) for result in results)
+            error.results = members  # type: ignore[attr-defined]
             raise
-        except Exception:
-            current_meter().take_over(judge_metrics_of(results))  # the record of a crash has no members
-            raise
-        missed = explicitly_unmet(results)
-        unmet = tuple(dict.fromkeys((*(score.unmet_required or ()), *missed)))
+        unmet = tuple(dict.fromkeys((*(score.unmet_required or ()), *explicitly_unmet(results))))
         return score.replace(unmet_required=unmet, verdict="fail") if unmet else score
-
-    def _members(self, context: Context) -> Iterator[tuple[Evaluator, Context]]:
-        """Yield each member and its context. Those that may ask a model are numbered: their questions may be equal."""
-        numbers = count()
-        for member in self.evaluators:
-            twin = (*context.twin, next(numbers)) if may_ask_models(member) else context.twin
-            yield member, context.replace(twin=twin)
 
 
 def _told(results: Results, key: str) -> str | None:
@@ -296,22 +274,15 @@ def _told(results: Results, key: str) -> str | None:
 
 
 def results_by_name(results: Results) -> dict[str, Json]:
-    """Return the input of aggregators: AgentV's score objects, with its key names, by member.
-
-    Source: agentv-formats 6.6 and its sample S6. Names, details and all that members found are as they came.
-    """
+    """Return the input of aggregators: AgentV's score objects by member. Source: agentv-formats 6.6, S6."""
     found: dict[str, Json] = {}
     for result in results:
         camel = _camel_case_result(result.to_plain())
-        score = {
-            **{key: camel[key] for key in ("score", "verdict", "hits", "misses")},
-            "expectedAspectCount": max(1, len(result.hits) + len(result.misses)),
-            "reasoning": camel.get("reasoning"),
-            "evaluatorRawRequest": camel.get("evaluatorProviderRequest"),
-            "evaluatorResults": camel.get("evaluatorResults"),
-            "details": camel.get("details"),
-        }
-        found[result.name] = {key: value for key, value in score.items() if value is not None}
+        score = {key: camel[key] for key in ("score", "verdict", "hits", "misses")}
+        score["expectedAspectCount"] = max(1, len(result.hits) + len(result.misses))
+        camel["evaluatorRawRequest"] = camel.get("evaluatorProviderRequest")
+        rest = ("reasoning", "evaluatorRawRequest", "evaluatorResults", "details")
+        found[result.name] = score | {key: camel[key] for key in rest if camel.get(key) is not None}
     return found
 
 

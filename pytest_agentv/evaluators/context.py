@@ -3,8 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -33,10 +32,7 @@ class Judge(Protocol):
     async def ask(
         self, system_prompt: str, user_prompt: str, context: "Context", schema: JsonObject | None = None
     ) -> str:
-        """Return the text of the reply. Raises `EvaluatorError` when there is no reply.
-
-        A target whose API can be bound to a JSON Schema replies by it.
-        """
+        """Return the text of the reply, by the schema if its API can be bound to one. Raises `EvaluatorError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +60,7 @@ class ProxiedTargets(Protocol):
     """The target under test, then the others of its targets file."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return a function that calls a target, and raises `ProviderError` when there is no response.
-
-        Raises `TargetError` for a target that cannot be used.
-        """
+        """Return a function that calls a target, which may raise `ProviderError`. Raises `TargetError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +80,6 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
         """Return the embedding of each text. Raises `EvaluatorError`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +173,8 @@ def services_for_own_code(services: Services) -> Services:
 def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json]:
     """Build the standard input of a code judge: AgentV's keys in AgentV's order, then ours. What is not known is null.
 
-    Source: agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema". Templates of judges and the target proxy
-    show messages under camelCase names instead.
-
-    Args:
-        context: The case and its answer.
-        config: The keys of the evaluator that are the judge's own.
+    `config` has the keys of the evaluator that are the judge's own. Templates of judges and the target proxy show
+    messages under camelCase names instead. Source: agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema".
     """
     case = context.case
     is_told = context.reports_calls or context.turns
@@ -196,7 +184,7 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         if not message["tool_calls"]:
             del message["tool_calls"]  # AgentV's messages have no empty list
     guidelines = set(case.guideline_paths)
-    payload = {
+    payload: dict[str, Json] = {
         "question": case.question,
         "expected_outcome": case.expected_outcome,
         "expected_messages": case.expected_messages,
@@ -244,11 +232,7 @@ def camel_case_message(message: Message) -> dict[str, Json]:
 
 
 class Meter:
-    """The calls, tokens and US dollars of the models that one evaluator asked.
-
-    They are paid for like those of answers. The count belongs to the running evaluator, not to the judge, which all
-    evaluators of a case share.
-    """
+    """The calls, tokens and US dollars of the models that one evaluator asked; all of a case share the judge."""
 
     def __init__(self) -> None:
         self._parts: list[Costs] = []
@@ -258,37 +242,23 @@ class Meter:
         """The figures; None: no model was asked."""
         return Costs.added(self._parts) if self._parts else None
 
-    def add(self, calls: int, usage: TokenUsage | None, cost_usd: float | None) -> None:
-        """Add calls. Only the last of them reports its figures."""
-        self._parts += [Costs(calls - 1), Costs.of_call(usage, cost_usd)]
-
-    def take_over(self, parts: Iterable[Costs]) -> None:
-        """Add the figures of evaluators whose results are dropped."""
-        self._parts += parts
+    def add(self, usage: TokenUsage | None = None, cost_usd: float | None = None) -> None:
+        """Add a call."""
+        self._parts.append(Costs.of_call(usage, cost_usd))
 
     def add_reply(self, response: ProviderResponse | None, calls: int = 1) -> None:
         """Add a reply and its calls; None: there was no reply, but the calls may have been paid for."""
+        self._parts.append(Costs(calls - 1))
         if response is None:
-            self.add(calls, None, None)
-        elif response.cached:
-            self._parts.append(Costs(calls - 1))
-        else:
-            self.add(calls, response.token_usage, response.cost_usd)
+            self.add()
+        elif not response.cached:
+            self.add(response.token_usage, response.cost_usd)
 
 
-_METER: Final[ContextVar[Meter | None]] = ContextVar("agentv_meter", default=None)
-
-
-@contextmanager
-def metering() -> Iterator[Meter]:
-    """Meter all questions of this task and of tasks that it starts, except those with a meter of their own."""
-    token = _METER.set(Meter())
-    try:
-        yield current_meter()
-    finally:
-        _METER.reset(token)
+METER: Final[ContextVar[Meter | None]] = ContextVar("agentv_meter", default=None)
+"""The meter of this task and of tasks that it starts, but for those with a meter of their own."""
 
 
 def current_meter() -> Meter:
     """Return the meter of the running evaluator. Without one, as in a dry run, return an unused meter."""
-    return _METER.get() or Meter()
+    return METER.get() or Meter()

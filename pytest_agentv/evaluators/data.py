@@ -5,9 +5,10 @@ import math
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from xml.parsers import expat
 
 import yaml
@@ -150,17 +151,8 @@ class AnswerField(Evaluator):
             return self
         return self.model_copy(update={"required": True, "check": self.check.model_copy(update={"required": False})})
 
-    @classmethod
-    def keys_of(cls, value: Json) -> JsonObject:
-        """Keys beside a `type` are the check: `{path: price, type: equals, value: 1}`."""
-        keys = super().keys_of(value)
-        if "type" not in keys:
-            return keys
-        own = {key: item for key, item in keys.items() if key in cls.model_fields and key != "check"}
-        return {**own, "check": {key: item for key, item in keys.items() if key not in own}}
-
     def summary(self) -> str:
-        return self.check.name or self.check.describe() if self.check is not None else ""
+        return self.check.name or self.check.derived_name() if self.check is not None else ""
 
     @property
     def _held(self) -> Sequence[Evaluator]:
@@ -173,7 +165,6 @@ class AnswerField(Evaluator):
         return 1.0 if self.check is None else self.check.required_score(threshold)
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` when the check cannot judge."""
         part, miss = await off_loop(len(context.candidate_answer), locate_in_answer, context, self.path)
         if self.check is None:
             if part is not ABSENT:
@@ -201,9 +192,8 @@ class SyntaxCheck(Evaluator):
     async def evaluate(self, context: Context) -> Score:
         text = context.candidate_answer
         fault = await off_loop(10 * len(text), self.fault, text)  # YAML takes longer than JSON
-        if fault is None:
-            return Score(1.0, hits=(f"is {self.name_of_format}",))
-        return Score(0.0, misses=(no_data(self.name_of_format, text, fault),))
+        name = self.name_of_format
+        return verdict(fault is None, f"is {name}", no_data(name, text, fault))
 
     def fault(self, text: str) -> str | None:
         """Return why a text is not of the format. Raises `EvaluatorError` for one that is not read to its end."""
@@ -213,8 +203,7 @@ class SyntaxCheck(Evaluator):
 class IsYaml(SyntaxCheck):
     """The whole answer is YAML with a mapping or a list. A sentence alone would be YAML too, and is refused.
 
-    All JSON is YAML, and so is a mapping with a key twice. YAML of more than 100 levels of nesting is an error: nobody
-    judges the answer.
+    All JSON is YAML. YAML of more than 100 levels of nesting is an error: nobody judges the answer.
     """
 
     kind = "is-yaml"
@@ -231,10 +220,8 @@ class IsYaml(SyntaxCheck):
                 if isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
                     return f"the alias *{event.anchor} has no anchor"
                 anchors.add(getattr(event, "anchor", None))
-                if isinstance(event, yaml.CollectionStartEvent):
-                    depth, has_data = depth + 1, True
-                elif isinstance(event, yaml.CollectionEndEvent):
-                    depth -= 1
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                has_data = has_data or depth > 0
                 if depth > DEEPEST:
                     fault = f"the answer is nested more than {DEEPEST} levels deep, which is not read"
                     raise EvaluatorError(fault, "config")
@@ -246,11 +233,7 @@ class IsYaml(SyntaxCheck):
 
 
 class IsXml(SyntaxCheck):
-    """The whole answer is well-formed XML, and declares its prefixes.
-
-    A DOCTYPE may name a document, which is not loaded. One with declarations between brackets, which could define
-    entities, is an error: nobody judges the answer.
-    """
+    """The whole answer is well-formed XML, and declares its prefixes."""
 
     kind = "is-xml"
     name_of_format = "XML"
@@ -260,12 +243,6 @@ class IsXml(SyntaxCheck):
         # With a separator, expat checks prefixes: other readers refuse one that is not declared. No name has a line
         # break. The answer is a text: the encoding that it declares does not matter.
         parser = expat.ParserCreate("utf-8", "\n")
-
-        def refuse(name: str, system_id: str | None, public_id: str | None, has_declarations: int) -> None:  # noqa: ARG001
-            if has_declarations:  # without them, no entities can grow
-                raise EvaluatorError("the answer has a DOCTYPE with declarations, which are not read", "config")
-
-        parser.StartDoctypeDeclHandler = refuse
         try:
             parser.Parse(trim(text).encode("utf-8", "surrogatepass"), True)
         except (expat.ExpatError, ValueError) as error:
@@ -275,11 +252,9 @@ class IsXml(SyntaxCheck):
 
 # `is-json` and `contains-json`: JSON in the answer, and its schema.
 
-SHOWN_FAULTS: Final = 3
+_SHOWN_FAULTS: Final = 3
 _NOT_SEARCHED: Final = "Error executing regex"
 """How the fault of a pattern begins that was given up, because it tries too many ways to match."""
-_SHOWN: Final = 200
-"""Characters of a fault that a miss shows."""
 
 
 def _schema(value: Json, info: ValidationInfo) -> Json:
@@ -308,10 +283,9 @@ def _read_schema(path: str, scope: Scope) -> Json:
     if file is None:
         return None
     try:
-        return json.loads(file.text)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise ValueError(f"{file.display_path} is no JSON: {reason}") from None
+        return strict_json(file.text)
+    except ValueError as error:
+        raise ValueError(f"{file.display_path} is no JSON: {error}") from None
 
 
 class JsonCheck(Evaluator):
@@ -339,7 +313,6 @@ class JsonCheck(Evaluator):
         return {} if value is None or value is True else {"value": value}
 
     async def evaluate(self, context: Context) -> Score:
-        """Judge an answer. Raises `EvaluatorError` for an unusable schema."""
         return await off_loop(len(context.candidate_answer), self.check, context)
 
     def check(self, context: Context) -> Score:
@@ -347,7 +320,7 @@ class JsonCheck(Evaluator):
         raise NotImplementedError
 
     def faults(self, data: Json) -> list[str]:
-        """Return the faults of data by the schema, at most `SHOWN_FAULTS`. Raises `EvaluatorError`."""
+        """Return the first faults of data by the schema. Raises `EvaluatorError` if the schema cannot judge."""
         if self.value is None:
             return []
         try:
@@ -357,7 +330,7 @@ class JsonCheck(Evaluator):
         if given_up := next((each for each in found if each.message.startswith(_NOT_SEARCHED)), None):
             raise EvaluatorError(f"a pattern of the schema cannot be judged: {_fault(given_up)}", "timeout")
         found.sort(key=lambda each: list(map(str, each.instance_path)))
-        return [_fault(each) for each in found[:SHOWN_FAULTS]]
+        return [_fault(each) for each in found[:_SHOWN_FAULTS]]
 
 
 @lru_cache(maxsize=64)
@@ -371,7 +344,7 @@ def _validator(schema: str) -> Any:
 
 def _fault(error: Any) -> str:
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    text = beginning(error.message, _SHOWN)
+    text = beginning(error.message, 200)
     return f"{where.removeprefix('.')}: {text}" if where else text
 
 
@@ -399,9 +372,8 @@ class IsJson(JsonCheck):
         except ValueError as error:
             return Score(0.0, misses=(no_data("JSON", context.candidate_answer, error),))
         faults = self.faults(data)
-        if faults:
-            return Score(0.0, misses=tuple(faults))
-        return Score(1.0, hits=("is JSON" if self.value is None else "is JSON as the schema wants it",))
+        hit = "is JSON" if self.value is None else "is JSON as the schema wants it"
+        return Score(0.0, misses=tuple(faults)) if faults else Score(1.0, hits=(hit,))
 
 
 class ContainsJson(JsonCheck):
@@ -449,18 +421,11 @@ class ContainsJson(JsonCheck):
 def _date_format(written: str) -> str:
     """Return a format that reads the date that it writes. Without a day, it is the first of the month."""
     form, first_of_a_month = _of_strptime(written), date(2024, 12, 1)
-    try:
-        is_format = datetime.strptime(first_of_a_month.strftime(form), form).date() == first_of_a_month
-    except (ValueError, re.error):  # a part that is there twice makes a wrong pattern
-        is_format = False
-    if not is_format:  # formats of `strptime` are read as well
-        parts = "YYYY or YY, MMMM, MMM, MM or M, DD or D, and separators"
-        raise expected(f"a date format ({parts}), such as DD/MM/YYYY")
-    return written
-
-
-DateFormat: TypeAlias = Annotated[Text, AfterValidator(_date_format)]
-"""The format of a date."""
+    with suppress(ValueError, re.error):  # a part that is there twice makes a wrong pattern
+        if datetime.strptime(first_of_a_month.strftime(form), form).date() == first_of_a_month:
+            return written
+    parts = "YYYY or YY, MMMM, MMM, MM or M, DD or D, and separators"  # formats of `strptime` are read as well
+    raise expected(f"a date format ({parts}), such as DD/MM/YYYY")
 
 
 class FieldCheck(Part):
@@ -474,7 +439,7 @@ class FieldCheck(Part):
     relative: bool = Field(
         default=False, description="with `numeric_tolerance`: the tolerance is a share of the expected number"
     )
-    formats: Items[DateFormat] | None = Field(
+    formats: Items[Annotated[Text, AfterValidator(_date_format)]] | None = Field(
         default=None,
         description="with `date`: formats such as `DD/MM/YYYY` or `%d.%m.%Y`; dates in ISO 8601 need none",
     )
@@ -484,10 +449,6 @@ class FieldCheck(Part):
         for key, match in readers.items():
             if key in self.model_fields_set and self.match != match:
                 yield key, f"it belongs to match: {match}"
-
-
-FieldFinding: TypeAlias = tuple[bool | None, str, float]
-"""Whether a field matches (None: the answer has a value that could not be read), the hit or the miss, its weight."""
 
 
 _NO_JSON: Final = "Failed to parse candidate answer as JSON"
@@ -512,29 +473,20 @@ class FieldAccuracy(Evaluator):
         return self
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` as `prepare` does."""
         score = await off_loop(len(context.candidate_answer), self._score, context)
         return score.replace(warnings=tuple(self.doubts(context.case)))
 
     def doubts(self, case: EvalCase) -> Iterator[str]:
-        """Yield why no answer can be right, and the required fields that the expected data lacks.
-
-        These fields count as met, as in AgentV.
-        """
+        """Yield why no answer can be right, and the required fields that count as met, as in AgentV."""
         data, faults = expected_data(case.expected_messages), list(self._faults(case.expected_messages))
         yield from faults
         if data is ABSENT and not faults:
-            yield (
-                "there is no expected data, so no answer can pass: write it into `expected`, as a mapping or as JSON"
-            )
-        for check in self.fields if data is not ABSENT else ():
-            if check.required and read_path(data, check.path) is ABSENT:
-                yield (
-                    f"the expected data has no {check.path!r}: this field counts as met, whatever the answer has there"
-                )
+            yield "there is no expected data, so no answer can pass: write it into `expected`, as a mapping or as JSON"
+        for path in (each.path for each in self.fields if each.required and data is not ABSENT):
+            if read_path(data, path) is ABSENT:
+                yield f"the expected data has no {path!r}: this field counts as met, whatever the answer has there"
 
     def _expected(self, case: EvalCase) -> Json | Absent:
-        """Return the expected data. Raises `EvaluatorError` if it cannot be compared with any answer."""
         if faults := list(self._faults(case.expected_messages)):
             raise EvaluatorError("; ".join(faults), "config")
         return expected_data(case.expected_messages)
@@ -547,12 +499,10 @@ class FieldAccuracy(Evaluator):
         for check in self.fields:
             wanted = read_path(data, check.path)
             is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
-            is_nan = isinstance(wanted, float) and math.isnan(wanted)
-            is_usable = not is_nan if check.match == "exact" else read_as(check, wanted) is not None
-            if wanted is ABSENT or is_left_out or is_usable:
+            if wanted is ABSENT or is_left_out or check.match == "exact" or read_as(check, wanted) is not None:
                 continue
-            what = "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
-            what = what if check.match == "date" else "number"
+            readable = "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
+            what = readable if check.match == "date" else "number"
             yield f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}"
 
     def _score(self, context: Context) -> Score:
@@ -580,8 +530,8 @@ class FieldAccuracy(Evaluator):
         )
 
 
-def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFinding:
-    """Compare one field of the answer with the expected data."""
+def check_field(check: FieldCheck, candidate: Json, expected: Json) -> tuple[bool | None, str, float]:
+    """Return whether a field matches (None: the answer's value could not be read), the hit or miss, and its weight."""
     path = check.path
     wanted, given = read_path(expected, path), read_path(candidate, path)
     if wanted is ABSENT:
@@ -675,10 +625,7 @@ def _of_strptime(written: str) -> str:
 
 
 def parse_date(text: str, formats: Sequence[str] = ()) -> date | None:
-    """Return the date of a text in the first of some formats that fits, or in ISO 8601; None if there is none.
-
-    A time with an offset is taken to UTC first; other times do not matter.
-    """
+    """Return the date of a text, in UTC, in the first of some formats that fits, or in ISO 8601; None: it is none."""
     for form in (*map(_of_strptime, formats), None):
         try:
             moment = datetime.strptime(text.strip(), form) if form else datetime.fromisoformat(text.strip())
@@ -695,15 +642,9 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?([eE][+-]?\
 
 
 def parse_number(value: Json) -> float | None:
-    """Return a number, or that of a text such as `1,234.50`, `10.9 USD` or `5 %`; None for any other value.
-
-    A whole number keeps all its digits. One that is too large for a float is no number.
-    """
+    """Return a number, or that of a text such as `1,234.50`, `10.9 USD` or `5 %`; None for any other value."""
     if isinstance(value, str):
         found = _NUMBER.fullmatch(_BESIDE.sub(r"\1", value.strip()))
         digits = found[0].replace(",", "") if found else ""
         value = found and (float(digits) if found[1] or found[2] else whole_number(digits))
-    try:
-        return value if is_number(value) and math.isfinite(value) else None
-    except OverflowError:
-        return None
+    return value if is_number(value) and abs(value) < math.inf else None

@@ -29,6 +29,7 @@ from pytest_agentv.evaluators.answer_data import (
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
 from pytest_agentv.evaluators.run import SLACK, Vote
+from pytest_agentv.evaluators.text import share
 from pytest_agentv.model.base import Json, JsonObject, format_number, pretty_json, trim
 from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Amount, Items, Part, Text, definition, spelled
 from pytest_agentv.model.messages import ContentPart, FilePart, OtherPart
@@ -113,13 +114,10 @@ class Rubric(Part):
 
 def _numbered(rubrics: tuple[Rubric, ...]) -> tuple[Rubric, ...]:
     """Give each rubric its own id. If two had one id, one check of the judge would count for both."""
-    numbered: dict[str, Rubric] = {}
-    for number, rubric in enumerate(rubrics, start=1):
-        name = rubric.id or f"rubric-{number}"
-        if name in numbered:
-            raise ValueError(f"two rubrics have the id {name!r}: the judge's checks are told apart by it")
-        numbered[name] = rubric if rubric.id else rubric.model_copy(update={"id": name})
-    return tuple(numbered.values())
+    names = [rubric.id or f"rubric-{number}" for number, rubric in enumerate(rubrics, start=1)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"two rubrics have the id {twice!r}: the judge's checks are told apart by it")
+    return tuple(rubric.model_copy(update={"id": name}) for rubric, name in zip(rubrics, names, strict=True))
 
 
 RUBRICS_SCHEMA: Final = {"type": "array", "items": {"anyOf": [FILLED_TEXT, definition("Rubric")]}}
@@ -179,7 +177,6 @@ class LlmJudge(PromptJudge):
                 yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
     async def evaluate(self, context: Context) -> Score:
-        """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)
         if self.rubrics:
             return await judge_rubrics(judge, self.rubrics, context, include_trace=self.include_trace)
@@ -217,18 +214,12 @@ class Statements(ModelJudge):
         return self.value[0] if len(self.value) == 1 else f"{len(self.value)} sentences"
 
     async def evaluate(self, context: Context) -> Score:
-        """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)
         rubrics = [
             Rubric(id=f"statement-{number}", description=text, required=False)
             for number, text in enumerate(self.value, start=1)
         ]
         return await judge_rubrics(judge, rubrics, context, read=read_statements)
-
-
-def default_judge() -> LlmJudge:
-    """Return the evaluator of a case that configures none."""
-    return LlmJudge(name=LlmJudge.kind)
 
 
 def question_by(
@@ -249,10 +240,7 @@ def question_by(
 
 
 def build_variables(context: Context) -> Mapping[str, str]:
-    """Return what a template can show.
-
-    Source: agentv-formats 6.3; `output_messages` are those of the answer wherever the evaluator is configured.
-    """
+    """Return what a template can show. Source: agentv-formats 6.3."""
     case = context.case
     asked = [part for message in case.messages for part in message.parts if not is_guideline(part)]
     return {
@@ -273,22 +261,14 @@ def build_variables(context: Context) -> Mapping[str, str]:
 def _segment(part: ContentPart) -> Json:
     if isinstance(part, OtherPart):
         return part.item
-    if isinstance(part, FilePart):
-        return part.to_item()
-    return {"type": part.type, "value": part.value}
-
-
-CHECKS_SCHEMA: Final = closed(
-    checks=listed(closed(id=TEXT, satisfied={"type": "boolean"}, reasoning=TEXT)), overall_reasoning=TEXT
-)
+    return part.to_item() if isinstance(part, FilePart) else {"type": part.type, "value": part.value}
 
 
 def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
     """Combine the checks of a judge's reply: the weight of satisfied rubrics divided by the weight of judged ones.
 
-    A rubric that the judge left out does not count in the score, as in AgentV, but it is a miss. If a required rubric
-    is left out or not satisfied, the verdict and the case become `fail`. Unknown ids are ignored. Raises `ValueError`
-    for a reply without a check of any rubric.
+    A rubric that the judge left out does not count in the score, as in AgentV, but it is a miss. If it is required, the
+    case fails, as with one that is not satisfied. Raises `ValueError` for a reply without a check of any rubric.
     """
     checks, reasoning = _checks_of(reply, question, rubrics)
     judged = [rubric for rubric in rubrics if rubric.id in checks]
@@ -323,35 +303,19 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 
 def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
-    """Turn a judge's reply into a score with a result for each statement.
-
-    Raises `ValueError` if the reply leaves one out: it is not judged, and the judge is asked again.
-    """
+    """Turn a judge's reply into a score with a result for each statement. Raises `ValueError` if it leaves one out."""
     checks, reasoning = _checks_of(reply, question, rubrics)
     if unchecked := _unchecked(rubrics, checks):
         raise ValueError(f"{unchecked}.")
     results: list[EvaluatorResult] = []
-    told: dict[bool, list[str]] = {True: [], False: []}
     for rubric in rubrics:
-        is_met, reason, text = checks[rubric.id]["satisfied"], reasoning_of(checks[rubric.id]), (rubric.description,)
-        told[is_met].append(_with_reason(rubric.description, reason))
+        text, reason = rubric.description, reasoning_of(checks[rubric.id])
+        score, hits, misses = (1.0, (text,), ()) if checks[rubric.id]["satisfied"] else (0.0, (), (text,))
         results.append(
-            EvaluatorResult(
-                name=rubric.description,
-                type="statement",
-                score=float(is_met),
-                weight=1.0,
-                verdict=verdict_of(float(is_met)),
-                hits=text if is_met else (),
-                misses=() if is_met else text,
-                reasoning=reason and trim(reason),
-            )
+            EvaluatorResult(text, "statement", score, 1.0, verdict_of(score), hits, misses, reason and trim(reason))
         )
-    value = len(told[True]) / len(rubrics)
-    hits, misses = tuple(told[True]), tuple(told[False])
-    return Score(
-        value, hits=hits, misses=misses, verdict=verdict_of(value), reasoning=reasoning, results=tuple(results)
-    )
+    findings = [(bool(each.score), _with_reason(each.name, each.reasoning)) for each in results]
+    return share(findings, reasoning).replace(results=tuple(results))
 
 
 async def judge_rubrics(
@@ -362,7 +326,7 @@ async def judge_rubrics(
     include_trace: bool = False,
     read: Callable[[str, JudgeQuestion, Sequence[Rubric]], Score] = read_checks,
 ) -> Score:
-    """Ask the judge about all rubrics at once, behind the case. Raises `EvaluatorError` if it cannot be reached."""
+    """Ask the judge about all rubrics at once, behind the case."""
     case = context.case
     seen = texts_of_steps(context, include_trace=include_trace)
     quotes = Quotes((context.candidate_answer, *seen.values()))
@@ -383,12 +347,10 @@ async def judge_rubrics(
         *(section(name, text) for name, text in texts.items()),
         "Check the candidate answer against every rubric of the list and reply with the JSON object.",
     )
-    question = JudgeQuestion(
-        f"{shipped('rubrics-system')} {quotes.rule}\n\n{shipped('reply-checks')}",
-        "\n\n".join(sections),
-        (*sections, *seen.values()),
-        CHECKS_SCHEMA,
-    )
+    system = f"{shipped('rubrics-system')} {quotes.rule}\n\n{shipped('reply-checks')}"
+    checks = listed(closed(id=TEXT, satisfied={"type": "boolean"}, reasoning=TEXT))
+    schema = closed(checks=checks, overall_reasoning=TEXT)
+    question = JudgeQuestion(system, "\n\n".join(sections), (*sections, *seen.values()), schema)
     return await ask_judge(judge, question, context, lambda reply, question: read(reply, question, rubrics))
 
 
@@ -400,15 +362,10 @@ def _checks_of(
     # The prompt lists the rubrics as `[id]`, and some judges reply with that.
     ids = {f"[{rubric.id}]": rubric.id for rubric in rubrics} | {rubric.id: rubric.id for rubric in rubrics}
     checks: dict[str, JsonObject] = {}
-    doubtful: list[str] = []
     for check in found["checks"]:
         name = ids.get(check["id"].strip(), check["id"])
-        first = checks.setdefault(name, check)
-        if name in ids and first["satisfied"] is not check["satisfied"]:
-            doubtful.append(name)
-    if doubtful:
-        names = ", ".join(dict.fromkeys(doubtful))
-        raise ValueError(f"The judge's reply says of {names} both that it is satisfied and that it is not.")
+        if name in ids and checks.setdefault(name, check)["satisfied"] is not check["satisfied"]:
+            raise ValueError(f"The judge's reply says of {name} both that it is satisfied and that it is not.")
     return checks, reasoning_of(found, "overall_reasoning")
 
 
@@ -434,10 +391,6 @@ def _unchecked(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> s
 
 # Criteria whose prompts ship (`prompts/`): faithfulness, relevance, recall, factuality, refusal.
 
-_ITEMS_SCHEMA: Final = closed(
-    items=listed(closed(text=TEXT, holds={"type": "boolean"}, reasoning=TEXT)), reasoning=TEXT
-)
-
 _NEEDED: Final = {
     "question": "the question, and there is none",
     "reference_answer": "a reference: write the ideal answer of the case as `expected`",
@@ -448,10 +401,7 @@ _NEEDED: Final = {
 
 
 class Recipe(PromptJudge):
-    """A question to a judge whose reply is counted here, so that the score is no guess of the model.
-
-    A prompt of the user's takes the place of the one that ships. The form of the reply stays.
-    """
+    """A question to a judge whose reply is counted here, so that the score is no guess of the model."""
 
     def summary(self) -> str:
         return ""
@@ -470,7 +420,7 @@ class Recipe(PromptJudge):
         return super().prepare(services)
 
     async def evaluate(self, context: Context) -> Score:
-        """Ask the judge. Raises `EvaluatorError` if it cannot be reached, or if what its prompt shows is missing."""
+        """Ask the judge. Raises `EvaluatorError` if what its prompt shows is missing."""
         is_reported = context.retrieved_context is not None or context.dry_run  # it may be empty
         self._require(retrieved_context="reported" if is_reported else "", question=question_of(context))
         reply, schema = self.form()
@@ -494,21 +444,18 @@ class _Share(Recipe):
     """The score where there are no items; None: there are always some."""
 
     def form(self) -> tuple[str, JsonObject]:
-        return "reply-items", _ITEMS_SCHEMA
+        items = listed(closed(text=TEXT, holds={"type": "boolean"}, reasoning=TEXT))
+        return "reply-items", closed(items=items, reasoning=TEXT)
 
     def count(self, reply: str, question: JudgeQuestion) -> Score:
         found = _own_list(reply, question, "items", text=str, holds=bool)
-        items = found["items"]
-        if not items and self.without_items is None:
+        findings = [(each["holds"], _with_reason(each["text"], reasoning_of(each))) for each in found["items"]]
+        if findings:
+            return share(findings, reasoning_of(found))
+        if self.without_items is None:
             raise ValueError("The judge's reply lists no items.")
-        told: dict[bool, list[str]] = {True: [], False: []}
-        for each in items:
-            told[each["holds"]].append(_with_reason(each["text"], reasoning_of(each)))
-        hits, misses = tuple(told[True]), tuple(told[False])
-        value = len(hits) / len(items) if items else self.without_items or 0.0
-        if not items:
-            misses = () if value else ("there is nothing that could hold",)
-        return Score(value, hits=hits, misses=misses, reasoning=reasoning_of(found))
+        misses = () if self.without_items else ("there is nothing that could hold",)
+        return Score(self.without_items, misses=misses, reasoning=reasoning_of(found))
 
 
 class Faithfulness(_Share):

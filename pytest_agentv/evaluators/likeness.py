@@ -5,7 +5,7 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -56,7 +56,6 @@ class Likeness(Evaluator):
         raise NotImplementedError
 
     def score(self, similarity: float) -> Score:
-        """Return the score of a similarity."""
         details = {"similarity": similarity}
         digits = 3 if self.threshold is None else digits_apart(similarity, self.threshold, 3)
         shown = f"similarity {format_fixed(similarity, digits)}"
@@ -65,10 +64,6 @@ class Likeness(Evaluator):
         if similarity + SLACK >= self.threshold:  # as floats, 1 - 0.9 is less than 0.1
             return Score(1.0, hits=(f"{shown} >= {format_number(self.threshold)}",), details=details)
         return Score(0.0, misses=(f"{shown} < {format_number(self.threshold)}",), details=details)
-
-
-DEFAULT_TARGET: Final = "embeddings"
-_EMPTY: Final = "the answer is empty"
 
 
 class Similar(Likeness):
@@ -88,16 +83,13 @@ class Similar(Likeness):
         },
     )
 
-    target: Text = Field(
-        default=DEFAULT_TARGET, description="the target that gives embeddings", examples=["embeddings"]
-    )
+    target: Text = Field(default="embeddings", description="the target that gives embeddings", examples=["embeddings"])
 
     @property
     def embeds_with(self) -> str | None:
         return self.target
 
     async def evaluate(self, context: Context) -> Score:
-        """Score the answer. Raises `EvaluatorError` if the target cannot be asked."""
         if context.dry_run:  # the mock of a dry run has no embeddings
             return self.score(0.0)
         embedder = context.services.embedders.get(self.target)
@@ -105,17 +97,15 @@ class Similar(Likeness):
             raise EvaluatorError(f"there is no target {self.target!r} that could give embeddings", "config")
         answer = trim(context.candidate_answer)
         if not answer:  # APIs refuse an empty text
-            return Score(0.0, misses=(_EMPTY,), details={"similarity": 0.0}, unchecked=_EMPTY)
+            miss = "the answer is empty"
+            return Score(0.0, misses=(miss,), details={"similarity": 0.0}, unchecked=miss)
         found = await embedder.embed([answer, trim(self.value)])
         # The details do not say what was paid: an aggregator is shown them, and they must not differ in each run.
         return self.score(clamp_score(cosine(found[0].vector, found[1].vector)))
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    """Return the cosine of two vectors, -1 to 1; 0 for one without a direction.
-
-    Raises `EvaluatorError` for vectors of different models.
-    """
+    """Return the cosine of two vectors, -1 to 1; 0 for one without a direction."""
     if len(left) != len(right):
         raise EvaluatorError(f"the embeddings have {len(left)} and {len(right)} dimensions", "crash")
     lengths = math.hypot(*left) * math.hypot(*right)
@@ -163,9 +153,8 @@ class Rouge(Likeness):
     @model_validator(mode="after")
     def _has_words(self) -> Self:
         """Refuse a text that would score 0 even for an equal answer: the package sees no other letters."""
-        needed = 2 if self.variant == "rouge2" else 1
+        needed, counted = (2, "pairs of words") if self.variant == "rouge2" else (1, "words")
         if len(re.findall("[a-z0-9]+", self.value.lower())) < needed:
-            counted = "pairs of words" if needed == 2 else "words"
             message = f"{self.variant} counts {counted} of the letters a to z and of digits only, and the text has none"
             raise ValueError(f"{message} (write bleu, levenshtein or similar)")
         return self

@@ -1,97 +1,31 @@
-"""Evaluators of users, and checks in Python: kinds that a hook adds, functions and expressions."""
+"""`python`: an expression, or a function of a file, that judges in this process."""
 
 import ast
 import asyncio
 import builtins
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
-from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
-from pytest_agentv.evaluators.answer_data import feedback, parse_answer
+from pytest_agentv.evaluators.answer_data import parse_answer, with_findings
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.calls import calls_of, why_unknown
-from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import recordable
 from pytest_agentv.files.places import NAMES as ELSEWHERE
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, own_copy, unshared
-from pytest_agentv.model.kind import Part, Text
+from pytest_agentv.model.base import ABSENT, Json, is_number, own_copy, unshared
+from pytest_agentv.model.kind import Text
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.user_modules import import_callable
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
-
-# Evaluators of users: kinds that a hook adds as a factory, and the scores that code of users makes.
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatorSpec(Record):
-    """The argument of a factory: an evaluator of an eval file."""
-
-    name: str
-    """The name in results."""
-    type: str
-    """The word after `type:`."""
-    config: JsonObject
-    """All its keys as written."""
-    weight: float = 1.0
-    """Its share in the case's score, 0 or more; 0 reports without counting."""
-
-
-EvaluatorFactory: TypeAlias = Callable[[EvaluatorSpec, Services], Any]
-"""Returns an object with `evaluate(context) -> Score`, async or not."""
-
-
-class FactoryEvaluator(Evaluator):
-    """An evaluator that a factory makes, once for each case."""
-
-    model_config = ConfigDict(extra="allow")
-
-    path: Any = Field(default=None, description="the evaluator's own, as other keys are")
-
-    factory: ClassVar[EvaluatorFactory]
-
-    _live: Any = PrivateAttr(default=None)
-
-    @property
-    def config(self) -> JsonObject:
-        """Return the keys as they were written."""
-        return {"type": self.kind, **Part.to_plain(self)}
-
-    @property
-    def own_code(self) -> object:
-        return type(self).factory
-
-    def prepare(self, services: Services) -> Evaluator:
-        """Call the factory. An exception is an error of the case."""
-        prepared = self.model_copy()
-        spec = EvaluatorSpec(self.label, self.kind, own_copy(self.config), self.weight)
-        live = prepared._live = type(self).factory(spec, services)
-        if not callable(getattr(live, "evaluate", None)):
-            found = f"the factory of {self.kind!r} returned a value of type {type(live).__name__}"
-            raise EvaluatorError(f"{found}, expected an object with `evaluate`", "config")
-        return prepared
-
-    def evaluate(self, context: Context) -> Awaitable[Score] | Score:
-        if self._live is None:
-            raise EvaluatorError(f"evaluator {self.label!r} was not prepared")
-        score: Awaitable[Score] | Score = self._live.evaluate(context)
-        return score
-
-
-def factory_class(word: str, factory: EvaluatorFactory) -> type[FactoryEvaluator]:
-    """Return the class of a kind that a hook adds as a factory, the older form of `pytest_agentv_evaluators`."""
-    return type("FactoryEvaluator", (FactoryEvaluator,), {"kind": word, "factory": staticmethod(factory)})
-
-
-# `python`: an expression, or a function of a file, that judges in this process.
 
 FUNCTION: Final = re.compile(r"[^\s:()\"']+\.py:[A-Za-z_]\w*|[^:()\"']+/[^:()\"']+\.py:[A-Za-z_]\w*")
 """`file.py:function`, but nothing that could be an expression."""
@@ -162,10 +96,7 @@ class PythonCheck(Evaluator):
         return FUNCTION.fullmatch(self.value) is not None
 
     async def evaluate(self, context: Context) -> Score:
-        """Call the code in a thread of its own, and stop it when it takes too long.
-
-        Raises `EvaluatorError` when it fails or takes too long.
-        """
+        """Call the code in a thread of its own, which is stopped when it takes too long."""
         limit = context.timeout_seconds
         try:
             async with asyncio.timeout(limit):
@@ -189,7 +120,7 @@ class _Code(NamedTuple):
 
     run: Callable[[dict[str, Any]], Any]
     names: Collection[str]
-    """The values that it may use."""
+    """The values that it uses."""
     needed: Collection[str]
     """Those that it cannot do without."""
 
@@ -208,11 +139,7 @@ def _expression(text: str) -> _Code:
 
 
 def _values(context: Context, code: _Code) -> dict[str, Any]:
-    """Return the values that code may use, as copies: changes by the code affect no other check or case.
-
-    Reads the JSON of the answer only if the code uses it. Raises `EvaluatorError` if the code needs the tool calls, and
-    they are not known.
-    """
+    """Return the values that code uses, as copies: changes by the code affect no other check or case."""
     values: dict[str, Any] = {"answer": context.candidate_answer, "metrics": context.metrics}
     if "case" in code.names:
         values["case"] = own_copy(context.case)
@@ -241,13 +168,12 @@ def _function(name: str) -> _Code:
     except ProviderError as error:
         raise EvaluatorError(str(error), "config") from None
     parameters = inspect.signature(function).parameters.values()
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    names = NAMES if any(each.kind is each.VAR_KEYWORD for each in parameters) else [each.name for each in parameters]
 
     def run(values: Mapping[str, Any]) -> Any:
         value = function(**{name: value for name, value in values.items() if name in names})
         return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
-    names = NAMES if takes_all else [each.name for each in parameters]
     return _Code(run, names, [each.name for each in parameters if each.default is each.empty])
 
 
@@ -258,8 +184,7 @@ async def _awaited(value: Any) -> Any:
 def read_result(value: Any, what: str) -> Score:
     """Turn the return value of code into a score. Raises `EvaluatorError` for a value that is no judgement."""
     if isinstance(value, Score | Mapping):
-        score: Score = recordable(value if isinstance(value, Score) else _read_mapping(value, what), what)
-        return score
+        return recordable(value if isinstance(value, Score) else _read_mapping(value, what), what)
     if isinstance(value, bool):
         text = beginning(what, _SHOWN)
         return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))
@@ -273,14 +198,8 @@ def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
         fault = f"the key {unknown[0]!r}" if unknown else "no key `score`"
         raise EvaluatorError(f"{what} returned a mapping with {fault}: its keys are {', '.join(known)}", "config")
     score = value["score"]
-    reasoning = value.get("reasoning")
-    return Score(
-        float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score"),
-        hits=feedback(value.get("hits")),
-        misses=feedback(value.get("misses")),
-        reasoning=None if reasoning is None else str(reasoning),
-        details=value.get("details"),
-    )
+    number = float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score")
+    return with_findings(number, value).replace(details=value.get("details"))
 
 
 def _number(value: Any, what: str) -> float:
@@ -294,37 +213,28 @@ def _number(value: Any, what: str) -> float:
 def function_fault(path: Path, name: str) -> str | None:
     """Return why a function of a file cannot judge: it is missing, or has an unknown parameter."""
     try:
-        tree = ast.parse(path.read_bytes())
+        text = path.read_bytes()
+        tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         return f"{locate(path, line)}: {error.msg if isinstance(error, SyntaxError) else error}"
-    names = {defined for node in ast.walk(tree) if (defined := _defined(node))}
-    if name not in names and "*" not in names:
-        hint = did_you_mean(name, names)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    function = functions.get(name)
+    if function is None:
+        if re.search(rf"\b{name}\b|import \*".encode(), text):  # imported, or made in another way
+            return None
+        hint = did_you_mean(name, functions)
         return f"{locate(path, None)} has no function {name!r}" + (f" ({hint})" if hint else "")
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name and not node.decorator_list:
-            given = node.args  # a decorated function may be called differently
-            positional = [*given.posonlyargs, *given.args]
-            required = positional[: len(positional) - len(given.defaults)]
-            required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if not default]
-            for each in required:
-                if each.arg not in NAMES:
-                    wants = f"the function {name!r} wants {each.arg!r}, which it is not given"
-                    return f"{wants} ({_name_hint(each.arg, 'parameters')})"
-    return None
-
-
-def _defined(node: ast.AST) -> str | None:
-    """Return the name that a part of a module defines."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return name
-        case ast.alias(name=name, asname=asname):
-            return asname or name.partition(".")[0]
-        case ast.Name(id=name, ctx=ast.Store()):
-            return name
-    return None
+    if function.decorator_list:  # it may be called differently
+        return None
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    required = positional[: len(positional) - len(given.defaults)]
+    required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if not default]
+    unknown = next((each.arg for each in required if each.arg not in NAMES), None)
+    if unknown is None:
+        return None
+    return f"the function {name!r} wants {unknown!r}, which it is not given ({_name_hint(unknown, 'parameters')})"
 
 
 def _name_hint(name: str, what: str) -> str:

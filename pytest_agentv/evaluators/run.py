@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from pytest_agentv.cases.prompts import spoken
 from pytest_agentv.errors import EvaluatorError, KindError
 from pytest_agentv.evaluators.answer_data import locate_in_answer, off_loop
-from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
+from pytest_agentv.evaluators.context import METER, Context, Meter, Services, for_own_code, services_for_own_code
 from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, compact_json, counted, format_number, json_fault
 from pytest_agentv.model.cases import AnyEvaluator, member_fault
 from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
@@ -34,19 +34,14 @@ from pytest_agentv.runtime.workspaces import is_cut
 # The keys that all kinds share: judge a part of the answer, negate the verdict, be required.
 
 KEYS: Final = ("required", "negate", "path", "file", "turn")
-ROUNDING: Final = 1e-9
-"""How far a score may be outside 0..1 without a warning."""
 SLACK: Final = 1e-9
-"""How far a float may be below a score that it has to reach."""
+"""How far a float may be off a score and still count as rounded."""
 
 ONLY_DIFFERS: Final = " (it only looks alike: "
 """How the note begins that a check misses a text which people would find."""
 
 NO_WORKSPACE: Final = "there is no workspace: write `workspace` into the case or its file"
 _LARGEST_FILE: Final = 10 * 2**20
-"""Bytes of a file of a workspace."""
-
-_NEGATED: Final = "negated: hits and misses are swapped"
 
 
 def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
@@ -82,10 +77,9 @@ def walk(result: EvaluatorResult) -> Iterator[EvaluatorResult]:
 
 
 def negated(score: Score) -> Score:
-    """Negate a judgement. An error stays unchanged, because it says nothing about the answer.
+    """Negate a judgement. An error, or a value that is no number, stays; a check that was not made scores 0 either way.
 
-    A value that is not a number also stays: it is an error, and must not become a pass. A check that was not made
-    scores 0 either way. Raises `EvaluatorError` for a score that rests on unknown facts, which would become a pass too.
+    Raises `EvaluatorError` for a score that rests on unknown facts, which must not become a pass.
     """
     if score.error is not None or not is_score(score.value):
         return score
@@ -101,25 +95,24 @@ def negated(score: Score) -> Score:
     return score.replace(
         warnings=(*score.warnings, *doubts),  # it may pass, and nobody looks at the findings of what passes
         value=1 - score.value,  # not clamped, because a score outside of 0 to 1 causes a warning
-        hits=tuple(score.misses),
-        misses=tuple(score.hits),
+        hits=score.misses,
+        misses=score.hits,
         verdict=None,
-        reasoning=f"{_NEGATED}; {score.reasoning}" if score.reasoning else _NEGATED,
+        reasoning="; ".join(filter(None, ("negated: hits and misses are swapped", score.reasoning))),
         unmet_required=None,
     )
 
 
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
-    """Evaluate an answer. A failure becomes a result with score 0 and `error`. Only a cancellation is raised.
-
-    Source: agentv-formats 6.10.
-    """
+    """Evaluate an answer. A failure becomes a result with score 0 and `error`. Only a cancellation is raised."""
     if context.dry_run or not may_ask_models(evaluator):
         return await _run(evaluator, context)
-
-    with metering() as meter:
-        result = await _run(evaluator, context)
-    return result.replace(judge_metrics=meter.total)
+    meter = Meter()
+    token = METER.set(meter)
+    try:
+        return (await _run(evaluator, context)).replace(judge_metrics=meter.total)
+    finally:
+        METER.reset(token)
 
 
 async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
@@ -144,12 +137,13 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
 def _failure(evaluator: AnyEvaluator, error: BaseException) -> Score:
     """Return the score of an evaluator that could not judge."""
     message = told(error) if isinstance(error, KindError) else user_traceback(error)
-    output: object = None
-    members = None
-    if isinstance(error, EvaluatorError):
-        output, members = error.output, error.results
+    output: object = error.output if isinstance(error, EvaluatorError) else None
+    members = getattr(error, "results", None)
     if members is not None and evaluator.own_code is not None:
-        members = recordable_members(members)
+        try:
+            members = recordable(Score(0.0, results=members, error="no judgement"), "it").results
+        except EvaluatorError:
+            members = None
     return Score(
         0.0,
         misses=(f"Evaluator '{evaluator.label}' failed: {message}",),
@@ -162,10 +156,7 @@ def _failure(evaluator: AnyEvaluator, error: BaseException) -> Score:
 
 
 async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
-    """Judge the answer, or what `turn`, `file` and `path` choose of it; negate the judgement, and check `required`.
-
-    Raises what the evaluator raises.
-    """
+    """Judge the answer, or what `turn`, `file` and `path` choose of it; negate the judgement, and check `required`."""
     path, file = shared_key(evaluator, "path"), shared_key(evaluator, "file")
     part: Json | Absent = context.part
     context, miss = _of_turn(evaluator, context)
@@ -186,11 +177,6 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         score = await _judge(evaluator, context if evaluator.own_code is None else for_own_code(context))
         if evaluator.own_code is not None:
             score = recordable(score, f"evaluate() of {evaluator.label!r}")
-            if not isinstance(score, Score):  # users may return anything, for example a class
-                return score  # type: ignore[no-any-return]
-            if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
-                reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
-                score = score.replace(error=reason)
         score = _finished(evaluator, score)
     if shared_key(evaluator, "required") is not True or score.error is not None:
         return score
@@ -225,15 +211,12 @@ def _of_turn(evaluator: AnyEvaluator, context: Context) -> tuple[Context, str]:
 
 
 def _of_workspace(context: Context, name: str) -> tuple[Json | Absent, str]:
-    """Return what `file` names: the text of a file, `diff` or the list `changed`; else ABSENT and why it is not there.
-
-    Raises `EvaluatorError`. May block.
-    """
+    """Return what `file` names: the text of a file, `diff` or the list `changed`; else ABSENT and why; may block."""
     known = context.workspace
-    if known is None and (name != "diff" or context.file_changes is None or is_cut(context.file_changes)):
-        raise EvaluatorError(NO_WORKSPACE, "config")
     if known is None:
-        return context.file_changes, ""
+        if name == "diff" and context.file_changes is not None and not is_cut(context.file_changes):
+            return context.file_changes, ""
+        raise EvaluatorError(NO_WORKSPACE, "config")
     if name == "changed":
         return list(known.changes.names), ""
     if name == "diff":
@@ -255,22 +238,20 @@ async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
     found: Any
     if inspect.iscoroutinefunction(type(evaluator).evaluate):
         found = evaluator.evaluate(context)
-        return await found  # type: ignore[no-any-return]
-    found = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
+    else:
+        found = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
     return await found if inspect.isawaitable(found) else found  # type: ignore[no-any-return]
 
 
 def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
-    """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
-    if not isinstance(score, Score):
-        raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
+    """Build the record of a judgement. Raises `EvaluatorError` for a value that is no number."""
     if score.details is not None and (fault := json_fault(score.details)):
         raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
     if not is_score(score.value):
         raise EvaluatorError(f"evaluate() returned the score {score.value!r}, expected a number from 0 to 1")
     value = clamp_score(score.value)
     warnings = score.warnings
-    if not -ROUNDING <= score.value <= 1 + ROUNDING:
+    if not -SLACK <= score.value <= 1 + SLACK:
         shown = format_number(score.value) if abs(score.value) < 1e21 else "too large to show"
         warnings = (*warnings, f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}")
     return EvaluatorResult(
@@ -305,35 +286,33 @@ def _reader() -> Any:
     return TypeAdapter(Score)
 
 
-def recordable(score: Any, what: str) -> Any:
-    """Return a score from user code as results files have it. Raises `EvaluatorError` if it cannot be recorded.
-
-    Also if a member of it could not judge, as in a built-in composite: the status of the case is then `error`.
-    """
+def recordable(score: Any, what: str) -> Score:
+    """Return a score from user code as results files have it. Raises `EvaluatorError`, also for a member's error."""
     if not isinstance(score, Score):
-        return score  # `build_result` reports that, and a value that is no number
+        raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
     refused = f"{what} returned a Score that cannot be recorded:"
-    try:
-        read = _reader().validate_python(score.replace(value=0.0)).replace(value=score.value)
+    try:  # a value that is no number is refused by `build_result`
+        read: Score = _reader().validate_python(score.replace(value=0.0)).replace(value=score.value)
     except ValueError as error:
         first = error.errors(include_url=False)[0]  # type: ignore[attr-defined]  # it is pydantic's
         raise EvaluatorError(f"{refused} `{'.'.join(map(str, first['loc']))}`: {first['msg']}") from None
-    held = {f"its `{name}`": getattr(read, name) for name in ("request", "details")}
+    held: dict[str, Json] = {"request": read.request, "details": read.details, "results": []}
     for member in _members(read.results or ()):
-        if not -ROUNDING <= member.score <= 1 + ROUNDING:
+        held["results"] += [member.evaluator_provider_request, member.details]
+        if not -SLACK <= member.score <= 1 + SLACK:
             found = f"the score of its member {member.name!r} is {member.score}"
             raise EvaluatorError(f"{refused} {found}: expected a number from 0 to 1")
-        for name in ("evaluator_provider_request", "details"):
-            held[f"the `{name}` of its member {member.name!r}"] = getattr(member, name)
     for name, data in held.items():
         if fault := json_fault(data):
-            raise EvaluatorError(f"{refused} {name} {fault}")
-    if read.error is None and read.results:
-        try:
-            require_judgements(read.results)
-        except EvaluatorError as error:
-            error.results = read.results
-            raise
+            raise EvaluatorError(f"{refused} its `{name}` {fault}")
+    if read.error is not None:
+        empty = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
+        return read if read.error.strip() else read.replace(error=empty)
+    try:
+        require_judgements(read.results or ())
+    except EvaluatorError as error:
+        error.results = read.results
+        raise
     return read
 
 
@@ -341,15 +320,6 @@ def _members(results: Sequence[EvaluatorResult]) -> Iterator[EvaluatorResult]:
     for result in results:
         yield result
         yield from _members(result.evaluator_results or ())
-
-
-def recordable_members(members: Any) -> tuple[EvaluatorResult, ...] | None:
-    """Return the members that an error from user code holds, with tuples; None if they cannot be recorded."""
-    try:
-        found: tuple[EvaluatorResult, ...] = recordable(Score(0.0, results=members, error="no judgement"), "it").results
-    except EvaluatorError:
-        return None
-    return found
 
 
 def _type_of(value: object) -> str:
@@ -365,10 +335,7 @@ def may_ask_models(evaluator: AnyEvaluator) -> bool:
 
 
 def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
-    """Return the evaluator that judges, before the target is called. Raises `EvaluatorError`.
-
-    A `prepare` of a user that returns nothing only checks something.
-    """
+    """Return the evaluator that judges, before the target is called. Raises `EvaluatorError`."""
     services = judged_services(evaluator, services)
     if evaluator.own_code is None:
         return evaluator.prepare(services)  # type: ignore[return-value]
@@ -404,18 +371,16 @@ class _Reply(NamedTuple):
     def to_plain(self) -> JsonObject:
         score = self.score
         if score.error is not None:
-            unreadable = {"reply": score.raw_output} if score.raw_output else {}
-            return {"judge": self.judge, "error": score.error, **unreadable}
+            return {"judge": self.judge, "error": score.error} | (
+                {"reply": score.raw_output} if score.raw_output else {}
+            )
         told = {"hits": list(score.hits), "misses": list(score.misses), "reasoning": score.reasoning}
         plain = {"judge": self.judge, "score": clamp_score(score.value), "passes": self.passes}
-        return {**plain, **{key: value for key, value in told.items() if value}}
+        return plain | {key: value for key, value in told.items() if value}
 
 
 async def _ask_panel(evaluator: Any, context: Context) -> Score:
-    """Ask all judges of an evaluator side by side, and let those vote that answer.
-
-    The score has `error` unless these are more than half. Raises what else the evaluator raises.
-    """
+    """Ask all judges of an evaluator side by side, and let those vote that answer, if they are more than half."""
     names = evaluator.judged_by
     asked = []
     for number, name in enumerate(names):  # a judge that is asked several times has its questions numbered
@@ -441,18 +406,18 @@ async def _ask_panel(evaluator: Any, context: Context) -> Score:
     values = [clamp_score(each.score.value) for each in answered]
     spread = round(max(values) - min(values), 6)
     passed = f"{sum(each.passes for each in answered)} of {len(answered)} judges pass it, vote {evaluator.vote}"
-    said = (
+    said = ", ".join(
         f"{each.judge} {'no answer' if each.score.error is not None else format_number(each.score.value)}"
         for each in replies
     )
-    told = f"{passed}: {', '.join(said)} (spread {format_number(spread)})"
+    told = f"{passed}: {said} (spread {format_number(spread)})"
     is_enough = score.value + SLACK >= context.threshold and not score.unmet_required
+    reasoning = [f"{each.judge}: {each.score.reasoning}" for each in answered if each.score.reasoning]
     left_out = [f"judge {name!r} of the panel is left out: {score.error}" for name, score in lost.items()]
     return score.replace(
         hits=(told, *score.hits) if is_enough else score.hits,
         misses=score.misses if is_enough else (told, *score.misses),
-        reasoning="; ".join(f"{each.judge}: {each.score.reasoning}" for each in answered if each.score.reasoning)
-        or None,
+        reasoning="; ".join(reasoning) or None,
         details={**details, "spread": spread},
         warnings=(*score.warnings, *left_out),
     )
@@ -497,9 +462,9 @@ class ScriptFailedError(EvaluatorError):
     """A script ran, and exited with another code than 0."""
 
     def __init__(self, message: str, said: str, output: str | None) -> None:
-        """`said` is the part of the message that the script wrote."""
         super().__init__(message, "process", output)
         self.said = said
+        """The part of the message that the script wrote."""
 
 
 _BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)

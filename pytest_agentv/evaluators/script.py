@@ -6,7 +6,7 @@ import json
 import secrets
 import shlex
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_args
@@ -25,7 +25,7 @@ from pydantic import (
 from pytest_agentv.cases.evaluators import INTERPRETER, SCRIPT_SUFFIXES, script_command
 from pytest_agentv.cases.references import Scope
 from pytest_agentv.errors import ErrorKind, EvaluatorError, ProviderError, locate
-from pytest_agentv.evaluators.answer_data import feedback, has_score, json_object, off_loop, reasoning_of
+from pytest_agentv.evaluators.answer_data import has_score, json_object, off_loop, reasoning_of, with_findings
 from pytest_agentv.evaluators.base import Evaluator, scope_of
 from pytest_agentv.evaluators.context import (
     Context,
@@ -52,16 +52,15 @@ from pytest_agentv.sdk import TOKEN_VARIABLE, URL_VARIABLE
 if TYPE_CHECKING:
     from aiohttp import web
 
-# The target proxy: lets a judge script call the run's targets over HTTP on loopback (agentv-formats 7.1).
-#
-# The key names of its wire are AgentV's, so that judges written for AgentV's own SDK run unchanged.
+# The target proxy: lets a judge script call the run's targets over HTTP on loopback (agentv-formats 7.1). The key names
+# of its wire are AgentV's, so that judges written for AgentV's own SDK run unchanged.
 
 BODY_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a request's body."""
 
 
 class _RefusedError(Exception):
-    """A request that is refused. The sender gets the text."""
+    """A request that is refused, with its HTTP status. The sender gets the text."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -72,7 +71,6 @@ class TargetProxy:
     """The proxy of one run of a judge script, open as long as its context is."""
 
     def __init__(self, targets: ProxiedTargets, max_calls: int, context: Context) -> None:
-        """Prepare a proxy of `targets` for the judgement of `context`, for at most `max_calls` calls."""
         self.max_calls = max_calls
         self.call_count = 0
         self.token = secrets.token_hex(32)
@@ -80,15 +78,13 @@ class TargetProxy:
         self._targets = targets
         self._context = context
         self._meter = current_meter()
-        self._runner: web.AppRunner | None = None
         self._open: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
-        """Open the proxy. Raises `EvaluatorError` (kind `network`) when the system has no port to give."""
         web = await asyncio.to_thread(import_module, "aiohttp.web")  # its import would hold up other cases
         app = web.Application(client_max_size=BODY_LIMIT)
         app.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+        runner = self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -105,8 +101,7 @@ class TargetProxy:
             request.cancel()
         if self._open:
             await asyncio.wait(self._open)
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._runner.cleanup()
 
     async def _serve(self, request: "web.Request") -> "web.Response":
         """Answer a request. A failure becomes a response; only a cancellation is raised."""
@@ -218,31 +213,21 @@ def _parse(body: bytes) -> Json:
         raise _RefusedError(400, f"Invalid JSON: {error}") from None
 
 
-# `code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5).
-#
-# A judge that prints something else than a result, cannot be started, takes too long or exits with an error has not
-# judged. That says nothing about the answer: the case becomes an error, and the message says how to mend the script.
+# `code_judge`. A judge that prints something else than a result, cannot be started, takes too long or exits with an
+# error has not judged: the case becomes an error, and the message says how to mend the script.
 
-STDERR_LIMIT: Final = 2000
+_STDERR_LIMIT: Final = 2000
 """The most characters of standard error in a message. The end is kept, where the reason is."""
-
-OUTPUT_LIMIT: Final = 10_000
+_OUTPUT_LIMIT: Final = 10_000
 """Characters of unusable output that the record keeps."""
-
-SHOWN: Final = 200
+_SHOWN: Final = 200
 """Characters of a script, or of wrong output, that a message shows."""
-
-DEFAULT_PROXY_CALLS: Final = 50
-COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
-PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Proxy")]}
 
 
 class Proxy(Part):
     """Lets a judge script call targets of the run."""
 
-    max_calls: int = spelled(
-        "max_calls", "maxCalls", default=DEFAULT_PROXY_CALLS, ge=0, description="how many calls it may make"
-    )
+    max_calls: int = spelled("max_calls", "maxCalls", default=50, ge=0, description="how many calls it may make")
 
 
 def _proxy(value: Json) -> Json:
@@ -253,8 +238,7 @@ def _proxy(value: Json) -> Json:
     return value
 
 
-def words_of_command(value: Json) -> Json:
-    """Return a shell command unchanged, and a list of words as a tuple."""
+def _words_of_command(value: Json) -> Json:
     if isinstance(value, str) and value.strip():
         return value
     words = value if isinstance(value, list | tuple) else ()
@@ -263,8 +247,16 @@ def words_of_command(value: Json) -> Json:
     return tuple(words)
 
 
+ShellCommand: TypeAlias = Annotated[
+    str | tuple[str, ...],
+    BeforeValidator(_words_of_command),
+    WithJsonSchema({"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}),
+]
+"""A shell command, or the words of a command."""
+
+
 def _folder(value: str | None, info: ValidationInfo) -> str | None:
-    """Return the absolute folder of a script. Without a folder, or if it is missing, return the eval file's folder."""
+    """Return the absolute folder of a script: that of the eval file if there is no other."""
     scope = scope_of(info)
     if scope is None:
         return value
@@ -272,7 +264,11 @@ def _folder(value: str | None, info: ValidationInfo) -> str | None:
     return str(folder or scope.references.eval_dir)
 
 
-Folder: TypeAlias = Annotated[Text | None, AfterValidator(_folder)]
+Folder: TypeAlias = Annotated[
+    Text | None,
+    AfterValidator(_folder),
+    Field(validate_default=True, description="folder that it runs in; default: the eval file's"),
+]
 
 
 class CodeJudge(Evaluator):
@@ -283,17 +279,15 @@ class CodeJudge(Evaluator):
     kind = "code_judge"
     short_key = "script"
 
-    cwd: Folder = Field(
-        default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
-    )
-    script: Annotated[str | tuple[str, ...], BeforeValidator(words_of_command), WithJsonSchema(COMMAND_SCHEMA)] = Field(
-        description="a list of words, the path of a script, or a shell command"
-    )
+    cwd: Folder = None
+    script: ShellCommand = Field(description="a list of words, the path of a script, or a shell command")
     path: Any = Field(default=None, description="passed to the script, like other keys", examples=["items[0].price"])
     file: Any = Field(default=None, description="passed to the script, like other keys", examples=["report.json"])
-    target: Annotated[Proxy | None, BeforeValidator(_proxy), WithJsonSchema(PROXY_SCHEMA)] = Field(
-        default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`"
-    )
+    target: Annotated[
+        Proxy | None,
+        BeforeValidator(_proxy),
+        WithJsonSchema({"anyOf": [{"type": "boolean"}, definition("Proxy")]}),
+    ] = Field(default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`")
 
     @field_validator("script")
     @classmethod
@@ -331,86 +325,66 @@ class CodeJudge(Evaluator):
             yield f"there is no script {words[1]!r} in {locate(path.parent, None)}{f' ({hint})' if hint else ''}"
 
     async def evaluate(self, context: Context) -> Score:
-        """Run the script, without a shell of ours.
-
-        Raises `EvaluatorError` when it could not be started, took too long or failed.
-        """
+        """Run the script, without a shell of ours."""
         request = {"script": list(self.command), "cwd": self.cwd}
         if self.target is None or context.services.targets is None:
-            return (await self._judge(context, {}, Masker())).replace(request=request)
+            return (await self._judge(context)).replace(request=request)
         async with TargetProxy(context.services.targets, self.target.max_calls, context) as proxy:
-            found = {URL_VARIABLE: proxy.url, TOKEN_VARIABLE: proxy.token}
-            score = await self._judge(context, found, Masker([proxy.token]))
+            score = await self._judge(context, proxy)
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
 
-    async def _judge(self, context: Context, variables: Mapping[str, str], masker: Masker) -> Score:
+    async def _judge(self, context: Context, proxy: TargetProxy | None = None) -> Score:
         shared: dict[str, Json] = {key: getattr(self, key) for key in KEYS if key in self.model_fields_set}
         config = {**(self.model_extra or {}), **shared}  # older scripts expect the shared keys
-        cwd = self.cwd or str(Path(context.case.path).parent)
         stdout = await run_judge_script(
-            self.command,
-            build_payload(context, config or None),
-            cwd=cwd,
-            environment={**context.services.environment, **variables},
-            timeout_seconds=context.timeout_seconds,
-            masker=masker,
+            self.command, build_payload(context, config or None), cwd=self.cwd, context=context, proxy=proxy
         )
         return await off_loop(len(stdout), parse_judgement, stdout)
 
 
-_NOTHING_TO_MASK: Final = Masker()
-
-
 async def run_judge_script(
-    script: Sequence[str],
-    payload: Json,
-    *,
-    cwd: str,
-    environment: Mapping[str, str],
-    timeout_seconds: float | None,
-    masker: Masker = _NOTHING_TO_MASK,
+    script: Sequence[str], payload: Json, *, cwd: str | None, context: Context, proxy: TargetProxy | None = None
 ) -> str:
     """Give a script its payload and return what it printed, masked.
 
-    Raises:
-        EvaluatorError: It cannot be started (kind `config`), took too long (`timeout`), or was killed, printed
-            without end or exited with another code than 0 (`process`).
+    Raises `EvaluatorError` of the kind `config` (it cannot be started), `timeout`, or `process`.
     """
+    cwd = cwd or str(Path(context.case.path).parent)
+    masker, variables = Masker(), {}
+    if proxy is not None:
+        masker, variables = Masker([proxy.token]), {URL_VARIABLE: proxy.url, TOKEN_VARIABLE: proxy.token}
+    command = script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script)
+    shown = beginning(command, _SHOWN)  # as it was written
     try:
         result = await run_process(
             script,
             cwd=cwd,
-            env=environment,
+            env={**context.services.environment, **variables},
             stdin=pretty_json(payload).encode(errors="backslashreplace"),  # half a surrogate pair becomes a JSON escape
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=context.timeout_seconds,
         )
     except ProcessStartError as error:
-        message = f"Code evaluator could not be started (script: {show_script(script)}, cwd: {cwd}): {error}"
+        message = f"Code evaluator could not be started (script: {shown}, cwd: {cwd}): {error}"
         raise EvaluatorError(message, kind="config") from error
     stdout, stderr = masker.mask(result.stdout), masker.mask(result.stderr)
-    fault = _fault(result, timeout_seconds)
+    fault = _fault(result, context.timeout_seconds)
     if fault is None:
         return stdout
     said = _reason(stdout, stderr)
-    message = f"Code evaluator {fault} (script: {show_script(script)}): {said}"
+    message = f"Code evaluator {fault} (script: {shown}): {said}"
     kept = cut(stdout) if stdout.strip() else None
     if result.exit_code > 0 and not (result.timed_out or result.overflowed):
         raise ScriptFailedError(message, said, kept)
     raise EvaluatorError(message, kind="timeout" if result.timed_out else "process", output=kept)
 
 
-def show_script(script: Sequence[str]) -> str:
-    """Return the command for a message. A command that was written as a string stays unchanged."""
-    return beginning(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script), SHOWN)
-
-
 def cut(output: str) -> str:
     """Return the beginning of an output, with a note if it was cut."""
-    if len(output) <= OUTPUT_LIMIT:
+    if len(output) <= _OUTPUT_LIMIT:
         return output
     output = masked(output)
-    return f"{output[:OUTPUT_LIMIT]}\n[cut: the first {OUTPUT_LIMIT} of {len(output)} characters]"
+    return f"{output[:_OUTPUT_LIMIT]}\n[cut: the first {_OUTPUT_LIMIT} of {len(output)} characters]"
 
 
 def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
@@ -419,8 +393,7 @@ def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
     if result.overflowed:
         return "was stopped because it printed too much"
     if result.exit_code < 0:
-        names = {each.value: each.name for each in signal.Signals}
-        return f"was killed by {names.get(-result.exit_code, f'signal {-result.exit_code}')}"
+        return f"was killed by {signal.Signals(-result.exit_code).name}"
     if result.exit_code:
         return f"exited with code {result.exit_code}"
     return f"printed what is {result.stdout_fault}" if result.stdout_fault else None
@@ -428,14 +401,13 @@ def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
 
 def _reason(stdout: str, stderr: str) -> str:
     """Return the script's own error: the SDK's failure on standard output, or the end of its standard error."""
-    found = json_object(stdout.strip()) or {}
-    reasoning = reasoning_of(found) or ""
-    said = [reasoning] if reasoning.startswith(SDK_FAILURE) else []
-    if errors := masked(stderr.strip()):
-        if len(errors) > STDERR_LIMIT:
-            errors = f"[standard error, the last {STDERR_LIMIT} of {len(errors)} characters]\n{errors[-STDERR_LIMIT:]}"
-        said.append(errors)
-    return "\n".join(said) or "it wrote nothing on standard error"
+    reasoning = reasoning_of(json_object(stdout.strip()) or {}) or ""
+    own = reasoning if reasoning.startswith(SDK_FAILURE) else ""
+    errors = masked(stderr.strip())
+    if len(errors) > _STDERR_LIMIT:
+        told = f"[standard error, the last {_STDERR_LIMIT} of {len(errors)} characters]"
+        errors = f"{told}\n{errors[-_STDERR_LIMIT:]}"
+    return "\n".join(filter(None, (own, errors))) or "it wrote nothing on standard error"
 
 
 _EXPECTED: Final = (
@@ -445,22 +417,12 @@ _EXPECTED: Final = (
 
 
 def parse_judgement(stdout: str) -> Score:
-    """Turn the output of a judge into a score.
-
-    Other output scores 0, with an `error` that says what was expected. A score outside 0..1 is left as it is:
-    `build_result` clamps it and warns.
-    """
+    """Turn the output of a judge into a score. Other output scores 0, with an `error` that says what was expected."""
     found = json_object(trim(stdout))
     if fault := _fault_of_reply(trim(stdout), found):
         return Score(0.0, misses=(fault,), reasoning=fault, raw_output=cut(stdout), error=fault, error_kind="process")
     assert found is not None
-    return Score(
-        found["score"],
-        hits=feedback(found.get("hits")),
-        misses=feedback(found.get("misses")),
-        reasoning=reasoning_of(found),
-        details=found.get("details"),
-    )
+    return with_findings(found["score"], found).replace(details=found.get("details"))
 
 
 def _fault_of_reply(text: str, found: JsonObject | None) -> str | None:
@@ -469,39 +431,32 @@ def _fault_of_reply(text: str, found: JsonObject | None) -> str | None:
         return f"Code evaluator printed nothing: {_EXPECTED}"
     if found is None or "score" not in found:
         fault = "did not print one JSON object" if found is None else "printed no `score`"
-        return f"Code evaluator {fault}: {_EXPECTED}; it printed: {beginning(text, SHOWN)}"
+        return f"Code evaluator {fault}: {_EXPECTED}; it printed: {beginning(text, _SHOWN)}"
     if not has_score(found):
-        given = beginning(compact_json(found["score"]), SHOWN)
+        given = beginning(compact_json(found["score"]), _SHOWN)
         return f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1"
     details = found.get("details")
     if details is not None and not isinstance(details, dict):
-        given = beginning(compact_json(details), SHOWN)
+        given = beginning(compact_json(details), _SHOWN)
         advice = 'print a mapping such as {"reason": "…"}, or leave them out'
         return f"Code evaluator printed `details` that are no JSON object: {given}; {advice}"
     return None
 
 
 def read_aggregate(stdout: str) -> Score:
-    """Turn the output of an aggregator into a score, like that of a code judge. Keeps its verdict.
-
-    The score decides whether the case passes. Source: agentv-formats 6.6 and its sample S6.
-    """
+    """Turn the output of an aggregator into a score that keeps its verdict. Source: agentv-formats 6.6, S6."""
     score = parse_judgement(stdout)
     verdict = (json_object(stdout.strip()) or {}).get("verdict")
     if verdict not in get_args(Verdict) or score.raw_output is not None:
         return score
-    if verdict == "fail" and verdict_of(score.value) == "pass":
-        warning = f"the aggregator prints the verdict 'fail' and the score {score.value:g}: the score counts"
-        return score.replace(verdict=verdict, warnings=(warning,))
-    return score.replace(verdict=verdict)
+    is_odd = verdict == "fail" and verdict_of(score.value) == "pass"
+    warning = f"the aggregator prints the verdict 'fail' and the score {score.value:g}: the score counts"
+    return score.replace(verdict=verdict, warnings=(warning,) if is_odd else ())
 
 
 # `command`: a shell command that passes in the workspace.
 
 _CANNOT_RUN: Final = {126: "cannot be run", 127: "was not found"}
-_NO_TESTS: Final = 5
-"""The exit code of pytest and unittest where there were no tests."""
-_LONGEST_REPORT: Final = 2000
 
 
 class Command(Evaluator):
@@ -512,11 +467,9 @@ class Command(Evaluator):
     is_graded = False
     reads_answer = False
 
-    command: Annotated[str | tuple[str, ...], BeforeValidator(words_of_command), WithJsonSchema(COMMAND_SCHEMA)] = (
-        Field(
-            description="a shell command, or a list of words; without variables like `*_KEY`, `*_TOKEN`, `*_SECRET`",
-            examples=["python -m pytest -q --noconftest -c /dev/null test_shop.py"],
-        )
+    command: ShellCommand = Field(
+        description="a shell command, or a list of words; without variables like `*_KEY`, `*_TOKEN`, `*_SECRET`",
+        examples=["python -m pytest -q --noconftest -c /dev/null test_shop.py"],
     )
     timeout_seconds: Amount | None = Field(
         default=None, description="limit; default: that of the run, `--agentv-timeout`", examples=[60]
@@ -536,7 +489,6 @@ class Command(Evaluator):
         return ((self._eval_dir, tuple(map(in_eval_dir, words))),)
 
     async def evaluate(self, context: Context) -> Score:
-        """Run the command. Raises `EvaluatorError` if that tells nothing about the answer."""
         if context.workspace is None:
             raise EvaluatorError(NO_WORKSPACE, "config")
         limit = context.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds
@@ -544,20 +496,19 @@ class Command(Evaluator):
             result = await context.workspace.run(self.command, limit)
         except ProcessStartError as error:
             raise EvaluatorError(str(error), "config") from error
-        said = (result.stdout.strip() + "\n" + result.stderr.strip()).strip()[-_LONGEST_REPORT:]
+        said = (result.stdout.strip() + "\n" + result.stderr.strip()).strip()[-2000:]
         code, fault = result.exit_code, None
         if result.timed_out or result.overflowed:
             fault = _fault(result, limit)
         elif code in _CANNOT_RUN:
             fault = _CANNOT_RUN[code]
-        elif code == _NO_TESTS and ("pytest" in self.summary() or "no tests ran" in said.lower()):
+        elif code == 5 and ("pytest" in self.summary() or "no tests ran" in said.lower()):  # also of unittest
             fault = "ran no tests"
         if fault is not None:
             kind: ErrorKind = "timeout" if result.timed_out else "process"
-            text = f"`{self.summary()}` {fault}"
-            raise EvaluatorError(f"{text}: {said}" if said else text, kind)
+            raise EvaluatorError(": ".join(filter(None, (f"`{self.summary()}` {fault}", said))), kind)
         if code == 0:
             return Score(1.0, hits=("exit code 0",))
         ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
-        last = said.rpartition("\n")[2]
-        return Score(0.0, misses=(f"{ended}: {last}" if last else ended,), reasoning=said or None)
+        miss = ": ".join(filter(None, (ended, said.rpartition("\n")[2])))
+        return Score(0.0, misses=(miss,), reasoning=said or None)

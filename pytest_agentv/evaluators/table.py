@@ -1,16 +1,9 @@
 """The kinds of evaluators: the names for `type:` in an eval file, and the modules of their classes."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from pytest_agentv.model.kind_table import Factory, KindTable
-
-
-def _from_factory(word: str, factory: Factory) -> type[Any]:
-    from pytest_agentv.evaluators.python import factory_class  # noqa: PLC0415 - imports pydantic
-
-    return factory_class(word, factory)
-
+from pytest_agentv.model.kind_table import KindTable
 
 _SENTENCE: Final = "write the sentence by itself: `- Is polite`; a model checks it"
 
@@ -77,7 +70,6 @@ EVALUATORS: Final = KindTable(
         "word": "pytest_agentv.evaluators.text:Word",
         "words": "pytest_agentv.evaluators.text:Words",
     },
-    from_factory=_from_factory,
     elsewhere=ELSEWHERE,
     older=("code", "heuristic"),
 )

@@ -3,9 +3,7 @@
 import asyncio
 import importlib.metadata
 import logging
-import platform
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
@@ -118,25 +116,15 @@ def _check_workers(client: Any, address: str) -> int:
     except TimeoutError:
         url = address.partition("://")[2]
         raise ClusterError(f"{address}: the scheduler has no worker: start one with `dask worker {url}`") from None
-    pythons = client.run(platform.python_version, on_error="return")
-    packages = client.run(importlib.metadata.version, _PACKAGE, on_error="return")
-    faults = [fault for each in pythons for fault in _faults(each, pythons[each], packages.get(each))]
-    if faults:
-        text = "\n".join(faults[:_SHOWN])
+    ours = importlib.metadata.version(_PACKAGE)
+    found = client.run(importlib.metadata.version, _PACKAGE, on_error="return")
+    others = {worker: "none" if isinstance(each, Exception) else each for worker, each in found.items() if each != ours}
+    if others:
+        faults = [f"  worker {worker} has {_PACKAGE} {each}, and this run {ours}" for worker, each in others.items()]
+        text = "\n".join(f"{fault}: install {ours} there" for fault in faults[:_SHOWN])
         raise ClusterError(f"{address}: workers and this run must have the same versions\n{text}")
     threads: dict[str, int] = client.nthreads()
     return max(1, sum(threads.values()))
-
-
-def _faults(worker: str, python: object, package: object) -> Iterator[str]:
-    ours = importlib.metadata.version(_PACKAGE)
-    if isinstance(package, importlib.metadata.PackageNotFoundError):
-        yield f"  worker {worker} has no {_PACKAGE}: install {_PACKAGE}=={ours} in its environment"
-        return
-    if package != ours:
-        yield f"  worker {worker} has {_PACKAGE} {package}, and this run {ours}: install {ours} there"
-    if str(python).split(".")[:2] != platform.python_version().split(".")[:2]:
-        yield f"  worker {worker} has Python {python}, and this run {platform.python_version()}"
 
 
 def _unreachable_text(address: str, error: Exception) -> str:
@@ -144,8 +132,5 @@ def _unreachable_text(address: str, error: Exception) -> str:
         where = "set distributed.comm.tls.ca-file and distributed.comm.tls.client in Dask's configuration"
         return f"{address}: the connection cannot be encrypted: {error}; {where}"
     reason = str(error).partition("\n")[0] or type(error).__name__
-    port = address.rpartition(":")[2]
-    return (
-        f"{address}: no scheduler of Dask answered within {_CONNECT_SECONDS:.0f} s ({reason}); start one with "
-        f"`dask scheduler --port {port}`"
-    )
+    start = f"start one with `dask scheduler --port {address.rpartition(':')[2]}`"
+    return f"{address}: no scheduler of Dask answered within {_CONNECT_SECONDS:.0f} s ({reason}); {start}"

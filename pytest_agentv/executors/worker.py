@@ -25,7 +25,7 @@ from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.dumps import STREAMS, CaseLog, CaseStream, current_log
+from pytest_agentv.reports.dumps import STREAMS, CaseHandler, CaseLog, CaseStream, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.store.answers import JobStore
 from pytest_agentv.store.writers import recordable
@@ -73,9 +73,6 @@ class Setup(Record):
     own_providers: tuple[str, ...] = ()
     """The names of the project's kinds of targets. Cases that need them stay in the process of the run."""
     process: str = ""
-    """The process of the run, by `process_name`."""
-    python: str = sys.executable
-    """The interpreter of the run, which records name."""
 
     @property
     def mark(self) -> Path:
@@ -83,7 +80,7 @@ class Setup(Record):
         return self.shared_folder / f"over-{self.name}"
 
     def to_bytes(self) -> bytes:
-        return pickle.dumps((str(self.repo_root), pack(self, self.repo_root)))
+        return pickle.dumps((self.name, str(self.repo_root), pack(self, self.repo_root)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,6 @@ class Reply(Record):
     record: JsonObject | None = None
     """The keys of the result; None: the job was cancelled or refused."""
     log: tuple[str, ...] = ()
-    """The lines that the case logged."""
     printed: Mapping[str, str] = field(default_factory=dict)
     """What the case printed, by the name of the stream."""
     warnings: tuple[JsonObject, ...] = ()
@@ -163,7 +159,6 @@ class _Unpacker(pickle.Unpickler):
 
 
 def process_name() -> str:
-    """Return a unique name of this process."""
     return f"{socket.gethostname()} {os.getpid()}"
 
 
@@ -172,10 +167,9 @@ def process_name() -> str:
 END_SECONDS: Final = 8.0
 """How long the process of the run waits for the end of the jobs."""
 _LOOK_SECONDS: Final = 0.5
-_FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
 _LOCK: Final = threading.Lock()
-_ENGINES: Final[dict[bytes, "_Engine"]] = {}
-"""The engines of this process, by the setups of their runs."""
+_ENGINES: Final[dict[str, "_Engine"]] = {}
+"""The engines of this process, by the names of their runs."""
 _CLOSED: Final[set[str]] = set()
 """The names of the runs that are over."""
 
@@ -196,24 +190,23 @@ def close_engine(name: str) -> None:
     """End what this process runs for a run, and close its targets. Its later jobs are cancelled."""
     with _LOCK:
         _CLOSED.add(name)
-        found = [setup for setup, engine in _ENGINES.items() if engine.setup.name == name]
-        engines = [_ENGINES.pop(setup) for setup in found]
-    for engine in engines:
+        engine = _ENGINES.pop(name, None)
+    if engine is not None:
         engine.close()
 
 
 def _engine_of(data: bytes, *, is_watched: bool) -> "_Engine | None":
     """Return the engine of a run, made for its first job; None: the run is over."""
+    name, home, packed = pickle.loads(data)  # noqa: S301 - sent by the process of the run
     with _LOCK:
-        if data not in _ENGINES:
-            home, packed = pickle.loads(data)  # noqa: S301 - sent by the process of the run
+        if name not in _ENGINES:
             root = home if Path(home).is_dir() else str(Path.cwd())
             setup: Setup = unpack(packed, root)
-            if setup.name in _CLOSED or setup.mark.exists():
+            if name in _CLOSED or setup.mark.exists():
                 return None
-            _ENGINES[data] = _Engine(setup, root, home, is_watched=is_watched)
-        _ENGINES[data].running += 1
-        return _ENGINES[data]
+            _ENGINES[name] = _Engine(setup, root, home, is_watched=is_watched)
+        _ENGINES[name].running += 1
+        return _ENGINES[name]
 
 
 def _open_nothing(target: Target, variables: Mapping[str, str]) -> NoReturn:  # noqa: ARG001 - of a factory
@@ -237,7 +230,7 @@ class _Engine:
         self._pool = TargetPool(setup.options, places, self._masker, lambda _: own)
         self._store = JobStore()
         self._pool.store = None if setup.options.dry_run or not setup.options.keep_answers else self._store
-        self._handler = _LineHandler(self._masker)
+        self._handler = CaseHandler(self._masker)
         self._streams: dict[str, Any] = {}
         self._is_foreign = setup.process != process_name()
         if self._is_foreign:  # the process of the run has all this already
@@ -268,10 +261,11 @@ class _Engine:
             future.cancel()
             with _LOCK:
                 self.running -= 1
-                removed = [] if self.running else [setup for setup, engine in _ENGINES.items() if engine is self]
-                for setup in removed:
-                    del _ENGINES[setup]
-        if removed:
+        with _LOCK:
+            is_last = not self.running and _ENGINES.get(self.setup.name) is self
+            if is_last:
+                del _ENGINES[self.setup.name]
+        if is_last:
             self.close()
         return Reply().to_bytes()
 
@@ -349,8 +343,6 @@ class _Engine:
         return record
 
     def _translated(self, reply: bytes) -> bytes:
-        if sys.executable != self.setup.python:
-            reply = reply.replace(json.dumps(sys.executable).encode(), json.dumps(self.setup.python).encode())
         if self._root in (self._home, "/"):
             return reply
         here, there = (json.dumps(root)[1:-1].encode() for root in (self._root, self._home))
@@ -364,15 +356,3 @@ def _forget_modules(root: str) -> None:
         is_ours = name.partition(".")[0] in ("__main__", "pytest_agentv")
         if file.startswith(f"{root}/") and "-packages/" not in file and not is_ours:
             del sys.modules[name]
-
-
-class _LineHandler(logging.Handler):
-    def __init__(self, masker: Masker) -> None:
-        super().__init__()
-        self.setFormatter(logging.Formatter(_FORMAT))
-        self._masker = masker
-
-    def emit(self, record: logging.LogRecord) -> None:
-        log = current_log.get()
-        if log is not None:
-            log.lines.append(self._masker.mask(self.format(record)))

@@ -1,6 +1,7 @@
 """What a run writes beside its results: prompts and traces, and the logs and prints of cases."""
 
 import hashlib
+import logging
 import re
 import sys
 import threading
@@ -139,6 +140,20 @@ class CaseLog:
 
 current_log: ContextVar[CaseLog | None] = ContextVar("agentv_case_log", default=None)
 """The log of the case that the running task belongs to. Tasks and threads of a case inherit it."""
+
+
+class CaseHandler(logging.Handler):
+    """Keeps what cases log, with secrets masked."""
+
+    def __init__(self, masker: Masker) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"))
+        self._masker = masker
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = current_log.get()
+        if log is not None:
+            log.lines.append(self._masker.mask(self.format(record)))
 
 
 class CaseStream:

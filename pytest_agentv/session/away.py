@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseJob, choose_judge
-from pytest_agentv.engine.judges import evaluators_of, needs_of_case
+from pytest_agentv.engine.judges import evaluators_of, names_asked
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError, HookError
@@ -65,15 +65,12 @@ class Away:
         own_providers: KindsOf,
     ) -> None:
         self.is_open = False
-        """Whether an executor was opened and must be closed."""
         self.workers: Workers | None = None
         """None: no hook names an executor, so all cases run in this process."""
         self.away = 0
-        """How many answers workers asked for."""
         self.home: Counter[str] = Counter()
         """How many answers this process asked for, by the reason."""
         self.lost = 0
-        """How many answers were lost with their workers."""
         self._config = config
         self._options = options
         self._places = places
@@ -151,33 +148,19 @@ class Away:
 
     def _asks_own_kind(self, job: CaseJob) -> bool:
         """Whether a job may ask a target of a kind of the project, or its file has one in place of a built-in one."""
-        folder, needs = job.case.folder, needs_of_case(job.case)
+        folder = job.case.folder
         try:
             own = set(self._own_providers(folder))
+            file = self._pool.file(folder) if own else None
         except HookError:
             return True  # the case reports the error
-        if not own:
-            return False
-        try:
-            file = self._pool.file(folder)
         except AgentvError:
             return False
-        judges = (choose_judge(job.options, job.case.judge), *needs.judges)
-        names = [job.identity.target, *needs.embeddings, *filter(None, judges)]
-        names += [] if job.case.user is None else [job.case.user.target]
-        if needs.targets:
-            names += file.names
-        found: dict[str, str | None] = {}
-        while names:
-            name = names.pop()
-            if name not in found:
-                with suppress(AgentvError, OSError):  # a worker may have variables that this process lacks
-                    target = self._pool.definition(folder, name)
-                    found[name] = target.kind
-                    names += filter(None, [target.judge_target])
-        named = {job.identity.target, *found}
-        written = {each.kind for each in file.definitions if each.name in named or each.kind in KINDS.table}
-        return not own.isdisjoint(written | set(found.values()))
+        if file is None:
+            return False
+        asked = set(names_asked(job.case, job.identity.target, choose_judge(job.options, job.case.judge), file))
+        kinds = {each.kind for each in file.definitions if each.name in asked or each.kind in KINDS.table}
+        return not own.isdisjoint(kinds)
 
     async def _ask(self, workers: Workers, job: CaseJob, log: CaseLog) -> EvalResult:
         identity, store = job.identity, self._pool.store

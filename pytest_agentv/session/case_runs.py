@@ -21,7 +21,7 @@ from pytest_agentv.reports.dumps import CaseLog, current_log
 from pytest_agentv.reports.figures import shown
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.identity import RunIdentity
-from pytest_agentv.session.item_outcomes import AskedTexts
+from pytest_agentv.session.outcomes import AskedTexts
 from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recorder import Recorder

@@ -5,10 +5,9 @@ Loaded in every pytest run.
 
 import dataclasses
 import logging
-import queue
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
@@ -47,21 +46,10 @@ def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterato
     if interactor is None:
         return None
     with suppress(AttributeError, TypeError, IndexError):
-        with _locked(interactor.torun) as positions:
+        with interactor.torun.lock() as positions:  # a class of xdist since 3.7
             indices = [interactor.nextitem_index, *positions]
         return (items[index] for index in indices if isinstance(index, int) and index < len(items))
     return None
-
-
-@contextmanager
-def _locked(torun: Any) -> Iterator[Iterable[object]]:
-    """Yield the positions in a worker's queue. It is a class of xdist's own, or a `queue.Queue` before xdist 3.7."""
-    if isinstance(torun, queue.Queue):
-        with torun.mutex:
-            yield torun.queue
-    else:
-        with torun.lock() as positions:
-            yield positions
 
 
 def ini_value(config: pytest.Config, name: str) -> object:

@@ -19,18 +19,15 @@ from pytest_agentv.providers.user_modules import call_row_maker
 from pytest_agentv.reports.figures import shown, visible
 from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.hooks import participate
-from pytest_agentv.session.identity import check_resumed
 from pytest_agentv.session.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, show_warnings, unique_names
-from pytest_agentv.session.texts import short_reason
+from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, short_reason, show_warnings, unique_names
 
 # Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`.
 
 
 _REASON: Final = "as the eval file says"
 _MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator]]()
-"""The marks of this run by name."""
 
 
 def case_marks(
@@ -100,20 +97,12 @@ class _FileWithFaults(pytest.File):
 class EvalFile(pytest.Module, _FileWithFaults):
     """An eval file. A `pytest.Module`, because module-scoped fixtures need one, with a module object of its own."""
 
-    agentv_refusal: pytest.UsageError | None = None
-    """Why no run can begin. pytest takes an exception of `collect` for a fault of the file."""
-
     def _getobj(self) -> types.ModuleType:
         module = types.ModuleType(self.path.stem)
         module.__file__ = str(self.path)
         return module
 
     def collect(self) -> Iterable[EvalItem]:
-        try:
-            check_resumed(self.config)
-        except pytest.UsageError as error:
-            self.agentv_refusal = error
-            raise
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)

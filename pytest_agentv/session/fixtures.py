@@ -3,13 +3,14 @@
 Loaded in every pytest run; what they need is imported when they are used.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.session.compat import obstacle, overridden_fixtures
+from pytest_agentv.session.options import several_targets
 
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
     from pytest_agentv.session.items import TargetCaller
@@ -70,9 +71,10 @@ def agentv(
     runner.close()
 
 
-def parametrize_targets(metafunc: pytest.Metafunc, targets: Sequence[str]) -> None:
-    """Run a test once for each target, unless it or a fixture of its project chooses the target."""
-    if overridden_fixtures(metafunc.definition, ["agentv_target"]):
+def parametrize_targets(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each of several targets, unless it or a fixture of its project chooses the target."""
+    targets = several_targets(metafunc.config)
+    if not targets or overridden_fixtures(metafunc.definition, ["agentv_target"]):
         return
     marks = metafunc.definition.iter_markers("parametrize")
     chosen = any("agentv_target" in str(mark.args[:1] or mark.kwargs.get("argnames")) for mark in marks)

@@ -42,10 +42,16 @@ from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, wait_for
 from pytest_agentv.session.case_runs import Begun, Ending, lost_text
-from pytest_agentv.session.item_outcomes import NOTHING_ASKED, shows_answers
 from pytest_agentv.session.items import OWN_FIXTURES, EvalItem
 from pytest_agentv.session.lookahead import Lookahead, leaves_others_alone
-from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
+from pytest_agentv.session.outcomes import (
+    NOTHING_ASKED,
+    RUN_ENDS,
+    ended_text,
+    kind_of_break,
+    shows_answers,
+    text_of_break,
+)
 from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.user_hooks import bound_by, fixtures_per_case

@@ -45,9 +45,8 @@ from pytest_agentv.session.judged_cases import (
     narrowing_option,
     tags_of,
 )
-from pytest_agentv.session.on_request import NOT_ASKED
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import retold, uncollected_text
+from pytest_agentv.session.outcomes import NOT_ASKED, retold, uncollected_text
 from pytest_agentv.store.writers import amend, verdict_path
 
 # Reports gates as items: counted as tests, written to JUnit, and rerun by `--lf` until they pass.
@@ -85,7 +84,6 @@ def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateO
 
 
 RUN: Final = "gate::run"
-"""The name of the gate of the whole run."""
 _NOTHING: Final = "agentv: no case was judged"
 
 
@@ -239,9 +237,13 @@ class RunGate:
         elif self._is_judged and not results:
             # All were skipped: say so, because a gate was asked for.
             self._faults.append(_NOTHING if self._outcomes else f"{_NOTHING}, so there is no verdict")
-        contract = self.contract()
-        fault = None if contract is None else write_verdict(contract, self._identity.results_path)
-        return [*self._faults, *([fault] if fault else [])]
+        contract, path = self.contract(), self._identity.results_path
+        if contract is not None and path.is_file():
+            try:
+                write_atomically(verdict_path(path), f"{json.dumps(contract, ensure_ascii=False, indent=2)}\n")
+            except (AgentvError, OSError) as error:
+                self._faults.append(f"the verdict was not written: {error}")
+        return self._faults
 
     def _trouble(self) -> str | None:
         """Return a reason against any verdict on the run."""
@@ -327,13 +329,11 @@ class Completeness:
         self._config = config
         self._options = options
         self.baseline: Baseline | None = None
-        """The baseline, once it is read."""
         self.expected: set[str] = set()
         """Node ids of items that failed as their `xfail` mark expects."""
         self.judged_with_run: set[str] = set()
         """Node ids of items that failed and are judged with the run."""
         self._unasked = 0
-        """Cases that were skipped because nobody asked for them."""
         self._skipped: set[tuple[str, str | None]] = set()
 
     def note(self, report: Any) -> None:
@@ -463,20 +463,6 @@ def write_baseline(path: Path, cases: Sequence[JudgedCase], skipped: int) -> str
         raise FileError(path, f"the baseline cannot be written: {error.strerror or error}") from None
     text = f"Baseline written to: {locate(path, None)} ({len(new.cases):,} cases x {new.repeat})"
     return text + (f", without {skipped:,} that {'was' if skipped == 1 else 'were'} skipped" if skipped else "")
-
-
-# Writes the verdict to a file of its own, and into the line of each case.
-
-
-def write_verdict(contract: JsonObject, results_path: Path) -> str | None:
-    if not results_path.is_file():
-        return None
-    path = verdict_path(results_path)
-    try:
-        write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
-    except (AgentvError, OSError) as error:
-        return f"the verdict was not written: {error}"
-    return None
 
 
 def amend_results(statistics: RunStatistics, identity: RunIdentity, output_format: OutputFormat) -> str | None:

@@ -2,18 +2,20 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.engine.jobs import choose_judge, choose_target
 from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.figures import is_own_property, result_properties, visible
 from pytest_agentv.session.flight import LOG_SECTION, Flight
-from pytest_agentv.session.identity import RECORDS
-from pytest_agentv.session.item_outcomes import EVALUATED, HELD, forget_properties, shows_answers
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.masks import (
@@ -25,11 +27,21 @@ from pytest_agentv.session.masks import (
     mask_suite_properties,
     mask_warning,
 )
-from pytest_agentv.session.outcomes import EvalFailed, is_evaluation
+from pytest_agentv.session.outcomes import (
+    EVALUATED,
+    HEEDED,
+    HELD,
+    EvalErrored,
+    EvalFailed,
+    failed,
+    is_evaluation,
+    show_answers,
+    shows_answers,
+    verbose_text,
+)
 from pytest_agentv.session.selection import select_ids, select_retried, select_sample
 from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.terminal import RunReporter
-from pytest_agentv.session.texts import complete_report, failed, running, show_answers, tell_heed, verbose_text
 from pytest_agentv.session.workers import PLACES
 
 _NAME = "agentv-session"
@@ -65,8 +77,6 @@ class SessionHooks:
         self._collected: list[str] = []
         self._known_places = 0 if hasattr(config, "workerinput") else MAX_WORKERS
         """The number of places that xdist's controller knows."""
-        self._told: set[str] = set()
-        """The hooks of conftest files that reports have told of: they kept cases from running ahead."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -80,8 +90,9 @@ class SessionHooks:
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
         if self._session.options.eval_id:
             select_ids(config, items, self._session.options.eval_id)
-        if (is_retried := self._session.identity.retried_items()) is not None:
-            select_retried(config, items, is_retried, self._session.preparer.eval_file)
+        identity = self._session.identity
+        if identity.retries_only and identity.resumed is not None:
+            select_retried(config, items, identity.resumed, self._session.preparer.eval_file)
         yield
         if self._session.options.sample is not None:
             select_sample(config, items, self._session.options.sample)
@@ -152,8 +163,11 @@ class SessionHooks:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         if isinstance(item, EvalItem):
             return (yield)
-        with running(item):
+        item.stash[_RUNS] = True
+        try:
             return (yield)
+        finally:
+            item.stash[_RUNS] = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -168,9 +182,8 @@ class SessionHooks:
             item.annotate(report)
             if self._flight.places > self._known_places:
                 self._known_places = vars(report)[PLACES] = self._flight.places
-            if new := [hook for hook in self._lookahead.held if hook not in self._told]:
-                vars(report)[HELD] = new
-                self._told.update(new)
+            if self._lookahead.held:
+                vars(report)[HELD] = list(self._lookahead.held)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
                 tell_heed(item, report)
@@ -185,8 +198,6 @@ class SessionHooks:
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if item.has_foreign_properties() if isinstance(item, EvalItem) else is_masked(item):
             mask_properties(report, self._session.masker)
-        if self._session.travelling is not None:
-            self._session.travelling.pack(item.nodeid, report)
         return report
 
     @pytest.hookimpl(tryfirst=True)
@@ -211,9 +222,8 @@ class SessionHooks:
         mask_suite_properties(self._config, self._session.masker)
         if self._session.away is not None:
             self._reporter.notes += self._session.away.summary()
-        error, travelling = self._session.recorder.error, self._session.travelling
+        error = self._session.recorder.error
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput[RECORDS] = None if travelling is None else travelling.rest()
             session.config.workeroutput["agentv_write_error"] = error
         elif error is not None:
             self._reporter.report_loss(error)
@@ -221,3 +231,81 @@ class SessionHooks:
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session started to finish
         self._session.stop_routing()
+
+
+# Adds evaluations in Python to the reports of their tests.
+
+_SECTION: Final = "Captured agentv call"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A result and its failure text."""
+
+    result: EvalResult
+    account: str
+    reads: Sequence[str]
+    """What the test has read of the verdict."""
+
+
+_TOLD: Final = pytest.StashKey[list[Told]]()
+"""The evaluations of the current attempt of a test."""
+_RUNS: Final = pytest.StashKey[bool]()
+"""Whether a test runs: what is reported meanwhile is a part of it, as a subtest."""
+
+
+def note_result(item: pytest.Item, result: EvalResult, account: str, reads: Sequence[str] = ()) -> None:
+    item.stash[_TOLD].append(Told(result, account, reads))
+
+
+def forget_properties(item: pytest.Item) -> None:
+    """Remove our properties, so that a rerun does not add its own to them."""
+    given = item.user_properties
+    if given:
+        given[:] = [each for each in given if not is_own_property(each)]
+
+
+def forget_results(item: pytest.Item) -> None:
+    """Forget earlier results, because the test may run again."""
+    item.stash[_TOLD] = []
+    forget_properties(item)
+
+
+def complete_report(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, masker: Masker, *, verbose: bool
+) -> None:
+    told = item.stash.get(_TOLD, [])
+    if is_masked(item):
+        mask_account(report, masker)
+    error = call.excinfo.value if call.excinfo is not None else None
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if report.failed and isinstance(error, EvalErrored | EvalFailed) and crash is not None:
+        crash.message = error.headline  # a fixture may evaluate as well
+    # As attributes of the report, they reach the process that owns the terminal, also from a worker.
+    added: dict[str, Any] = vars(report)
+    tell_heed(item, report)
+    if report.when != "call" or not told or item.stash.get(_RUNS, False):
+        return  # a subtest has a report while its test runs; that of the test has the figures of all
+    if not report.passed:
+        item.stash[_TOLD] = []
+    added[EVALUATED] = True
+    if isinstance(error, EvalErrored):
+        added["agentv_errored"] = True
+    if verbose:
+        added["agentv_verbose"] = "\n".join(verbose_text(each.result, "") for each in told)
+    if report.failed:  # the account of the evaluation that failed the test is shown already
+        bad = [each for each in told if each.result.status != "pass" and each.account != str(error)]
+        texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad]
+        report.sections += [(_SECTION, "\n".join(texts))] if texts else []
+    if report.passed and shows_answers(item.config):
+        show_answers(item.config, report, [each.account for each in told if each.result.status == "pass"])
+    if len(told) == 1:  # several results would repeat the names of properties
+        item.user_properties += result_properties(told[0].result)
+        report.user_properties = list(item.user_properties)
+
+
+def tell_heed(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Tell with the last report of an item whether it looked at the verdicts of its evaluations that failed."""
+    failed = [each for each in item.stash.get(_TOLD, []) if each.result.status == "fail"]
+    if report.when == "teardown" and failed:
+        vars(report)[HEEDED] = all(each.reads for each in failed)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cos
     from concurrent.futures import Executor
 
     from pytest_agentv.evaluators.base import Evaluator
-    from pytest_agentv.evaluators.python import EvaluatorFactory
     from pytest_agentv.model.base import JsonObject
     from pytest_agentv.model.cases import EvalCase
     from pytest_agentv.model.results import EvalResult
@@ -32,12 +31,10 @@ def pytest_agentv_providers() -> (  # type: ignore[empty-body]
 
 
 @pytest.hookspec
-def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
-    "Sequence[type[Evaluator]] | Mapping[str, type[Evaluator] | EvaluatorFactory]"
-):
+def pytest_agentv_evaluators() -> "Sequence[type[Evaluator]] | Mapping[str, type[Evaluator]]":  # type: ignore[empty-body]
     """Return kinds of evaluators to add.
 
-    A list holds classes. A mapping holds a class or a factory for each word after `type:` in an eval file.
+    A list holds classes. A mapping holds a class for each word after `type:` in an eval file.
     """
 
 

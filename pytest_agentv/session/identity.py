@@ -3,9 +3,7 @@
 import json
 import os
 import socket
-import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,18 +16,17 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record, counted
 from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER, RunOptions
-from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.files import flocked
+from pytest_agentv.session.compat import named_arguments
 from pytest_agentv.session.options import run_options
 from pytest_agentv.store.readers import iter_recorded
-from pytest_agentv.store.writers import ResultSink, default_results_path, stored_name
+from pytest_agentv.store.writers import default_results_path, stored_name
 
 # Finds the results file that a run resumes.
 
 RESUME: Final = "--agentv-resume"
 REJUDGE: Final = "--agentv-rejudge"
 _SHOWN: Final = 3
-"""How many names of files a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +39,8 @@ class ResumedFile(Record):
     """The id of the last run in the file."""
     last_line: int = 0
     """The last line before this run appends its own."""
-    eval_files: tuple[str, ...] = ()
-    """The eval files of its results."""
-    node_files: tuple[str, ...] = ()
-    """The same files by their names in node ids, which differ for files outside of pytest's root directory."""
+    files: tuple[str, ...] = ()
+    """The files of its results, by their names in node ids."""
     broken: tuple[tuple[str, str], ...] = ()
     """Eval file and id of the cases that ended as errors."""
     broken_items: tuple[str, ...] = ()
@@ -71,14 +66,13 @@ class ResumedFile(Record):
         """Return why the file seems to belong to another project: none of its results is from a collected file."""
         if not collected or not all(collected):  # outside of the root directory, node ids may have no file name
             return None
-        known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
+        known = {os.path.normpath(root / name) for name in self.files}
         names = {os.path.normpath(root / stored_name(name)) for name in collected}
         if not known or known & names:  # only answers have no names
             return None
-        return (
-            f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "
-            f"{_named(sorted(collected))}; is it the file of another project?"
-        )
+        held, others = (", ".join(sorted(files)[:_SHOWN]) for files in (self.files, collected))
+        text = f"{locate(self.path, None)} holds results of {held}, and none of what was collected: {others}"
+        return f"{text}; is it the file of another project?"
 
 
 def find_last_run(path: Path, flag: str, *, dry_run: bool = False) -> ResumedFile:
@@ -131,8 +125,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
         file.absolute(),
         run_id,
         last_line,
-        eval_files=tuple(dict.fromkeys(eval_file for eval_file, _, _ in statuses)),
-        node_files=tuple(filter(None, dict.fromkeys(node_id.partition("::")[0] for _, _, node_id in statuses))),
+        files=tuple(filter(None, dict.fromkeys(node_id.partition("::")[0] for _, _, node_id in statuses))),
         broken=tuple(cases),
         broken_items=tuple(dict.fromkeys(node_id for _, _, node_id in broken if node_id)),
         unbroken=tuple(item[2] for item in statuses if item not in broken and item[:2] in cases),
@@ -148,13 +141,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
 
 
 def new_run_id(started: datetime) -> str:
-    """Return a new unique id."""
     return f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
-
-
-def _named(files: tuple[str, ...] | list[str]) -> str:
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return ", ".join(file or "an unknown file" for file in files[:_SHOWN]) + more
 
 
 def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
@@ -169,58 +156,10 @@ def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
     return None
 
 
-# Carries the results of xdist workers on other machines in their reports: they cannot write to the run's file.
-
-RECORDS: Final = "agentv_records"
-"""The attribute of a report, and the key of a worker's output, that holds lines of the results file."""
-
-
-class TravellingSink:
-    """Keeps the lines of results until a report carries them."""
-
-    def __init__(self, sink: ResultSink) -> None:
-        self._serialized = sink.serialized
-        self._lock = threading.Lock()  # guards `_texts`, which the recording thread and the reporting thread use
-        self._texts: dict[str | None, list[str]] = {}
-
-    def write(self, *results: EvalResult) -> Sequence[EvalResult]:
-        written = [self._serialized(result) for result in results]
-        with self._lock:
-            for result, text in written:
-                self._texts.setdefault(result.node_id, []).append(text)
-        return [result for result, _ in written]
-
-    def probe(self) -> None:
-        """Do nothing: the file is on another machine, where the controller has checked it."""
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
-
-    def pack(self, node_id: str, report: Any) -> None:
-        """Attach the lines of an item's results to its report."""
-        with self._lock:
-            texts = self._texts.pop(node_id, [])
-        if texts:
-            vars(report)[RECORDS] = json.dumps(texts)
-
-    def rest(self) -> str:
-        """Return the lines that no report carried."""
-        with self._lock:
-            texts = [text for group in self._texts.values() for text in group]
-            self._texts.clear()
-        return json.dumps(texts)
-
-
-def unpack(packed: str | None) -> Iterable[str]:
-    """Return the lines that `pack` or `rest` gave."""
-    texts: list[str] = [] if packed is None else json.loads(packed)
-    return texts
-
-
 # The identity of a run, the same in all its processes.
 
 _WORKER_INPUT: Final = "agentv"
-_REFUSAL: Final = "agentv_refusal"
+_HOST: Final = "agentv_host"
 _KEY: Final = pytest.StashKey["RunIdentity"]()
 
 
@@ -233,40 +172,17 @@ class RunIdentity(Record):
     """Absolute."""
     resumed: ResumedFile | None = None
     """The results file whose finished cases are carried over."""
-    home: str | None = None
-    """In a worker: the machine of the results file. A worker on another one must not write to a file of that path."""
-    retried: tuple[tuple[str, str], ...] | None = None
-    """Eval file and id of the only cases that run; None: all cases run."""
+    retries_only: bool = False
+    """Whether only the broken cases of that file run."""
     rejudged: ResumedFile | None = None
     """The results file whose answers are judged again."""
-
-    @property
-    def is_home(self) -> bool:
-        """Whether this process may write to the files of the run."""
-        return self.home in (None, socket.gethostname())
+    named: tuple[Path, ...] = ()
+    """The paths of the command line. All that a worker of xdist collects was named there."""
 
     @property
     def goes_on(self) -> bool:
         """Whether results are appended to the file whose cases are carried over."""
         return self.resumed is not None and self.resumed.path == self.results_path
-
-    def retried_items(self) -> Callable[[str, tuple[str, str | None] | None], bool] | None:
-        """Return what tells whether an item is retried, by its node id and its eval file and id; None: all items run.
-
-        A case is known by its file and id as well, because its node id depends on the root directory.
-        """
-        if self.retried is None or self.resumed is None:
-            return None
-        cases: frozenset[tuple[str, str | None]] = frozenset(self.retried)
-        broken, unbroken = frozenset(self.resumed.broken_items), frozenset(self.resumed.unbroken)
-
-        def is_retried(node_id: str, case: tuple[str, str | None] | None) -> bool:
-            node_id = stored_name(node_id)
-            if case is not None and case[1] is not None:
-                case = case[0], stored_name(case[1])
-            return node_id in broken or (case in cases and node_id not in unbroken)
-
-        return is_retried
 
     @property
     def crash_mark(self) -> Path:
@@ -282,20 +198,20 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     Raises `pytest.UsageError` if there is no run to resume, or if another process is resuming it.
     """
     worker_input = getattr(config, "workerinput", {})
-    if _REFUSAL in worker_input:
-        raise pytest.UsageError(worker_input[_REFUSAL])
     sent = worker_input.get(_WORKER_INPUT)
     if sent is not None:
-        return RunIdentity.from_plain(json.loads(sent))
+        identity = RunIdentity.from_plain(json.loads(sent))
+        if worker_input[_HOST] != socket.gethostname():
+            where = f"this worker of pytest-xdist is not on the machine of {identity.results_path}"
+            raise pytest.UsageError(f"{where}: --agentv-executor runs cases on other machines")
+        return identity
     if _KEY not in config.stash:
         config.stash[_KEY] = _new_identity(config, options)
     return config.stash[_KEY]
 
 
 def check_resumed(config: pytest.Config) -> None:
-    """Raise `pytest.UsageError` if this is to be a resumed run, and there is no run to resume."""
-    if not any(config.getoption(f"agentv_{name}") for name in ("resume", "rejudge", "retry_errors")):
-        return
+    """Raise `pytest.UsageError` if there is no run to resume."""
     try:
         options = run_options(config)
     except pytest.UsageError:
@@ -305,7 +221,8 @@ def check_resumed(config: pytest.Config) -> None:
 
 def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     cwd = config.invocation_params.dir
-    resumed = retried = None
+    named = tuple(Path(os.path.normpath(cwd / word.partition("::")[0])) for word in named_arguments(config))
+    resumed, retries_only = None, options.retries_only
     if options.resume is not None or options.retry_errors:
         flag = "--agentv-retry-errors" if options.resume is None else RESUME
         folder = cwd / DEFAULT_RESULTS_FOLDER
@@ -315,15 +232,16 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
             raise pytest.UsageError(f"{flag}: {fault}")
         with suppress(OSError):  # where nobody can lock files. The last check: the next would find our own lock
             _lock(resumed.path, flag, config)
-        retried = resumed.broken if options.resume is None else None
         if goes_on:
-            return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
+            return RunIdentity(resumed.run_id, resumed.path, resumed, retries_only=retries_only, named=named)
     rejudged = None if options.rejudge is None else find_last_run(options.rejudge, REJUDGE)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
     if rejudged is not None and rejudged.path == path.absolute():
         raise pytest.UsageError(f"{REJUDGE}: {locate(path, None)} holds the answers: write to another file")
-    return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried, rejudged=rejudged)
+    return RunIdentity(
+        new_run_id(started), path.absolute(), resumed, retries_only=retries_only, rejudged=rejudged, named=named
+    )
 
 
 def _lock(path: Path, flag: str, config: pytest.Config) -> None:
@@ -338,19 +256,8 @@ def _lock(path: Path, flag: str, config: pytest.Config) -> None:
     config.add_cleanup(lambda: os.close(descriptor))
 
 
-def refuse_in_worker(node: Any, error: pytest.UsageError) -> None:
-    """Tell a worker why no run can begin. Only workers know whether there are evals."""
-    node.workerinput[_REFUSAL] = str(error)
-
-
-def raise_refusal(node: Any) -> None:
-    """Raise the `pytest.UsageError` for which a worker ended; return if it ended for another one."""
-    if _REFUSAL in node.workerinput:
-        raise pytest.UsageError(node.workerinput[_REFUSAL])
-
-
 def send_to_worker(identity: RunIdentity, node: Any) -> None:
     """Hand the identity to an xdist worker, as the plain text that execnet can carry."""
-    sent = identity.replace(home=socket.gethostname())
-    node.workerinput[_WORKER_INPUT] = json.dumps(sent.to_plain())
+    node.workerinput[_WORKER_INPUT] = json.dumps(identity.to_plain())
+    node.workerinput[_HOST] = socket.gethostname()
     node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))

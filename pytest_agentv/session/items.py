@@ -18,17 +18,18 @@ from pytest_agentv.providers.python_calls import OwnCalls
 from pytest_agentv.reports.figures import place_properties, result_properties, visible
 from pytest_agentv.runtime.user_code import USER_LOOP
 from pytest_agentv.session.compat import allow_to_pass, fixture_functions, uses_own_fixture
-from pytest_agentv.session.item_outcomes import NOTHING_ASKED
 from pytest_agentv.session.outcomes import (
+    NOTHING_ASKED,
     AgentvWarning,
     EvalErrored,
     EvalFailed,
     as_text,
+    errored,
+    failed,
     missing_fixture_text,
     parameter_fault,
 )
 from pytest_agentv.session.session import EvalSession
-from pytest_agentv.session.texts import errored, failed
 from pytest_agentv.store.fingerprints import source_file
 
 # The values of `agentv_provider` and `agentv_judge`: our defaults, and those of users.

@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO
 import pytest
 
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.reports.dumps import STREAMS, CaseStream, current_log
+from pytest_agentv.reports.dumps import STREAMS, CaseHandler, CaseStream, current_log
 from pytest_agentv.reports.figures import harmless_in_ci, is_own_property, shown, visible
 from pytest_agentv.session.compat import TerminalReporter, logging_handlers, put_on_top
 from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation, may_be_eval
@@ -21,7 +21,6 @@ from pytest_agentv.session.recorder import RECORDER_THREAD
 
 _REPRESENTATIONS: Final = "_pytest._code.code"
 _MASKED: Final = pytest.StashKey[bool]()
-"""Whether an item has used one of our fixtures."""
 
 
 def mask_from_now_on(item: pytest.Item) -> None:
@@ -102,7 +101,6 @@ def _masked(value: Any, masker: Masker) -> Any:
 
 # Shows log records and prints of cases with the item they belong to, not with the item whose turn it was.
 
-_FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
 _OWN_LOGGER: Final = logging.getLogger("pytest_agentv")
 
 
@@ -136,13 +134,11 @@ def keep_loggers_steady() -> None:
         manager.loggerDict = _SteadyLoggers(manager.loggerDict)
 
 
-class CaseLogHandler(logging.Handler):
+class CaseLogHandler(CaseHandler):
     """Collects what cases log, masks secrets, and keeps it from pytest's own handlers."""
 
     def __init__(self, config: pytest.Config, masker: Masker) -> None:
-        super().__init__()
-        self.setFormatter(logging.Formatter(_FORMAT))
-        self._masker = masker
+        super().__init__(masker)
         self._foreign, outputs = logging_handlers(config)
         self._outputs = {handler: handler.formatter for handler in outputs}
         self._level: int | None = None
@@ -168,11 +164,6 @@ class CaseLogHandler(logging.Handler):
         for handler, formatter in self._outputs.items():
             handler.setFormatter(formatter)
         logging.getLogger().removeHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        log = current_log.get()
-        if log is not None:
-            log.lines.append(self._masker.mask(self.format(record)))
 
 
 def _is_of_no_case(record: logging.LogRecord) -> bool:

@@ -3,7 +3,7 @@
 import argparse
 import itertools
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,23 +101,22 @@ def check_options(config: pytest.Config) -> None:
     """Check the options before anything is collected. Raises `pytest.UsageError`."""
     eval_globs(config)
     words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
-    alone = [word for word in ("resume", "retry_errors", "cache", "dry_run") if config.getoption(f"agentv_{word}")]
-    if config.getoption("agentv_rejudge") is not None and alone:
+    for option in RUN_OPTIONS:
+        joined = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
+        if len(joined) > 1:  # xdist passes this on to workers, which do not see the command line
+            setattr(config.option, f"{PREFIX}_{option.dest}", ",".join(joined))
+    given = {option.dest: _given(config, option) for option in RUN_OPTIONS}
+    alone = [word for word in ("resume", "retry_errors", "cache", "dry_run") if given[word]]
+    if given["rejudge"] is not None and alone:
         flags = " and ".join(f"--agentv-{word.replace('_', '-')}" for word in alone)
         raise pytest.UsageError(f"--agentv-rejudge asks no target, so it cannot be combined with {flags}")
-    if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
+    if given["executor"] not in (None, "local") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
-    _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
-    shortest, longest = (config.getoption(f"agentv_dry_run_delay_{end}") for end in ("min", "max"))
+    _check_workers(config, given["workers"], "--agentv-workers")
+    shortest, longest = given["dry_run_delay_min"], given["dry_run_delay_max"]
     if shortest is not None and longest is not None and shortest > longest:
         flags = f"--agentv-dry-run-delay-min={shortest:g} is above --agentv-dry-run-delay-max={longest:g}"
         raise pytest.UsageError(f"{flags}: expected the shorter delay first")
-    for option in RUN_OPTIONS:
-        given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
-        if len(given) > 1:  # xdist passes this on to workers, which do not see the command line
-            setattr(config.option, f"{PREFIX}_{option.dest}", ",".join(given))
-        if option.optional_value is not None:
-            _given(config, option)
 
 
 def _joined(flag: str, words: Sequence[str]) -> list[str]:
@@ -152,7 +151,7 @@ def run_options(config: pytest.Config) -> RunOptions:
         folder = config.rootpath if values["baseline"] == DEFAULT_BASELINE else cwd
         values["baseline"] = folder / values["baseline"]
     for name in _BETWEEN:
-        from_flag = config.getoption(f"{PREFIX}_{name}")
+        from_flag = _given(config, _BY_DEST[name])
         values |= {name: from_flag, f"ini_{name}": values[name] if from_flag is None else None}
     return RunOptions(
         **{
@@ -208,23 +207,13 @@ def _flag_arguments(option: RunOption) -> dict[str, Any]:
     # The default is always None, because it must differ from every value that can be given.
     if option.is_flag:
         return {"action": "store_true", "default": None}
-    arguments: dict[str, Any] = {"default": None, "metavar": option.metavar, "type": _argparse_type(option)}
+    # Values stay texts, and `check_options` parses them: `--looponfail` and xdist send them to other processes.
+    arguments: dict[str, Any] = {"default": None, "metavar": option.metavar}
     if option.repeatable:
         return arguments | {"action": "append"}
     if option.optional_value is not None:
-        # Parsed later: pytest reads the arguments once before `attach_optional_values` has changed them.
-        return arguments | {"nargs": "?", "const": str(option.optional_value), "type": str}
+        return arguments | {"nargs": "?", "const": str(option.optional_value)}
     return arguments
-
-
-def _argparse_type(option: RunOption) -> Callable[[str], object]:
-    """Return a function that checks a value. `--looponfail` can send only texts and numbers."""
-
-    def parse(text: str) -> object:
-        value = option.parse_flag(text)
-        return value if isinstance(value, str | int | float) else str(value)
-
-    return parse
 
 
 def _given(config: pytest.Config, option: RunOption) -> Any:
@@ -260,12 +249,12 @@ def _value(config: pytest.Config, option: RunOption) -> Any:
 def _gates(config: pytest.Config) -> tuple[str, ...]:
     """Return the lines of `agentv_gates`. Raises `pytest.UsageError` for a wrong one."""
     written = ini_value(config, "agentv_gates")
-    lines = tuple(written) if isinstance(written, list) else (str(written),)
+    lines = tuple(map(str, written)) if isinstance(written, list) else (str(written),)
     if lines:
         from pytest_agentv.reports.verdict import parse_tag_gates  # noqa: PLC0415 - only for runs with gates
 
         try:
-            parse_tag_gates(map(str, lines))
+            parse_tag_gates(lines)
         except ValueError as error:
             raise pytest.UsageError(f"{ini_name(config)}: agentv_gates: {error}") from None
-    return tuple(map(str, lines))
+    return lines

@@ -35,18 +35,16 @@ from pytest_agentv.reports.failure import one_line
 from pytest_agentv.session.case_runs import Begun
 from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
 from pytest_agentv.session.flight import LOG_SECTION
-from pytest_agentv.session.hooks import participate
-from pytest_agentv.session.identity import check_resumed, run_identity
-from pytest_agentv.session.item_outcomes import AskedTexts
+from pytest_agentv.session.hooks import forget_results, note_result, participate
+from pytest_agentv.session.identity import run_identity
 from pytest_agentv.session.items import EvalItem, TargetCaller, overrides
 from pytest_agentv.session.masks import mask_from_now_on
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
+from pytest_agentv.session.outcomes import RUN_ENDS, AskedTexts, EvalFailed, ended_text, errored, failed
 from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.selection import select_retried
 from pytest_agentv.session.session import EvalSession
 from pytest_agentv.session.terminal import RunReporter
-from pytest_agentv.session.texts import errored, failed, forget_results, note_result
 from pytest_agentv.session.user_hooks import FolderKinds
 from pytest_agentv.targets.definitions import TargetDefinition, find_repo_root, find_targets_file, load_targets_file
 
@@ -199,7 +197,6 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
-
 
 _SYNONYMS: Final[Mapping[str, Collection[str]]] = {
     "expected_outcome": OUTCOME_KEYS,
@@ -566,9 +563,8 @@ def join(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("collectonly"):
         return
     options = run_options(config)
-    check_resumed(config)
-    if options.retries_only and (is_retried := run_identity(config, options).retried_items()) is not None:
-        select_retried(config, items, is_retried)
+    if options.retries_only and (resumed := run_identity(config, options).resumed) is not None:
+        select_retried(config, items, resumed)
     if not options.judges_run or options.shard is not None:  # a shard gets no verdict, and divides the items by itself
         return
     session = participate(config)

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.session.identity import TravellingSink
 from pytest_agentv.store.writers import ResultSink
 
 RECORDER_THREAD = "agentv-results"
@@ -31,7 +30,7 @@ class Recorder:
     Results that arrive during a write are written together, under one lock.
     """
 
-    def __init__(self, sink: ResultSink | TravellingSink) -> None:
+    def __init__(self, sink: ResultSink) -> None:
         self.error: str | None = None
         """Why results could not be written; the first reason is kept."""
         self._sink = sink

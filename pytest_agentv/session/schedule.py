@@ -1,6 +1,6 @@
 """Gives the workers of pytest-xdist as many cases as they may have in flight."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -30,7 +30,6 @@ class _Supplying:
             workers = 0
         self._expected = -(-workers // self.numnodes)
         self._places: dict[Any, int] = {}
-        """How many cases each worker may have in flight, by its own reports."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         places = getattr(report, PLACES, None)
@@ -115,7 +114,6 @@ class _ScopesSupplying(_Supplying):
             super()._assign_work_unit(node)  # type: ignore[misc]
 
     def _reschedule(self, node: Any) -> None:
-        """Assign scopes to a worker that has few items."""
         if node in self._collecting and self.workqueue:
             return
         super()._reschedule(node)  # type: ignore[misc]
@@ -150,17 +148,12 @@ class LoadGroupScheduling(_ScopesSupplying, scheduler.LoadGroupScheduling):  # t
     """The scheduling of `--dist loadgroup`."""
 
 
-_OURS: Final[Mapping[type, Callable[[pytest.Config, Any], object]]] = {
-    scheduler.LoadScheduling: LoadScheduling,
-    scheduler.LoadScopeScheduling: LoadScopeScheduling,
-    scheduler.LoadFileScheduling: LoadFileScheduling,
-    scheduler.LoadGroupScheduling: LoadGroupScheduling,
-}
+_OURS: Final = (LoadScheduling, LoadScopeScheduling, LoadFileScheduling, LoadGroupScheduling)
 
 
 def fitting(chosen: object, config: pytest.Config, log: Any) -> object:
     """Return our scheduling in place of one of xdist's own. A scheduling of another plugin stays."""
-    create = _OURS.get(type(chosen))
+    create = next((each for each in _OURS if type(chosen) in each.__bases__), None)
     if create is None or config.getoption("maxschedchunk", None):
         return chosen
     ours = create(config, log)

@@ -1,26 +1,28 @@
-"""Leaves out the items that the options do not let run, and decides which cases cost money."""
+"""Leaves out the items that the options do not let run, or that cost money and that nobody asked for."""
 
 import hashlib
 import unicodedata
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.cases.discovery import is_evals_folder
 from pytest_agentv.cases.entries import SuiteSource, sample
-from pytest_agentv.engine.jobs import OWN_JUDGE, OWN_PROVIDER
-from pytest_agentv.engine.judges import needs_of_case
+from pytest_agentv.engine.judges import names_asked
 from pytest_agentv.errors import AgentvError, name_below
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import counted
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.options import Shard
+from pytest_agentv.model.options import RunOptions, Shard
 from pytest_agentv.model.results import ShardFigures
 from pytest_agentv.session.compat import TerminalReporter
-from pytest_agentv.session.outcomes import AgentvWarning, is_evaluation
+from pytest_agentv.session.identity import ResumedFile
+from pytest_agentv.session.outcomes import NOT_ASKED, AgentvWarning, is_evaluation
+from pytest_agentv.store.writers import stored_name
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 
 # Leaves out the items that the options do not let run: `--agentv-eval-id`, `--agentv-retry-errors`.
@@ -46,18 +48,21 @@ def select_ids(config: pytest.Config, items: list[pytest.Item], wanted: Collecti
 def select_retried(
     config: pytest.Config,
     items: list[pytest.Item],
-    is_retried: Callable[[str, tuple[str, str | None] | None], bool],
+    resumed: ResumedFile,
     eval_file: Callable[[SuiteSource], str] = lambda suite: str(suite.path),
 ) -> None:
-    """Keep the cases and tests that a run retries.
+    """Keep the cases and tests that broke in an earlier run. `eval_file` returns the path of a file as in results.
 
-    `is_retried` tells this by a node id and, for a case, its `eval_file` as in results and its id.
+    A case is known by its file and id as well, because its node id depends on the root directory.
     """
+    broken, cases, unbroken = map(frozenset, (resumed.broken_items, resumed.broken, resumed.unbroken))
 
-    def case_of(item: Any) -> tuple[str, str | None] | None:
-        return (eval_file(item.suite), item.entry.eval_id) if hasattr(item, "entry") else None
+    def is_broken(item: Any) -> bool:
+        node_id, entry = stored_name(item.nodeid), getattr(item, "entry", None)
+        case = None if entry is None else (eval_file(item.suite), stored_name(entry.eval_id or ""))
+        return node_id in broken or (case in cases and node_id not in unbroken)
 
-    keep(config, items, {item for item in items if is_retried(item.nodeid, case_of(item))})
+    keep(config, items, set(filter(is_broken, items)))
 
 
 # `--agentv-sample`: some of the selected cases, the same ones in each process and in each run.
@@ -69,6 +74,38 @@ def select_sample(config: pytest.Config, items: list[pytest.Item], size: int) ->
     chosen = sample([item.nodeid for item in cases], size)
     unwanted = {case for index, case in enumerate(cases) if index not in chosen}
     keep(config, items, {item for item in items if item not in unwanted})
+
+
+# Runs cases only on request (`agentv_run`), so that a bare `pytest` spends no money.
+
+
+class Asking:
+    """Tells whether the command line asks for a case."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions, named: Sequence[Path]) -> None:
+        self._is_for_all = options.run == "always" or bool(
+            options.dry_run or options.eval_id or options.resume or options.rejudge or options.retry_errors
+        )
+        """Whether all cases run, because of the rule or because of an option that only evals have."""
+        self.is_paid_only = options.run == "asked-if-paid"
+        """Whether only cases that cost money need a request."""
+        self.reason = f"{NOT_ASKED} (agentv_run = {options.run})"
+        self._files = {path for path in named if not path.is_dir()}
+        self._folders = [path for path in named if path.is_dir() and is_evals_folder(path, config.rootpath)]
+        self._others = [path for path in named if path.is_dir() and not is_evals_folder(path, config.rootpath)]
+        """Named folders that request their evals only if they hold nothing else."""
+
+    def learn(self, items: Sequence[pytest.Item], is_case: Callable[[pytest.Item], bool]) -> None:
+        """Learn from the collected items which folders hold only evals."""
+        foreign = {item.path for item in items if not is_case(item)}
+        self._folders += (folder for folder in self._others if not any(folder in path.parents for path in foreign))
+        self._others = []
+
+    def refuses(self, path: Path, is_paid: Callable[[], bool]) -> bool:
+        """Whether nobody asked for a case of a file, neither by its name nor by that of a folder of evals."""
+        if self._is_for_all or path in self._files or any(folder in path.parents for folder in self._folders):
+            return False
+        return not self.is_paid_only or is_paid()
 
 
 # Decides which cases cost money: those of models and coding agents, and those that a model helps to judge.
@@ -86,10 +123,8 @@ class Spending:
 
         `own_fixtures` stand in for targets. `judge` is None where the target names its own.
         """
-        asked = () if OWN_PROVIDER in own_fixtures else (name,)
-        playing = () if case.user is None else (case.user.target,)
-        judging = self._asked_to_judge(case, name, own_fixtures, judge)
-        return any(self.is_paid_target(case.folder, each) for each in (*asked, *playing, *judging))
+        asked = names_asked(case, name, judge, self._file(case.folder), own_fixtures)
+        return any(self.is_paid_target(case.folder, each) for each in asked)
 
     def is_paid_target(self, folder: Path, name: str) -> bool:
         """Whether a target costs money, by its name in the eval files of a folder."""
@@ -97,22 +132,6 @@ class Spending:
             if (file := self._file(folder)) is not None:
                 return bool(getattr(file.kinds.table.get(file.find(name).kind), "costs_money", False))
         return False
-
-    def _asked_to_judge(
-        self, case: EvalCase, name: str, own_fixtures: Collection[str], judge: str | None
-    ) -> Iterator[str]:
-        """Yield the names of the targets that evaluators ask, or may ask."""
-        needs, file = needs_of_case(case), self._file(case.folder)
-        yield from needs.embeddings
-        yield from filter(None, needs.judges)
-        if None in needs.judges and OWN_JUDGE not in own_fixtures:
-            if judge is None and file is not None:
-                with suppress(AgentvError):
-                    judge = file.find(name).judge_target
-            yield judge or name
-        if needs.targets:  # a script may ask any target by its name, also beside a judge of the project
-            names = () if file is None else file.names
-            yield from (each for each in names if each != name or OWN_PROVIDER not in own_fixtures)
 
     def _file(self, folder: Path) -> TargetsFile | None:
         if folder not in self._files:
@@ -125,7 +144,6 @@ class Spending:
 # `--agentv-shard`: each of several machines runs a part of the evaluations, chosen by the hashes of their names.
 
 _OUTPUT: Final = "agentv_shard_left"
-"""Key of a worker's output."""
 
 
 class Sharding:
@@ -138,7 +156,6 @@ class Sharding:
         self._config = config
         self._shard = shard
         self._left = 0
-        """How many evaluations other shards run."""
         self._folders: dict[Path, Path] = {}
 
     def pytest_report_header(self) -> str:

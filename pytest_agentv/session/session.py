@@ -17,9 +17,8 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.case_runs import Begun, CaseCosts, CaseRuns, Stopping
-from pytest_agentv.session.identity import RunIdentity, TravellingSink, run_identity
+from pytest_agentv.session.identity import RunIdentity, run_identity
 from pytest_agentv.session.masks import CaseLogHandler, route_prints
-from pytest_agentv.session.on_request import Asking
 from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.plan import CasePreparer, Planner, PreparedCase
@@ -27,7 +26,7 @@ from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recorder import Recorder
 from pytest_agentv.session.resume import FinishedCases
 from pytest_agentv.session.run_results import KnownLines
-from pytest_agentv.session.selection import Spending
+from pytest_agentv.session.selection import Asking, Spending
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import process_share, shared_folder
 from pytest_agentv.store.answers import STORE_FILE, AnswerStore, Runs
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
 def _store(
     config: pytest.Config, options: RunOptions, identity: RunIdentity, warn_once: Callable[[Problem, str], None]
 ) -> AnswerStore | None:
-    """Return the store of answers; None: none are kept, or this process cannot write to the files of the run."""
+    """Return the store of answers; None: none are kept."""
     asks_each = getattr(config, "workerinput", {}).get("agentv_dist") == "each"  # all workers ask for the same cases
-    if options.dry_run or not options.keep_answers or not identity.is_home or asks_each:
+    if options.dry_run or not options.keep_answers or asks_each:
         return None
     path, resumed = config.rootpath / STORE_FILE, identity.resumed or identity.rejudged
     runs = Runs(
@@ -84,12 +83,12 @@ class EvalSession:
         self._open_engine(config)
         self._open_records(config)
         self.preparer = CasePreparer(config, options, self.places, self.pool, self.identity.run_id)
-        self.asking = Asking(config, options)
+        self.asking = Asking(config, options, self.identity.named)
         self.spending = Spending(self._targets_of)
         self.user_hooks = UserHooks(config)
         self.progress = Progress(config)
         self.stopping = Stopping(config, self.pool, self.recorder, self.identity.run_id)
-        is_alone = self.identity.home is None and config.getoption("dist", "no") == "no"
+        is_alone = not hasattr(config, "workerinput") and config.getoption("dist", "no") == "no"
         has_others = self.identity.resumed is not None or not is_alone
         self.runs = CaseRuns(
             pool=self.pool,
@@ -136,9 +135,7 @@ class EvalSession:
         self.known_lines = KnownLines()
         tell = None if is_worker else self.known_lines.note  # a worker's controller reads the file
         sink = ResultSink(identity.results_path, options.output_format, self.masker, tell)
-        self.travelling = None if identity.is_home else TravellingSink(sink)
-        """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
-        self.recorder = Recorder(self.travelling or sink)
+        self.recorder = Recorder(sink)
         self.finished = FinishedCases(identity, with_errors=not options.retry_errors, is_worker=is_worker)
         """The results of the runs that this one goes on with."""
 

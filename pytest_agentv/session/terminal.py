@@ -1,9 +1,10 @@
 """Prints the end of a run, owns its results file and sets its exit code, in the one process that owns the terminal."""
 
+import itertools
 import os
 import shlex
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,125 +18,139 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
-from pytest_agentv.runtime.files import InUse
 from pytest_agentv.session.compat import TerminalReporter, drop_phases, items_of, junit_case, title_errors
-from pytest_agentv.session.identity import (
-    RECORDS,
-    RunIdentity,
-    refuse_in_worker,
-    run_identity,
-    send_to_worker,
-    unpack,
-)
-from pytest_agentv.session.item_outcomes import (
-    EVALUATED,
-    ItemOutcomes,
-    held_text,
-    ignored_text,
-    lost_text,
-    start_of,
-)
-from pytest_agentv.session.on_request import NOT_ASKED, send_named, unasked_line
+from pytest_agentv.session.identity import RunIdentity, run_identity, send_to_worker
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import may_be_eval, uncollected_text
-from pytest_agentv.session.run_results import KnownLines, RunResults, read_run, recorded_now
-from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
-from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
-from pytest_agentv.store.writers import ResultSink, verdict_path
+from pytest_agentv.session.outcomes import (
+    EVALUATED,
+    HEEDED,
+    HELD,
+    NOT_ASKED,
+    may_be_eval,
+    retold,
+    start_of,
+    uncollected_text,
+)
+from pytest_agentv.session.run_results import KnownLines, ResultsHome, RunResults, read_run
+from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch
+from pytest_agentv.store.writers import json_safe
 
 if TYPE_CHECKING:
     from pytest_agentv.session.gates import RunGate
 
 
-# Writes and checks the results file in the process that owns the terminal.
+# pytest's outcomes of the items with evaluations.
+
+_STRICT: Final = "[XPASS(strict)]"
 
 
-class ResultsHome:
-    """Writes the lines that workers could not write, and checks that all results are in the file."""
+class ItemOutcomes:
+    """pytest's outcomes of the items. They may differ from the scores, for example because of marks."""
 
-    def __init__(
-        self, identity: RunIdentity, options: RunOptions, at_end: Callable[[Callable[[], None]], None]
-    ) -> None:
-        """`at_end` takes what is to be called when pytest ends."""
-        self._identity = identity
-        self._options = options
-        self._sink = ResultSink(identity.results_path, options.output_format, Masker())
-        self.write_errors: list[str] = []
-        """Why results were lost."""
-        self._crashes: CrashWatch | None = None
-        self._in_use = InUse()
-        at_end(self._in_use.end)
+    def __init__(self) -> None:
+        self.expected_failures: set[str] = set()
+        """Items whose low scores do not fail them: a mark excuses them, or their test has decided so."""
+        self.unexpected_passes: set[str] = set()
+        """Node ids of items with a strict `xfail` mark that passed."""
+        self.reported: dict[str, str] = {}
+        """The node ids of the items, mapped to themselves, so that results read later can share these strings."""
+        self.uncollected: dict[str, None] = {}
+        """The files that could not be collected. The outcomes of their cases are unknown."""
+        self.evaluated: dict[str, None] = {}
+        self._decided: set[str] = set()
+        """Tests that passed after they had looked at the verdict of each evaluation that failed."""
+        self.ignored: dict[str, None] = {}
+        """Tests that passed because they did not look at the verdict of an evaluation that failed."""
+        self.failed: dict[str, None] = {}
+        """Items that failed, and that pytest explains in full."""
+        self.held: dict[str, None] = {}
+        """The hooks that kept cases from running ahead of their turn."""
 
-    def check(self, ids: Iterable[str], root: Path) -> None:
-        """Check that the run may resume its file and writes to none of its inputs. Raises `pytest.UsageError`."""
-        resumed = self._identity.resumed
-        files = {node_id.partition("::")[0] for node_id in ids}
-        if resumed is not None and (fault := resumed.foreign_fault(files, root)):
-            raise pytest.UsageError(fault)
-        collected, out, html = {root / file for file in files}, self._options.out, self._options.html
-        for flag, path, begin in (("--agentv-out", out, RESULTS), ("--agentv-html", html, REPORT)):
-            if path is not None:
-                fault = "is an eval file of this run" if path.absolute() in collected else foreign_fault(path, begin)
-                if fault is not None:
-                    raise pytest.UsageError(f"{flag}: {locate(path, None)} {fault}, which this would spoil")
+    def join(self, config: pytest.Config, terminal: Any) -> None:
+        """Observe all further collection. The terminal knows the errors before the first eval file."""
+        earlier = terminal.stats.get("error", ()) if terminal is not None else ()
+        for report in earlier:
+            if isinstance(report, pytest.CollectReport):
+                self.pytest_collectreport(report)
+        config.pluginmanager.register(self)
 
-    def begin(self) -> None:
-        """Delete the verdict on an earlier run. Raises `pytest.UsageError` if no results can be written."""
-        try:
-            self._sink.probe()
-        except AgentvError as error:
-            hint = "" if self._options.out or self._options.resume else " (--agentv-out names a file)"
-            raise pytest.UsageError(f"no results can be recorded: {error}{hint}") from None
-        finally:
-            self._sink.close()  # another process may write the results
-        self._in_use.begin(self._identity.results_path)  # a run that resumed it now would pay for the same cases
-        self.drop_verdict()  # a failure is reported at the end of the run
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        headline = getattr(report, "agentv_headline", None)
+        if headline is not None and isinstance(report.longrepr, str):  # all that a worker sends
+            report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
+        if report.failed:
+            self.uncollected[report.nodeid] = None
 
-    def append(self, texts: Sequence[str]) -> None:
-        if texts:
-            try:
-                self._sink.write_texts(texts)
-            except AgentvError as error:
-                self.write_errors.append(str(error))
+    def note(self, report: Any) -> None:
+        node_id = str(json_safe(report.nodeid))  # as in the record: a folder's name may be no UTF-8
+        self.reported.setdefault(node_id, node_id)
+        self.held.update(dict.fromkeys(getattr(report, HELD, ())))
+        if getattr(report, EVALUATED, False):
+            self.evaluated[node_id] = None
+        if report.passed:
+            is_heeded = getattr(report, HEEDED, None)
+            if is_heeded is None or node_id in self.failed:
+                return
+            if is_heeded:
+                self._decided.add(node_id)
+                self.expected_failures.add(node_id)
+            else:
+                self.ignored[node_id] = None
+            return
+        if report.failed and str(report.longrepr or "").startswith(_STRICT):
+            self.unexpected_passes.add(node_id)
+        if report.failed:
+            self.failed[node_id] = None
+        elif report.skipped and hasattr(report, "wasxfail"):
+            self.expected_failures.add(node_id)
 
-    def close(self, crashes: "CrashWatch | None") -> None:
-        """Write an error for each case that a worker died on, because the worker could not, and close the file."""
-        self._crashes = crashes
-        if crashes is not None and crashes.has_crashed:
-            recorded = list(recorded_now(self._identity))
-            written = {(result.node_id, result.eval_id) for result in recorded}
-            older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
-            masker = Masker.of_environment()
-            sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
-            self.append(tuple(map(sink.serialize, crashes.crash_results(node_ids(recorded), older))))
-        self._sink.close()
+    def remarks(self) -> Iterator[str]:
+        """Yield texts on what the results do not show: tests and hooks that make more or less of them."""
+        if self.ignored:
+            how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
+            yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
+        yield from map(held_text, self.held)
 
-    def lost(self, run: RunResults) -> tuple[str, ...]:
-        return tuple(self._crashes.lost(node_ids(run.results))) if self._crashes is not None else ()
+    def hidden_errors(self, results: Sequence[EvalResult], exit_code: int) -> Iterator[str]:
+        """Yield texts on cases that could not be judged, if pytest shows no error because of a mark or a test.
 
-    def find_loss(self, run: RunResults, outcomes: ItemOutcomes) -> None:
-        """Check that the results of all cases that ran are in the file."""
-        path = self._identity.results_path
-        is_readable = path.is_file() or not path.exists()  # a device cannot be read back
-        if (
-            is_readable
-            and not self.write_errors
-            and (fault := outcomes.unrecorded(node_ids(run.results), locate(path, None)))
+        If the run would be green, the errors of an earlier run that its file goes on with count as well.
+        """
+        broken = dict.fromkeys(each.node_id for each in results if each.status == "error")
+        hidden = [node_id for node_id in broken if node_id in self.reported and node_id not in self.failed]
+        excused = self.expected_failures - self._decided
+        marked = [node_id for node_id in hidden if node_id in excused]
+        others = [node_id for node_id in hidden if node_id not in excused]
+        is_green = exit_code == pytest.ExitCode.OK
+        left = [node_id for node_id in broken if is_green and node_id not in self.reported]
+        for node_ids, why in (
+            (marked, "which its mark `xfail` does not excuse"),
+            (others, "but its test went on"),
+            (left, "and this run did not ask it again"),
         ):
-            self.write_errors.append(fault)
+            if node_ids:
+                yield f"a case could not be judged, {why}, so the run fails: {', '.join(map(str, node_ids))}"
 
-    def drop_verdict(self) -> str | None:
-        """Delete the verdict on an earlier run. Return why it cannot be deleted."""
-        path = verdict_path(self._identity.results_path)
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            return f"{locate(path, None)}: the verdict on an earlier run cannot be deleted: {error.strerror}"
-        return None
+    def failed_with_good_scores(self, results: Sequence[EvalResult]) -> tuple[str, ...]:
+        """Return the node ids of items that failed although all their results passed, in order."""
+        known = {result.node_id for result in results}
+        not_passed = {result.node_id for result in results if result.status != "pass"}
+        return tuple(node_id for node_id in self.failed if node_id in known and node_id not in not_passed)
 
 
-def node_ids(results: Iterable[EvalResult]) -> set[str]:
-    return {result.node_id for result in results if result.node_id is not None}
+def ignored_text(tests: int) -> str:
+    return f"{counted(tests, 'test')} passed although an evaluation failed, because nothing looks at its verdict"
+
+
+def held_text(holder: str) -> str:
+    how = "use pytest_collection_modifyitems, marks or session-scoped fixtures instead"
+    return f"cases ran one after another, because {holder}, which may skip them or change what they see: {how}"
+
+
+def lost_text(lost: Sequence[str]) -> str:
+    cases = counted(len(lost), "case was", "cases were")
+    return f"{cases} not run, because a worker crashed"
 
 
 # The summary page of a GitHub step, and annotations at the lines of cases.
@@ -211,13 +226,11 @@ class RunReporter:
         self._started, self._cpu_started = time.perf_counter(), time.process_time()
         self._elapsed_ms = self._cpu_ms = 0.0
         self.notes: list[str] = []
-        """Lines to show below the summary."""
         self._crashes: CrashWatch | None = None
-        self._numbers = WorkerNumbers()
+        self._numbers = itertools.count()
         self._outcomes = ItemOutcomes()
         self._run = RunResults()
         self.known: KnownLines | None = None
-        """The lines of the results file that this process wrote."""
         self._home = ResultsHome(identity, options, config.add_cleanup)
         self._remarks: list[str] = []
         self._section = self._open_section(config) if options.judges_run else None
@@ -233,8 +246,6 @@ class RunReporter:
             reporter = cls(config, identity, options)
             config.pluginmanager.register(reporter, cls.NAME)
             reporter._outcomes.join(config, reporter._terminal)
-            if reporter._terminal is not None:
-                config.pluginmanager.register(EndingInterrupt(reporter._terminal, identity.results_path))
         return reporter
 
     def configure_worker(self, node: Any) -> None:
@@ -244,27 +255,19 @@ class RunReporter:
             node.config.pluginmanager.register(self._crashes)
             if self._section is not None:
                 self._section.has_crashes = lambda: self._crashes is not None and self._crashes.has_crashed
-        node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
+        node.workerinput[WORKER_NUMBER] = next(self._numbers)
         send_to_worker(self._identity, node)
-        send_named(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self._numbers.free(node.gateway.id)
-        output = getattr(node, "workeroutput", {})
-        self._home.append(tuple(unpack(output.get(RECORDS))))
-        if (error := output.get("agentv_write_error")) is not None:
+        if (error := getattr(node, "workeroutput", {}).get("agentv_write_error")) is not None:
             self.report_loss(error)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
-        """Take the data out of a report, show a case's details, and give a JUnit case the place of its eval."""
+        """Note an outcome, show a case's details, and give a JUnit case the place of its eval."""
         self._outcomes.note(report)
         self._unasked += report.skipped and NOT_ASKED in str(report.longrepr)
-        packed = getattr(report, RECORDS, None)
-        if packed is not None:
-            delattr(report, RECORDS)  # plugins that send reports elsewhere must not send it
-            self._home.append(tuple(unpack(packed)))
         text = getattr(report, "agentv_verbose", None)
         if text is not None and self._terminal is not None:
             if self._terminal.config.get_terminal_writer().width_of_current_line:
@@ -285,7 +288,7 @@ class RunReporter:
             drop_phases(self._terminal, EVALUATED)
 
     def report_loss(self, error: str) -> None:
-        self._home.write_errors.append(error)
+        self._home.write_errors[error] = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
@@ -312,7 +315,7 @@ class RunReporter:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
         self._is_broken_off = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-        self._home.close(self._crashes)
+        self._home.add_crashes(self._crashes)
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
         self._run = self._read(with_texts=with_texts)  # --agentv-retry-errors has results even if nothing runs
@@ -328,8 +331,8 @@ class RunReporter:
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
-        self._home.find_loss(self._run, self._outcomes)
-        self._remarks += self._outcomes.remarks(self._run.results, self._identity.run_id, self._options)
+        self._home.find_loss(self._run, self._outcomes.evaluated)
+        self._remarks += self._outcomes.remarks()
         faults = list(self._outcomes.hidden_errors(self._run.results, session.exitstatus))
         self._remarks += faults
         if faults and session.exitstatus == pytest.ExitCode.OK:
@@ -359,9 +362,11 @@ class RunReporter:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print the end of the run: its summary, notes, remarks in yellow, and commands to GitHub."""
         terminal, run, results_path = terminalreporter, self._run, self._identity.results_path
-        lost, write_errors = self._home.lost(run), self._write_errors
+        lost, write_errors = self._home.lost(run), tuple(self._home.write_errors)
         if self._unasked:
-            terminal.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
+            cases = counted(self._unasked, "eval case was", "eval cases were")
+            how = "--agentv-run, or their files or folders on the command line, asks for them"
+            terminal.write_line(f"{cases} skipped (agentv_run = {self._options.run}): {how}", yellow=True)
         if not (run.results or write_errors or self._remarks or lost):
             return
         lines = [
@@ -446,10 +451,6 @@ class RunReporter:
         return () if self._section is None else tuple(self._section.lines())
 
     @property
-    def _write_errors(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._home.write_errors))
-
-    @property
     def _view(self) -> RunView:
         run, outcomes, ending = self._run, self._outcomes, ending_of(self._contract)
         unexpected = outcomes.unexpected_passes.intersection(each.node_id or "" for each in run.results)
@@ -471,8 +472,8 @@ class RunReporter:
         if ignored := tuple(outcomes.ignored):
             yield Trouble(ignored_text(len(ignored)), ignored)
         others = [each for each in outcomes.failed_with_good_scores(self._run.results) if each not in unexpected]
-        if write_errors := self._write_errors:
-            yield Trouble("Results were lost", write_errors)
+        if self._home.write_errors:
+            yield Trouble("Results were lost", tuple(self._home.write_errors))
         elif others:
             yield Trouble(f"{counted(len(others), 'case')} failed outside of the evaluation", tuple(others))
         if lost := self._home.lost(self._run):
@@ -497,9 +498,4 @@ def configure_worker(node: Any) -> None:
         options = run_options(node.config)
     except pytest.UsageError:
         return
-    try:
-        identity = run_identity(node.config, options)
-    except pytest.UsageError as error:
-        refuse_in_worker(node, error)
-        return
-    RunReporter.register(node.config, identity, options).configure_worker(node)
+    RunReporter.register(node.config, run_identity(node.config, options), options).configure_worker(node)

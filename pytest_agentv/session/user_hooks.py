@@ -196,7 +196,7 @@ class HookedKinds(Mapping[str, Any]):
         """Return all kinds by name. The nearest conftest answers first, and wins. Raises `HookError`."""
         found = _call(self._name, self._ask)
         try:
-            return merge_kinds(found)
+            return merge_kinds(self._name, found)
         except ValueError as error:
             raise HookError(f"{self._name}: {error}", "config") from error
 

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Container, Generator, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.identity import RunIdentity
 from pytest_agentv.session.outcomes import may_be_eval
 
 if TYPE_CHECKING:
-    from pytest_agentv.session.case_files import CrashResults
+    from pytest_agentv.session.resume import CrashResults
 
 # Divides the cases in flight among the processes of a run.
 
 AHEAD: Final = 2
 """Cases that are begun ahead, or queued at a worker, for each place in flight, so that no place stays free."""
 WORKER_NUMBER: Final = "agentv_worker"
-"""Key of `workerinput`."""
 PLACES: Final = "agentv_places"
 """Attribute of reports: how many cases the worker may have in flight, if that has changed."""
 
@@ -50,23 +47,6 @@ def process_share(config: pytest.Config) -> ProcessShare:
         return ProcessShare()
     count = int(worker["workercount"])
     return ProcessShare(int(worker.get(WORKER_NUMBER, 0)) % count, count)
-
-
-class WorkerNumbers:
-    """Numbers the workers of a run from 0. A replacement gets the number, and so the share, of the dead worker."""
-
-    def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
-
-    def take(self, worker_id: str) -> int:
-        """Return the smallest number that no living worker has."""
-        taken = self._taken.values()
-        number = next(number for number in range(len(taken) + 1) if number not in taken)
-        self._taken[worker_id] = number
-        return number
-
-    def free(self, worker_id: str) -> None:
-        self._taken.pop(worker_id, None)
 
 
 def shared_folder(run_id: str) -> Path:
@@ -95,37 +75,6 @@ class Parent:
     def is_gone(self) -> bool:
         """Whether the process was killed, or was interrupted and waits for this one."""
         return self._pid is not None and (os.getppid() != self._pid or self._stop_mark.exists())
-
-
-class EndingInterrupt:
-    """Ends a run without a traceback at a Ctrl-C while its session finishes. pytest handles only those before."""
-
-    def __init__(self, terminal: TerminalReporter, results_path: Path) -> None:
-        self._terminal = terminal
-        self._results_path = results_path
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        try:
-            return (yield)
-        except KeyboardInterrupt:
-            self._end(session, ", so its summary and reports are not complete")
-            return None
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_unconfigure(self, config: pytest.Config) -> Generator[None, object, object]:
-        try:
-            return (yield)
-        except KeyboardInterrupt:
-            self._end(config.pluginmanager.get_plugin("session"))
-            return None
-
-    def _end(self, session: pytest.Session | None, lack: str = "") -> None:
-        if session is not None:
-            session.exitstatus = pytest.ExitCode.INTERRUPTED
-        where = locate(self._results_path, None)
-        self._terminal.line("")
-        self._terminal.write_line(f"agentv: Ctrl-C while the run ended{lack}; results are in {where}", red=True)
 
 
 # Watches for workers that die, in the controller of an xdist run, and tells the others.
@@ -214,16 +163,12 @@ class CrashWatch:
     def has_crashed(self) -> bool:
         return bool(self._crashed)
 
-    def crash_results(self, recorded: Container[str], older: Sequence[EvalResult]) -> Iterator[EvalResult]:
-        """Yield an error for each case that a worker died on before this run had recorded a result of it.
-
-        `older` results, which the run goes on with, tell which evaluations a test has.
-        """
+    def crash_results(self, recorded: Container[str]) -> Iterator[EvalResult]:
+        """Yield an error for each case that a worker died on before this run had recorded a result of it."""
         results = self._crash_results()
         for node_id, message in self._crashed.items():
-            if not may_be_eval(node_id):
-                yield from (results.of_test(each, message) for each in older if each.node_id == node_id)
-            elif node_id not in recorded and (result := results.of(node_id, message)) is not None:
+            is_open = may_be_eval(node_id) and node_id not in recorded
+            if is_open and (result := results.of(node_id, message)) is not None:
                 yield result
 
     def lost(self, recorded: set[str]) -> list[str]:
@@ -236,6 +181,6 @@ class CrashWatch:
         return [node_id for node_id in missing if results.is_case(node_id)]
 
     def _crash_results(self) -> "CrashResults":
-        from pytest_agentv.session.case_files import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
+        from pytest_agentv.session.resume import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
 
         return CrashResults(self._config, self._identity, self._options)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -212,16 +212,12 @@ class ResultSink:
     def write(self, *results: EvalResult) -> Sequence[EvalResult]:
         """Append all results under one lock, and return them as written. Raises `FileError` if none was."""
         written, texts = zip(*map(self.serialized, results), strict=True) if results else ((), ())
-        self.write_texts(texts)
+        self._check_place()
+        self._appender.append("".join(texts).encode())
         if self._tell is not None and not self._masker.is_needed:
             for text, result in zip(texts, written, strict=True):
                 self._tell(text.encode(), result)
         return written
-
-    def write_texts(self, texts: Iterable[str]) -> None:
-        """Append texts from `serialize`, which may come from another process. Raises like `write`."""
-        self._check_place()
-        self._appender.append("".join(texts).encode())
 
     def probe(self) -> None:
         """Check that results can be written and read again, without writing any. Raises `FileError` with the reason."""

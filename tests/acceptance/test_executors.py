@@ -200,7 +200,7 @@ class Parrot(Provider):
         return self
 
     def invoke(self, request):
-        return "hello"
+        return 'hello {"score": 1, "hits": ["hello"], "misses": []}'
 
 
 class Shouted(Evaluator):
@@ -235,6 +235,7 @@ def test_only_cases_that_use_a_kind_of_the_project_run_at_home(project):
         {"id": name, "expected_outcome": "x", "input": "hi", "target": target, "assert": [{"contains": "hello"}]}
         for name, target in asserts.items()
     ]
+    cases[2]["assert"].append({"type": "llm_judge", "name": "judge"})
     shouted = {**cases[0], "id": "shouted", "assert": [{"type": "shouted"}]}
     project.write("a.eval.yaml", json.dumps({"evalcases": [*cases, shouted]}))
     run = project.run(*TWO, "--agentv-strict")  # workers do not call the kind unknown

@@ -234,21 +234,3 @@ def test_a_time_out_that_comes_when_the_case_is_judged_comes_too_late(project, c
     assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in run.text
     assert "Reruns:" not in run.text
     assert run.internals == []
-
-
-LACKS = ", so its summary and reports are not complete"
-
-
-@pytest.mark.parametrize(
-    ("hook", "lack"),
-    [("pytest_agentv_summary(results)", LACKS), ("pytest_sessionfinish()", LACKS), ("pytest_unconfigure()", "")],
-)
-def test_ctrl_c_while_the_run_ends_is_one_line(project, hook, lack):
-    """pytest has no handler for it any more, and ended with a traceback of its own."""
-    project.write("conftest.py", f"def {hook}: raise KeyboardInterrupt\n")
-    write_cases(project, numbered(1))
-    run = project.run("a.eval.yaml")
-    told = f"agentv: Ctrl-C while the run ended{lack}; results are in out-1.jsonl"
-    assert (run.exit_code, run.lines.count(told), run.internals) == (pytest.ExitCode.INTERRUPTED, 1, [])
-    assert "Traceback" not in run.text
-    assert statuses(run) == [("case-0", "pass")]

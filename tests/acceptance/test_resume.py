@@ -518,14 +518,6 @@ def test_tests_that_evaluate_cannot_go_on_from_a_missing_file(project, mode):
     assert "ERROR: --agentv-resume: missing.jsonl holds no results file to go on from" in broken.lines
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
-def test_tests_that_do_not_evaluate_need_no_file_to_go_on_from(project, mode):
-    (project.path / "a.eval.yaml").unlink()
-    project.write("test_it.py", "def test_it(): ...\n")
-    plain = run(project, "--agentv-resume=missing.jsonl", *mode)
-    assert (plain.exit_code, plain.outcomes, plain.internals) == (0, {"passed": 1}, [])
-
-
 def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(project, whole):
     newer = [{**each, "schema_version": each["schema_version"] + 1} for each in results(project)]
     project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))

@@ -53,28 +53,6 @@ def test_a_crash_on_a_case_is_its_result_whatever_an_earlier_run_has_recorded(pr
     assert project.run(*own).outcomes == {"passed": 3}
 
 
-TEST = """
-def test_one(agentv):
-    assert agentv.run("say hello", evaluators=[{"contains": "hello"}])
-    assert agentv.run("%s", id="last", evaluators=[{"contains": "hello"}])
-"""
-
-
-def test_a_crash_on_an_edited_test_is_the_result_of_its_evaluations(project):
-    project.write("test_it.py", TEST % "say hello")
-    own = ("-n1", "--agentv-out=own.jsonl")
-    assert project.run(*own).outcomes == {"passed": 1}
-    project.write("test_it.py", TEST % "die_once mark")
-    run = project.run(*own, "--agentv-resume=own.jsonl")
-    assert (run.exit_code, run.internals) == (pytest.ExitCode.TESTS_FAILED, [])
-    lines = [json.loads(line) for line in (project.path / "own.jsonl").read_text().splitlines()]
-    last = {line["eval_id"]: (line["status"], line["target"]) for line in lines}
-    assert last == dict.fromkeys(("test_one", "last"), ("error", "default"))
-    assert "Total eval cases: 2 (0 passed, 0 failed, 2 errors)" in run.lines
-    assert project.run(*own, "--agentv-resume=own.jsonl").outcomes == {"passed": 1}
-    assert read_calls(project.path).started == ["test_one", "last", "last", "last"]
-
-
 def test_a_crash_after_a_case_was_carried_over_is_its_result_until_the_next_run_carries_it_over(project):
     write_cases(project, numbered(3))
     assert project.run("-n2", "--agentv-out=own.jsonl").outcomes == {"passed": 3}

@@ -271,50 +271,23 @@ def test_two_runs_that_write_to_one_file_at_once_mix_no_lines_and_each_sums_up_i
     assert len({(result["run_id"], result["eval_id"][:3]) for result in written}) == 2
 
 
-REMOTE = """
-import json
-
-import pytest
-
-@pytest.hookimpl(trylast=True)
-def pytest_configure_node(node):
-    # As on another machine: the folder there is not that of the controller.
-    identity = json.loads(node.workerinput["agentv"])
-    identity["home"] = "another machine"
-    identity["results_path"] = "{folder}/{name}"
-    node.workerinput["agentv"] = json.dumps(identity)
-"""
-
-
-@pytest.mark.parametrize("output_format", ["jsonl", varied("yaml")])
-def test_records_of_workers_on_another_machine_travel_home(project, output_format, tmp_path_factory):
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    out = f"own.{output_format}"
-    project.write("conftest.py", REMOTE.format(folder=elsewhere, name=out))
-    write_cases(project, {**numbered(5), "bad": "say nothing", "broken": "fail no tokens"})
+def test_a_worker_of_xdist_on_another_machine_asks_nothing(project):
     project.write(
-        "test_one.py",
-        "def test_two(agentv):\n"
-        "    for word in ('x', 'y'):\n"
-        f"        agentv.evaluate('hello', id=word, evaluators={WORDS})\n",
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_configure_node(node):
+            node.workerinput["agentv_host"] = "another machine"
+        """,
     )
-    run = project.run("-n2", f"--agentv-out={out}", f"--agentv-output-format={output_format}")
-    assert run.outcomes == {"passed": 6, "failed": 1, "errors": 1}
-    read = results if output_format == "jsonl" else yaml_results
-    ids = [*numbered(5), "bad", "broken", "x", "y"]
-    assert sorted(result["eval_id"] for result in read(project.path / out)) == sorted(ids)
-    assert "Total eval cases: 9 (7 passed, 1 failed, 1 error)" in run.lines
-    assert list(elsewhere.iterdir()) == []
-    assert (lost(run), run.internals) == ([], [])
-
-
-def test_lines_of_cases_whose_items_were_not_reported_travel_home_as_well(project, tmp_path_factory):
-    project.write("conftest.py", REMOTE.format(folder=tmp_path_factory.mktemp("elsewhere"), name="own.jsonl"))
-    prompts = {"first": "in_flight 2; end_of case-0; say nothing", **numbered(4)}
-    write_cases(project, prompts)
-    run = project.run("-n1", "--agentv-workers=2", "-x", "--agentv-out=own.jsonl")
-    assert run.outcomes["failed"] == 1
-    assert {"first", "case-0"} <= {result["eval_id"] for result in results(project.path / "own.jsonl")}
+    write_cases(project, numbered(3))
+    run = project.run("-n2")
+    assert run.exit_code != 0
+    assert "--agentv-executor runs cases on other machines" in run.text
+    assert read_calls(project.path).notes == []
+    assert run.internals == []
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])

@@ -14,8 +14,6 @@ from pytest_agentv import (
     EvalResult,
     Evaluator,
     EvaluatorError,
-    EvaluatorFactory,
-    EvaluatorSpec,
     IContains,
     Items,
     Message,
@@ -83,17 +81,6 @@ class Loud(IContains):
 
     async def evaluate(self, context: Context) -> Score:
         return Score(float(self.value.upper() in context.candidate_answer.upper()))
-
-
-class Brevity:
-    """An evaluator of the older form."""
-
-    def __init__(self, spec: EvaluatorSpec, services: Services) -> None:
-        self.longest: int = spec.config["longest"]
-        self.judge = services.judge
-
-    async def evaluate(self, context: Context) -> Score:
-        return Score(float(len(context.candidate_answer) <= self.longest))
 
 
 class Echo(Provider):
@@ -172,5 +159,4 @@ def names(agentv_options: RunOptions, agentv_targets: Mapping[str, TargetDefinit
     return [*agentv_targets, agentv_options.output_format]
 
 
-BREVITY: EvaluatorFactory = Brevity
 CONTAINS: Callable[..., Any] = Contains

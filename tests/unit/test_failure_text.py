@@ -24,7 +24,7 @@ from pytest_agentv.reports.failure import (
     word_diff,
 )
 from pytest_agentv.reports.figures import visible
-from pytest_agentv.session.texts import short_reason
+from pytest_agentv.session.outcomes import short_reason
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 RERUN = "pytest 'evals/qa.eval.yaml::refund-policy'"

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +93,12 @@ def test_a_job_that_is_not_wanted_ends_its_program(setup: Setup, folder: Path) -
     assert Reply.from_plain(json.loads(data)) == Reply()
     assert not Path(f"/proc/{started.read_text().strip()}").exists()
     assert record_of(setup)[0]["candidate_answer"], "the next job opens the targets again"
+
+
+def test_the_jobs_of_a_run_share_its_open_targets(setup: Setup) -> None:
+    record_of(setup)
+    record_of(setup)
+    assert [thread.name for thread in threading.enumerate()].count("agentv") == 1
 
 
 def test_a_worker_takes_no_job_of_a_run_that_is_over(setup: Setup) -> None:

@@ -13,12 +13,8 @@ class Mine(Evaluator):
     def evaluate(self, context):
         return Score(1.0, hits=("judged in south",))
 
-class Old:
-    def evaluate(self, context):
-        return Score(1.0, hits=("factory of south",))
-
 def pytest_agentv_providers():
     return [Parrot]
 
 def pytest_agentv_evaluators():
-    return {"mine": Mine, "old": lambda spec, services: Old()}
+    return [Mine]

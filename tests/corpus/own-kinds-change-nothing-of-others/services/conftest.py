@@ -19,13 +19,5 @@ class Nosy(Evaluator):
         assert case.vars["order"] == 7
         case.vars["order"] = 8
 
-class Made:
-    def __init__(self, spec, services):
-        self.words = list(spec.config["words"])
-        spec.config["words"].clear()
-
-    def evaluate(self, context):
-        return Score(float(self.words == ["hello"]))
-
 def pytest_agentv_evaluators():
-    return {"nosy": Nosy, "made": Made}
+    return [Nosy]

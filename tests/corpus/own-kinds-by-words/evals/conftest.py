@@ -1,9 +1,9 @@
-from pytest_agentv import Score
+from pytest_agentv import Evaluator, Score
 
 
-class Words:
-    def __init__(self, most):
-        self.most = most
+class Words(Evaluator):
+    kind = "words-of-a-class"
+    most: int
 
     def evaluate(self, context):
         count = len(context.candidate_answer.split())
@@ -11,4 +11,4 @@ class Words:
 
 
 def pytest_agentv_evaluators():
-    return {"words-at-most": lambda spec, services: Words(spec.config["most"]), "nothing": lambda spec, services: None}
+    return {"words-at-most": Words}

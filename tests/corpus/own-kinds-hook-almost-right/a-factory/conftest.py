@@ -1,0 +1,4 @@
+from kinds import *
+
+def pytest_agentv_evaluators():
+    return {'good': dict}
