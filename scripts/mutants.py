@@ -49,6 +49,7 @@ class Mutant(NamedTuple):
             yield "corpus", [CORPUS, "-k", " or ".join(self.hint)]
         yield "corpus", [CORPUS, "-n", "2"]
         yield "acceptance", [ACCEPTANCE, f"--deselect={CORPUS}", "-n", "2"]
+        yield "acceptance", [ACCEPTANCE, "-n", "2", "-m", "kills or slow"]
 
 
 def read_table() -> list[Mutant]:
@@ -106,7 +107,9 @@ def try_mutant(mutant: Mutant, project: Path, *, with_acceptance: bool) -> tuple
         path.write_text(whole, "utf-8")
     if exit_code is None:
         return finder, text
-    if exit_code not in FOUND or (text.startswith("tests/") and run_tests(project, [text])[0] != pytest.ExitCode.OK):
+    if exit_code not in FOUND or (
+        text.startswith("tests/") and run_tests(project, [text, "-m", ""])[0] != pytest.ExitCode.OK
+    ):
         return "stale", f"{text} fails without the fault too"
     return finder, text
 

@@ -12,7 +12,7 @@ IMPORTING_LITELLM: Final = {"tests/unit/test_target_proxy.py"}
 """Modules whose tests import litellm into their own process, which takes three seconds."""
 
 WAITING: Final = {"tests/acceptance/test_vscode.py", "tests/acceptance/test_litellm_requests.py"}
-"""Modules that wait for half a minute, and would do so alone at the end of a run."""
+"""Modules that wait for long, and would do so alone at the end of a run."""
 
 MODULES_FOR_EACH_WORKER: Final = 8
 """From so many on, whole modules keep the workers evenly busy."""

@@ -15,11 +15,6 @@ import pytest
 import warm
 from thorough import varied
 
-# `pytester` forgets what a run in this process imported. pydantic cannot be imported twice, its models are slow to
-# build again for each run, and there must not be two classes of one name.
-warm.load_all("pytest_agentv")
-warm.load_prices()
-
 MOCK_TARGETS = """
 targets:
   - name: default
@@ -43,6 +38,16 @@ OTHER_PLUGINS = tuple(
 hypothesis imports itself at the end of each run, which takes a second. Each of the others takes a half per cent of a
 short run.
 """
+
+
+def pytest_collection_modifyitems() -> None:
+    """Load what runs in this process need, which the controller of workers has not to do.
+
+    `pytester` forgets what a run imported. pydantic cannot be imported twice, its models are slow to build again for
+    each run, and there must not be two classes of one name.
+    """
+    warm.load_all("pytest_agentv")
+    warm.load_prices()
 
 
 def agentv(words: Iterable[str]) -> int:
@@ -141,6 +146,12 @@ IN_ONE_PROCESS = pytest.mark.parametrize("mode", [()], ids=["plain"])
 
 WITH_WORKERS_ON_REQUEST = pytest.mark.parametrize("mode", [pytest.param((), id="plain"), varied(("-n", "2"), id="n2")])
 """For a test that workers can hardly make a difference to, or whose way through them another test shows."""
+
+
+SLOW_WITH_WORKERS = pytest.mark.parametrize(
+    "mode", [pytest.param((), id="plain"), pytest.param(("-n", "2"), id="n2", marks=pytest.mark.slow)]
+)
+"""For a test that takes long with workers: `.ci/run` has it with them."""
 
 
 @pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])

@@ -60,6 +60,7 @@ def logs(project):
     return sorted(path.name for path in project.path.glob(".agentv/logs/claude-code/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.scenario("Claude Code timeout handling")
 def test_a_call_that_times_out_is_made_again_and_each_attempt_has_its_log(project):
     write_target(project, timeout_seconds=3)
@@ -139,6 +140,7 @@ ENDS = {
 }
 
 
+@pytest.mark.kills
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes that moved away are found in /proc")
 def test_however_a_program_ends_what_it_started_ends_as_well(project, monkeypatch):
     temporary = project.path / "temporary files"

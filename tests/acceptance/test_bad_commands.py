@@ -62,6 +62,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.kills
 def test_a_command_that_ignores_being_asked_to_end_is_killed_with_all_its_children(project, temp, monkeypatch):
     monkeypatch.setattr("pytest_agentv.runtime.processes._TERM_SECONDS", 0.2)
     project.write("deaf.py", DEAF)

@@ -36,6 +36,7 @@ def is_running(pid):
         return False
 
 
+@pytest.mark.kills
 def test_a_judge_that_hangs_with_children_and_ignores_being_asked_to_end_is_gone_afterwards(
     project, judged, monkeypatch
 ):

@@ -19,6 +19,7 @@ def programs():
         yield folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "exit_codes"), [("slurm", [0, 1]), ("kubernetes", [0, 0])])
 def test_shards_of_a_cluster_are_one_run(project, suite, programs, kind, exit_codes):
     """A task of SLURM fails with its cases; a pod has done its work, and must not be started again."""

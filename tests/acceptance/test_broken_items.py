@@ -163,6 +163,7 @@ ENDS = {
 }
 
 
+@pytest.mark.kills
 @pytest.mark.skipif(sys.platform == "win32", reason="has no alarms")
 @pytest.mark.parametrize("what", ENDS)
 def test_an_item_that_is_ended_cancels_its_case_and_its_processes(project, what):
@@ -184,7 +185,13 @@ def test_an_item_that_is_ended_cancels_its_case_and_its_processes(project, what)
 
 
 @pytest.mark.parametrize(
-    "flags", [(), varied(("--agentv-workers=4",)), varied(("-n2",)), ("-n2", "--agentv-workers=4")]
+    "flags",
+    [
+        (),
+        varied(("--agentv-workers=4",)),
+        varied(("-n2",)),
+        pytest.param(("-n2", "--agentv-workers=4"), marks=pytest.mark.slow),
+    ],
 )
 def test_pytest_exit_ends_the_run_with_its_reason_and_its_code(project, flags):
     """The frame that raises it is hidden, and pytest needs one that is not."""
@@ -218,6 +225,7 @@ def test_the_others_run_on_when_a_time_out_ends_an_item(project, flags):
     assert run.internals == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("pytest_timeout") is None, reason="needs pytest-timeout")
 def test_pytest_timeout_ends_the_case(project):
     write_cases(project, {**numbered(3), "slow": "sleep 61; say hello"})

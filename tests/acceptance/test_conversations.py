@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from fake_llm import FakeLlm, Reply
 
-from .conftest import Project
+from .conftest import SLOW_WITH_WORKERS, Project
 
 TALKS = 50
 TURNS = 3
@@ -21,6 +21,7 @@ def cases() -> str:
     return json.dumps({"cases": [case(number) for number in range(TALKS)]})
 
 
+@SLOW_WITH_WORKERS
 def test_fifty_conversations_in_flight_with_a_model_never_mix(project: Project, mode: tuple[str, ...]) -> None:
     with FakeLlm() as server:
         replies = [
@@ -45,6 +46,7 @@ def test_fifty_conversations_in_flight_with_a_model_never_mix(project: Project, 
         assert server.most_in_flight["talk"] > TURNS
 
 
+@SLOW_WITH_WORKERS
 def test_fifty_conversations_of_commands_with_sessions_never_mix(project: Project, mode: tuple[str, ...]) -> None:
     project.write("answer.sh", 'echo "$2" >> "session-$1"; sed s/q/a/ "session-$1"')
     command = {"name": "default", "provider": "cli", "command_template": "sh ./answer.sh {SESSION_ID} {PROMPT}"}
@@ -84,6 +86,7 @@ KILLED = """
 """
 
 
+@pytest.mark.kills
 def test_a_killed_run_goes_on_and_asks_no_turn_again(project: Project) -> None:
     project.write("agent.py", AGENT)
     targets = [{"name": name, "provider": "python"} for name in ("default", "user")]

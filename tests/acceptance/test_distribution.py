@@ -55,7 +55,7 @@ def expected_calls():
         ("load", ("--agentv-workers=6",)),
         varied("loadfile", ("--agentv-workers=6",)),
         varied("loadscope", ("--agentv-workers=6",)),
-        ("loadgroup", ("--agentv-workers=6",)),
+        pytest.param("loadgroup", ("--agentv-workers=6",), marks=pytest.mark.slow),
         varied("worksteal", ("--agentv-workers=6",)),
         varied("worksteal", ("--agentv-target=two_at_a_time",)),
     ],
@@ -70,6 +70,7 @@ def test_each_case_is_called_once_whatever_the_distribution(project, dist, worke
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.slow
 def test_cases_that_one_worker_steals_from_another_are_called_once(project, suite):
     slow_first = COUNTING_TARGETS.replace(
         "echo hello world", "case {EVAL_ID} in slow*) sleep 0.2;; esac; echo hello", 1
@@ -83,6 +84,7 @@ def test_cases_that_one_worker_steals_from_another_are_called_once(project, suit
     assert [name for folder in ("slow", "swift") for name in calls(project, folder)] == sorted(run.by_id)
 
 
+@pytest.mark.slow
 def test_dist_each_runs_every_case_on_every_worker_and_sums_up_each_case_once(project):
     run = project.run("--dist", "each", "--tx", "2*popen")
     assert calls(project) == sorted(expected_calls() * 2)

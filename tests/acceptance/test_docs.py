@@ -5,6 +5,7 @@ The conventions stand in `docs_pages`.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docs_pages import PAGES, ROOT, Page, added_kinds, read_page
@@ -13,9 +14,16 @@ from docs_reader import Reader, holds, shows
 from .conftest import agentv
 
 ACTIVE = [page for page in map(read_page, PAGES) if page.has_something_to_do]
+SLOW = ("checks.md", "how-sure.md", "judges-you-can-trust.md", "run.md")
+"""Pages whose commands take more than a second."""
 
 
-@pytest.mark.parametrize("page", ACTIVE, ids=[str(page.path.relative_to(ROOT)) for page in ACTIVE])
+def parameter(page: Page) -> Any:
+    marks = [pytest.mark.slow] if page.path.name in SLOW else []
+    return pytest.param(page, id=str(page.path.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", [*map(parameter, ACTIVE)])
 def test_a_page_does_what_it_says(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,8 +52,9 @@ def test_mocked_answers_take_as_long_as_the_flags_say(project, suite, monkeypatc
     project.write("targets.yaml", LOCKED)
     project.write("a.eval.yaml", suite(a="x", b="x"))
     assert max(answer_times(project)) < 300
-    assert min(answer_times(project, "--agentv-dry-run-delay=300")) >= 299
-    range_of_delays = ("--agentv-dry-run-delay-min=100", "--agentv-dry-run-delay-max=400")
+    at_once = "--agentv-workers=2"
+    assert min(answer_times(project, "--agentv-dry-run-delay=300", at_once)) >= 299
+    range_of_delays = ("--agentv-dry-run-delay-min=100", "--agentv-dry-run-delay-max=400", at_once)
     monkeypatch.setattr("random.uniform", lambda low, high: low)
     assert 99 <= min(answer_times(project, *range_of_delays)) < 390
     monkeypatch.setattr("random.uniform", lambda low, high: high)

@@ -52,6 +52,7 @@ def all_examples(tmp_path_factory):
     return finished.returncode, finished.stdout, of_desk
 
 
+@pytest.mark.slow
 def test_what_the_readme_shows_of_the_examples_is_printed(all_examples):
     exit_code, output, _ = all_examples
     shown = next(block for block in read_page(ROOT / "README.md").blocks if block.language == "text")
@@ -70,6 +71,7 @@ def written_ids(folder):
     return sorted(yaml_ids + [json.loads(line)["id"] for line in lines])
 
 
+@pytest.mark.slow
 @pytest.mark.scenario("Execute example.test.yaml")
 def test_every_case_of_the_examples_passes_and_has_a_result(all_examples):
     exit_code, output, results = all_examples
@@ -90,6 +92,7 @@ def test_the_readme_of_the_examples_tries_the_judge_without_a_run():
     assert (round(judgement["score"], 2), judgement["misses"]) == (0.67, ["XX-999 was not looked up"])
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_examples_readme_select_what_they_say(run, all_examples):
     assert "pytest examples/order_desk -k return -v" in (ROOT / "examples/README.md").read_text("utf-8")
     exit_code, output, _ = run("examples", "-k", "return or failing", "--collect-only", "-q")
@@ -104,6 +107,7 @@ def test_the_commands_of_the_examples_readme_select_what_they_say(run, all_examp
     assert [result["eval_id"] for result in results] == ["best-seller"]
 
 
+@pytest.mark.slow
 def test_the_failing_examples_end_as_their_expected_outcomes_say(run):
     text = (ROOT / "examples/failing/failing.yaml").read_text("utf-8")
     promises = dict(re.findall(r"- id: (\S+)\n    criteria: (FAILED|ERROR)", text))

@@ -290,6 +290,7 @@ def test_batches_run_at_home(project):
     assert "2 ran in this process: 2 with batches" in project.run(*TWO).text
 
 
+@pytest.mark.kills
 def test_an_executor_that_breaks_ends_the_run(project):
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(project, {"a": "say hello", "lost": "die_once mark; say hello", "b": "say hello", "c": "say hello"})
@@ -408,6 +409,7 @@ def test_a_sick_target_is_checked_once_and_ends_the_run(project):
     assert len(run.results) < 6
 
 
+@pytest.mark.kills
 def test_first_failure_ends_what_runs_elsewhere(project):
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(
@@ -418,6 +420,7 @@ def test_first_failure_ends_what_runs_elsewhere(project):
     until(lambda: not living(read_calls(project.path)))
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("executor", [TWO, varied(("--agentv-executor=local",))])
 def test_a_case_that_ended_before_the_first_failure_is_reported_by_the_resumed_run(project, executor):
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
@@ -486,6 +489,7 @@ def family(project):
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("number", "method"),
     [
@@ -526,6 +530,7 @@ def finished(project):
     return {line["eval_id"] for line in lines if line["status"] == "pass"}
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("number", range(tries(2, 20)))
 def test_whoever_is_killed_nothing_finished_is_asked_again(project, number):
     chance = random.Random(20261122 + number)

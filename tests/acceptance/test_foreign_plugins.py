@@ -118,6 +118,7 @@ class Check(pytest.Item):
 """
 
 
+@pytest.mark.kills
 def test_a_yaml_item_of_another_plugin_that_kills_its_worker_is_no_case(project):
     project.write("conftest.py", OTHER_YAML)
     project.write("zz.check.yaml", "steps: []\n")

@@ -11,7 +11,7 @@ import warm
 from docs_pages import GALLERY, ROOT, Page, read_page
 from docs_reader import Reader, environment
 
-pytestmark = pytest.mark.skipif(not GALLERY, reason="only the checkout has the examples")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not GALLERY, reason="only the checkout has the examples")]
 
 
 @pytest.fixture

@@ -216,6 +216,7 @@ def test_cases_that_nobody_asked_for_leave_no_verdict(small):
     assert (run.exit_code, run.outcomes) == (0, {"passed": 3, "skipped": 2})
 
 
+@pytest.mark.kills
 def test_a_worker_that_crashes_leaves_no_verdict(small, monkeypatch):
     monkeypatch.setenv("CRASH", "c1")
     run = small.run("--agentv-baseline", mode=("-n", "2"))

@@ -62,7 +62,7 @@ def check(run: Run, ways: dict[str, tuple[str, str]], stage: str) -> None:
         varied("def", WAYS, (), "4"),
         varied("async def", ASYNC_WAYS, (), "1"),
         ("async def", ASYNC_WAYS, (), "4"),
-        ("async def", ASYNC_WAYS, ("-n", "2"), "4"),
+        pytest.param("async def", ASYNC_WAYS, ("-n", "2"), "4", marks=pytest.mark.slow),
     ],
     ids=["sync-1", "sync-4", "async-1", "async-4", "async-n2-4"],
 )
@@ -162,6 +162,7 @@ def test_what_functions_do_with_tasks_loops_and_logs(project: Project) -> None:
     assert "WARNING  mine:agent.py:26 seen logs" in run.text
 
 
+@pytest.mark.slow
 def test_an_async_target_that_never_yields_is_timed_out_and_holds_up_nobody(project: Project) -> None:
     write_agent(project, "async def", "    if prompt == 'bad': time.sleep(8)\n")
     write_cases(project, "bad", "a", "b", "c")
@@ -198,6 +199,7 @@ def test_async_targets_run_on_a_loop_of_the_users_policy(project: Project) -> No
 LOGGERS = tries(1_500, 2_500)
 
 
+@pytest.mark.slow
 def test_targets_make_loggers_in_their_threads_while_pytest_walks_through_all(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,7 +96,7 @@ def statuses(run, name):
     [
         pytest.param("qa.eval.yaml", (), id="yaml"),
         varied("qa.eval.yaml", ("-n", "2"), id="yaml-n2"),
-        pytest.param("qa.eval.jsonl", (), id="jsonl"),
+        pytest.param("qa.eval.jsonl", (), id="jsonl", marks=pytest.mark.slow),
     ],
 )
 def test_last_failed_failed_first_and_stepwise_run_exactly_what_failed(project, name, failing, mode):

@@ -165,6 +165,7 @@ def test_the_explorer_shows_folders_files_and_cases_at_their_lines_and_runs_each
 LONG = tries(16, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [varied("x", id="ascii"), pytest.param("日", id="cjk")])
 @pytest.mark.parametrize("length", [varied(20, id="usual-id"), pytest.param(125, id="long-id")])
 def test_long_failures_of_two_workers_reach_the_explorer_whole(project, explore, sign, length):

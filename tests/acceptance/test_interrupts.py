@@ -15,7 +15,10 @@ import warm
 from busy import slowness
 from thorough import variation, varied
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+pytestmark = [
+    pytest.mark.kills,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc"),
+]
 
 WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 MARK = "AGENTV_TEST_RUN"

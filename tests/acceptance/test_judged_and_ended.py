@@ -6,7 +6,7 @@ import pytest
 from scripted_agent import numbered, read_calls, write_agent, write_cases, write_plugin
 from thorough import varied
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+pytestmark = [pytest.mark.kills, pytest.mark.skipif(sys.platform == "win32", reason="sends signals")]
 
 HELPERS = """
 import json, time

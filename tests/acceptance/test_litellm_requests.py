@@ -7,7 +7,10 @@ import json
 import pytest
 from fake_llm import FakeLlm, Reply
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed"),
+]
 
 KEY = "sk-0123456789abcdef"
 KEY_HEADERS = {

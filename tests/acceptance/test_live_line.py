@@ -60,7 +60,12 @@ def test_a_terminal_shows_how_far_the_run_is_and_keeps_nothing_of_it(folder):
 
 @pytest.mark.parametrize(
     ("flags", "environment"),
-    [varied(("-q",), {}), ((), {"CI": "true"}), varied((), {"TERM": "dumb"}), (("-n2",), {})],
+    [
+        varied(("-q",), {}),
+        ((), {"CI": "true"}),
+        varied((), {"TERM": "dumb"}),
+        pytest.param(("-n2",), {}, marks=pytest.mark.slow),
+    ],
     ids=["quiet", "CI", "dumb", "n2"],
 )
 def test_a_quiet_run_a_log_and_workers_show_no_live_line(folder, flags, environment):

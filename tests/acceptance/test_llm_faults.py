@@ -20,6 +20,8 @@ import warm
 from fake_llm import FakeLlm, Reply
 from thorough import THOROUGH
 
+pytestmark = pytest.mark.slow
+
 KEYS = {kind: f"sk-{kind}-5f0c1d2e3b4a" for kind in ("azure", "anthropic", "gemini", "openai", "litellm")}
 ROLES = ("target", "judge")
 MODELS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from busy import slowness
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="ends the run by a signal")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="ends the run by a signal")]
 
 LONGEST_WAIT = 60.0
 """Seconds after which what is waited for will not happen any more."""

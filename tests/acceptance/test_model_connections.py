@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -21,7 +22,7 @@ ANSWER = json.dumps({
 }).encode()  # fmt: skip
 BODIES = {
     "fine": (ANSWER, {}),
-    "huge": (gzip.compress(b'{"a": "' + b"x" * 50_000_000 + b'"}'), {"content-encoding": "gzip"}),
+    "huge": (b"", {"content-encoding": "gzip"}),
     "html": (b"<html>", {}),
     "list": (b"[1]", {}),
     "deep": (b"[" * 150_000, {}),
@@ -41,6 +42,11 @@ ERRORS = {
 }
 
 
+@cache
+def huge():
+    return gzip.compress(b'{"a": "' + b"x" * 50_000_000 + b'"}')
+
+
 class Server:
     """Answers by the first part of the path, and plays a proxy; `asked` has the paths, `ports` those of callers."""
 
@@ -55,8 +61,9 @@ class Server:
                 self.rfile.read(int(self.headers["content-length"]))
                 outer.asked.append(self.path)
                 outer.ports.append(self.client_address[1])
-                body, headers = BODIES.get(self.path.split("/")[1], BODIES["fine"])
-                self.answer(200, body, headers)
+                name = self.path.split("/")[1]
+                body, headers = BODIES.get(name, BODIES["fine"])
+                self.answer(200, huge() if name == "huge" else body, headers)
 
             def do_CONNECT(self):
                 outer.asked.append(self.path)
@@ -156,6 +163,7 @@ def run_anew(project, *flags, **variables):
     return sorted(map(json.loads, out.read_text().splitlines()), key=lambda result: result["eval_id"])
 
 
+@pytest.mark.slow
 def test_connections_are_reused_and_a_company_certificate_is_trusted_when_a_variable_names_it(project, certificate):
     """In a process of its own: OpenSSL reads the variable once."""
     context, alone = certificate
@@ -166,6 +174,7 @@ def test_connections_are_reused_and_a_company_certificate_is_trusted_when_a_vari
     assert (len(server.asked), len(set(server.ports))) == (5, 1)
 
 
+@pytest.mark.slow
 def test_the_limit_holds_for_all_requests_and_waits_of_a_call_and_waiting_is_no_part_of_the_duration(project):
     busy = {"status": 503, "message": "busy"}
     scripts = {
@@ -210,6 +219,7 @@ def test_the_key_of_openai_goes_only_to_the_server_that_the_environment_names(pr
         assert llm.asked("keyless")[0].headers.get("authorization") == (f"Bearer {KEY}" if is_usual else None)
 
 
+@pytest.mark.slow
 def test_packages_that_cannot_be_imported_are_said_cost_no_answer_and_do_not_hang(project):
     """In a process of its own, where nothing has imported them yet; the price does not count as time of the answer."""
     limit = 0.5 * slowness()

@@ -112,6 +112,7 @@ QUICKLY = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 """Each process would import hypothesis, which takes longer than it does."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [QUICKLY, varied((), id="all plugins"), varied(("-n", "2", *QUICKLY), id="n2")])
 def test_a_run_without_evals_prints_writes_and_changes_what_it_does_without_the_plugin(
     project, flags, tmp_path_factory

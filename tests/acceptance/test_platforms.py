@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import WITH_WORKERS_ON_REQUEST
+from .conftest import SLOW_WITH_WORKERS, WITH_WORKERS_ON_REQUEST
 
 NEEDS_UNIX = "pytest-agentv runs evals on Linux and macOS only; here, leave them out (--ignore, -p no:agentv)"
 PATCHED_BY_GEVENT = "gevent has patched this process (monkey.patch_all), and evals need threads and an event loop"
@@ -30,7 +30,7 @@ def test_python_tests_run(project, mode):
     assert run.internals == []
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)])
+@SLOW_WITH_WORKERS
 def test_eval_files_are_one_error_that_says_why(project, suite, mode):
     for name in ("evals/a.yaml", "evals/b.yaml"):
         project.write(name, suite(a="hello"))

@@ -98,7 +98,13 @@ MODES = {
 HEAD = re.compile(r"_+ (?:ERROR: [\w ]+: )?(?:c-|test_asks\[)(\d+)\]? _+")
 
 
-@pytest.mark.parametrize("mode", [pytest.param(name) if name in ("eight", "live") else varied(name) for name in MODES])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "live")) if name in ("eight", "live") else varied(name)
+        for name in MODES
+    ],
+)
 @pytest.mark.parametrize("count", [tries(30, 150)])
 def test_prints_of_cases_in_flight_are_masked_and_in_their_own_reports(project, monkeypatch, mode, count):
     monkeypatch.setenv("SHOP_API_KEY", SECRET)

@@ -121,6 +121,7 @@ def test_a_rerun_asks_all_answers_anew_and_is_warned_of_once(project, mode):
     assert len(said) == 1
 
 
+@pytest.mark.kills
 def test_an_item_that_is_ended_keeps_the_answers_that_were_paid_for(project):
     write_suite(project, {"tent": "ppw"}, repeat=3)
     run = project.run("--timeout=2", "--agentv-out=own.jsonl")

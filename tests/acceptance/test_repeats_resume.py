@@ -23,6 +23,11 @@ def results(project, name="own.jsonl"):
 SUITE = {"tent": "ppppp", "lamp": "ppkpp", "hook": "pfppp"}
 
 
+def slow(*mode):
+    return pytest.param(mode, marks=pytest.mark.slow)
+
+
+@pytest.mark.kills
 @pytest.mark.parametrize("flags", [(), varied(("--agentv-workers=2",)), ("--agentv-workers=20",)])
 def test_a_run_that_was_killed_among_answers_pays_for_none_of_them_twice(project, flags):
     write_suite(project, SUITE, repeat=5)
@@ -43,6 +48,7 @@ def test_a_run_that_was_killed_among_answers_pays_for_none_of_them_twice(project
     assert "Cost:             $3.7500" in resumed.lines
 
 
+@pytest.mark.kills
 def test_ctrl_c_among_answers_ends_the_run_and_loses_none(project):
     write_suite(project, {"tent": "ppippw", "lamp": "ppppp"}, repeat=5)
     run = project.run("--agentv-out=own.jsonl", subprocess=True)
@@ -55,6 +61,7 @@ def test_ctrl_c_among_answers_ends_the_run_and_loses_none(project):
     assert run.outcomes == {"passed": 2}
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("flags", [(), varied(("-n1",))], ids=str)
 def test_answers_of_an_edited_case_are_kept_although_its_older_version_has_a_verdict(project, flags):
     write_suite(project, {"tent": "p", "lamp": "ppppp"}, repeat=5)
@@ -70,6 +77,7 @@ def test_answers_of_an_edited_case_are_kept_although_its_older_version_has_a_ver
     assert "Cost:             $3.7500" in run.lines  # with the answers to the older version
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("flags", [(), varied(("-n1",))], ids=str)
 def test_further_answers_of_a_finished_case_are_kept_until_it_has_them_all(project, flags):
     suite = {"tent": "p|repeat: 1", "lamp": "pppppkppp"}
@@ -86,6 +94,7 @@ def test_further_answers_of_a_finished_case_are_kept_until_it_has_them_all(proje
     assert "Cost:             $2.5000" in run.lines
 
 
+@pytest.mark.kills
 def test_answers_of_one_target_are_kept_although_another_one_has_a_verdict(project):
     targets = [
         f"{{name: {name}, provider: python, callable: repeating_agent.py:answer}}" for name in ("default", "other")
@@ -102,6 +111,7 @@ def test_answers_of_one_target_are_kept_although_another_one_has_a_verdict(proje
     assert asked(project.path) == ["lamp 3", "lamp 4"]
 
 
+@pytest.mark.kills
 def test_ctrl_c_while_a_suspect_is_asked_again_loses_none(project):
     write_suite(project, {"lamp": "fffffffifff"}, repeat=5)
     project.run("--agentv-update-baseline", "--agentv-out=first.jsonl")
@@ -116,6 +126,7 @@ def test_ctrl_c_while_a_suspect_is_asked_again_loses_none(project):
     assert "BROKEN         lamp   5/5 -> 0/5, again 1/10    q 0.002" in run.text
 
 
+@pytest.mark.kills
 def test_answers_that_were_carried_to_another_file_survive_a_second_kill(project):
     write_suite(project, {"lamp": "ppkpw"}, repeat=5)
     project.run("--agentv-out=first.jsonl", subprocess=True)
@@ -312,6 +323,7 @@ def answer(prompt, request):
 """
 
 
+@pytest.mark.kills
 def test_a_worker_that_dies_among_answers_leaves_them_to_the_next_run(project):
     write_suite(project, {"lamp": "ppkpp", "tent": "ppppp", "hook": "ppppp"}, repeat=5)
     project.run("-n", "2", "--agentv-out=own.jsonl", "--agentv-stop=never")
@@ -355,7 +367,7 @@ def said(project, run, capsys):
     return [tuple(told.get(name, "0").strip() for name in names) for told in (lines, table)]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2"), varied(("--agentv-cache",))], ids=str)
+@pytest.mark.parametrize("mode", [(), slow("-n", "2"), varied(("--agentv-cache",))], ids=str)
 def test_answers_that_a_case_took_over_count_once_whatever_follows(project, capsys, mode):
     flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", *mode)
     calls = []
@@ -393,7 +405,7 @@ def judge(prompt):
 
 
 @pytest.mark.parametrize(
-    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+    "mode", [(), varied(("--agentv-include-answers",)), slow("-n2", "--agentv-include-answers")], ids=str
 )
 def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
@@ -420,7 +432,7 @@ def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, c
 
 
 @pytest.mark.parametrize(
-    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
+    "mode", [(), varied(("--agentv-include-answers",)), slow("-n2", "--agentv-include-answers")], ids=str
 )
 def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
@@ -437,6 +449,7 @@ def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(pr
     assert calls == 5, "the store still holds the answers that a later result was not to have"
 
 
+@pytest.mark.kills
 def test_answers_that_are_left_of_a_killed_case_with_more_answers_still_cost_what_they_did(project):
     write_suite(project, {"tent": "pppkp"}, repeat=5)
     project.run("--agentv-out=own.jsonl", "--agentv-stop=never", subprocess=True)

@@ -57,11 +57,11 @@ def block(run, heading):
 
 @WITH_WORKERS_ON_REQUEST
 def test_texts_of_failures_fit_into_three_kilobytes_whatever_the_case_holds(project, mode):
-    words = [f"ünfindable 日本 {number} " + "x" * 500 for number in range(50)]
+    words = [f"ünfindable 日本 {number} " + "x" * 500 for number in range(10)]
     evaluators = [{"name": f"words {number}", "type": "heuristic", "hits": words} for number in range(10)]
     case = {"id": "i" * 300, "expected_outcome": "x", "input": "x" * 10_000, "evaluators": evaluators}
     project.write("evals/qa.eval.yaml", "evalcases:\n  - " + json.dumps(case))
-    project.write("targets.yaml", TARGETS.replace("echo hello world", "yes 日本 | head -c 299999"))
+    project.write("targets.yaml", TARGETS.replace("echo hello world", "yes 日本 | head -c 29995"))
     project.write(
         "conftest.py",
         """

@@ -19,6 +19,10 @@ SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
 
 
+def slow(value):
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 @pytest.fixture
 def project(project):
     write_agent(project)
@@ -329,7 +333,7 @@ def test_b(agentv):
 """
 
 
-@pytest.fixture(params=["file", "file that names its target", "tests"])
+@pytest.fixture(params=[slow("file"), "file that names its target", slow("tests")])
 def two_targets(pytester, request):
     """Run two cases with two targets. The first case broke for the first target, the second one for the second."""
     project = Project(pytester.path, ())
@@ -399,7 +403,7 @@ CHOOSERS = {
 }
 
 
-@pytest.fixture(params=["hook", "fixture", "call"])
+@pytest.fixture(params=["hook", slow("fixture"), "call"])
 def chosen_later(pytester, request):
     """Run a and b; b breaks. From then on, something that no file tells chooses another target for one of them."""
     project = Project(pytester.path, ())
@@ -594,6 +598,7 @@ CHANGES = [
 """Files, what is changed in them, and the cases that run again."""
 
 
+@pytest.mark.slow
 def test_what_an_answer_or_its_judgement_came_from_is_part_of_the_case(project):
     stale_project(project)
     assert run(project).outcomes == {"passed": 6}
@@ -638,6 +643,7 @@ def test_the_summary_of_a_resumed_run_counts_what_was_selected(project, whole, m
     assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in resumed.lines
 
 
+@pytest.mark.kills
 @WITH_WORKERS_ON_REQUEST
 @pytest.mark.parametrize("flag", ["--agentv-resume", "--agentv-out"])
 def test_a_file_that_another_run_writes_is_not_resumed_until_that_run_ends_even_if_it_is_killed(
@@ -725,7 +731,9 @@ def answer(prompt):
 """
 
 
-@pytest.mark.parametrize(("repeat", "dies_at", "asked"), [(1, 0, 3), varied(2, 0, 6), (2, 4, 7)])
+@pytest.mark.parametrize(
+    ("repeat", "dies_at", "asked"), [(1, 0, 3), varied(2, 0, 6), pytest.param(2, 4, 7, marks=pytest.mark.kills)]
+)
 def test_parameters_of_a_test_that_ask_the_same_keep_their_own_answers(pytester, repeat, dies_at, asked):
     """The fourth question is the second one of the second parameter; the first one has answers under the same id."""
     project = Project(pytester.path, ())

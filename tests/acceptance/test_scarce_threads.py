@@ -114,7 +114,7 @@ def test_b(agentv):
     ("name", "text", "flags"),
     [
         ("qa.eval.yaml", TWO_CASES, ("--agentv-workers=4",)),
-        ("test_qa.py", TWO_TESTS, ("-n2",)),
+        pytest.param("test_qa.py", TWO_TESTS, ("-n2",), marks=pytest.mark.slow),
         varied("qa.eval.yaml", TWO_CASES, ("-n2",)),
         varied("test_qa.py", TWO_TESTS, ()),
     ],
@@ -158,6 +158,7 @@ def pytest_runtest_logfinish(nodeid):
 """
 
 
+@pytest.mark.slow
 def test_a_run_needs_no_more_for_many_cases_with_a_large_file_than_for_few(project):
     project.write("conftest.py", MEASURE)
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from .conftest import WITH_WORKERS_ON_REQUEST
+from .conftest import SLOW_WITH_WORKERS, WITH_WORKERS_ON_REQUEST
 
 SHELL = "sk-shell-0123456789abcdef"
 DOTENV = "sk-dotenv-fedcba9876543210"
@@ -91,6 +91,7 @@ def leaky(project_in_all_modes, monkeypatch):
     return project
 
 
+@SLOW_WITH_WORKERS
 def test_no_secret_is_written_anywhere(leaky):
     path = leaky.path
     run = leaky.run(

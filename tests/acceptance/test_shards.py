@@ -266,6 +266,7 @@ def test_shards_of_other_versions_of_the_evals_or_of_a_table_are_refused(small, 
     assert merge(small, "part-1.jsonl", "newest.jsonl") == 0, "resumed, the shard is one of the new evals"
 
 
+@pytest.mark.kills
 def test_a_shard_that_was_killed_among_answers_pays_for_none_of_them_twice(small, capsys, monkeypatch):
     """On machines of their own, which hand over their folders `.agentv`."""
     monkeypatch.chdir(small.path)

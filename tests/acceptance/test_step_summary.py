@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
+from .conftest import IN_ONE_PROCESS, SLOW_WITH_WORKERS, WITH_WORKERS_ON_REQUEST
 
 TARGETS = """
 targets:
@@ -108,6 +108,7 @@ def test_secrets_are_masked(project_in_all_modes, summary, suite, monkeypatch):
     assert "sk-" not in text
 
 
+@SLOW_WITH_WORKERS
 def test_a_run_that_breaks_off_says_so(project_in_all_modes, summary, suite):
     project = project_in_all_modes
     project.write("evals/qa.eval.yaml", suite(good="hello", other="hello"))

@@ -105,6 +105,7 @@ def delete_store(project):
         path.unlink()
 
 
+MODES = [pytest.param((), id="plain"), pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
 JUNIT = "junit.xml"
 TWICE = ("judge", "judge")
 ALL_ANSWERS = ("--agentv-stop=never", "--agentv-include-answers")
@@ -132,7 +133,7 @@ CANNOT_BE_KEPT = "answers cannot be kept, so that a run which goes on with this 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_disk_that_is_full_for_the_store_is_one_warning_and_the_results_are_right(project, mode):
     cases = {f"case-{number:02}": {**JUDGED, "repeat": 2} for number in range(12)}
     write_project(project, cases)
@@ -171,6 +172,7 @@ def test_a_store_that_is_read_only_is_one_warning_and_the_run_goes_on(project):
 # Several processes at once.
 
 
+@pytest.mark.slow
 def test_two_shards_with_two_workers_each_use_one_store_at_once(project):
     """In each process the first answer waits until both runs are at work."""
     cases = {f"case-{number:02}": {"input": "meet", "repeat": 1 + number % 3, **JUDGED} for number in range(16)}
@@ -247,7 +249,7 @@ def pytest_unconfigure():
 """
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("mode", MODES)
 def test_judging_anew_asks_no_target_whatever_else_the_run_does(project, mode):
     """Nobody listens where the target was, and each attempt to connect is noted."""
     project.remembers = True  # for --lf
@@ -309,7 +311,7 @@ def check_sums(project, run, name, log):
     assert junit == [sum(float(row.get(key) or 0) for row in table) for key in NAMES] == [*paid[1:4], paid[5]]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("mode", MODES)
 def test_the_sums_are_those_of_the_log_of_the_agent(project, mode):
     """The second run is on another machine: it has the results file, and no store."""
     cases = {

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from .conftest import SLOW_WITH_WORKERS
+
 ECHO = "targets: [{name: default, provider: python, callable: agent.py:answer}]\n"
 
 AGENT = """
@@ -62,6 +64,7 @@ def answer(prompt):
 """
 
 
+@SLOW_WITH_WORKERS
 def test_what_reruns_cost_is_counted_and_each_of_them_has_a_record(shop, mode):
     shop.write("agent.py", FLAKY)
     shop.write("a.eval.yaml", scored(a=1))

@@ -104,6 +104,7 @@ def test_a_secret_in_a_table_is_masked_in_what_is_written(project, monkeypatch):
         assert "very-secret" not in text
 
 
+@pytest.mark.kills
 def test_a_crashed_worker_leaves_an_error_that_names_the_row(project):
     project.write(
         "evals/agent.py", "import os\ndef answer(prompt):\n    if 'two' in prompt: os._exit(3)\n    return prompt\n"

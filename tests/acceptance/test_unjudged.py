@@ -67,12 +67,15 @@ RETRY = ("--agentv-resume=own.jsonl", "--agentv-retry-errors")
 
 
 IN_ONE_PROCESS, WITH_WORKERS, ELSEWHERE = [], ["-n2"], list(TWO)
+SLOW_WITH_WORKERS = pytest.param(WITH_WORKERS, marks=pytest.mark.slow)
 CACHED = ["--agentv-cache"]
 SIGNALS = {"kill": signal.SIGKILL, "^C": signal.SIGINT}
 
 
 @pytest.mark.parametrize(
-    "mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(ELSEWHERE), varied(CACHED), varied(CACHED + WITH_WORKERS)], ids=str
+    "mode",
+    [IN_ONE_PROCESS, SLOW_WITH_WORKERS, varied(ELSEWHERE), varied(CACHED), varied(CACHED + WITH_WORKERS)],
+    ids=str,
 )
 def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, model, mode):
     assert run(project, *mode).outcomes == {"errors": 2}
@@ -89,6 +92,7 @@ def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, mod
     assert "Cost:             $0.000250; $0.000250 for judges, known for 2 of 6 calls" in again.lines, "paid for once"
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
@@ -138,6 +142,7 @@ def begin(project, *flags):
     return warm.Popen([*command, *flags], cwd=project.path, stdout=DEVNULL)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("mode", [IN_ONE_PROCESS, varied(WITH_WORKERS)], ids=str)
 def test_a_run_that_was_killed_before_its_first_result_goes_on_with_its_answers(project, model, mode):
     model.script("judge", Reply(fault="hang"))
@@ -154,6 +159,7 @@ def test_a_run_that_was_killed_before_its_first_result_goes_on_with_its_answers(
     assert len(model.asked("judge")) == 4
 
 
+@pytest.mark.kills
 def test_a_run_of_some_cases_keeps_the_answers_of_the_others(project, model):
     model.script("judge", Reply(fault="hang"))
     break_off(project, model, signal.SIGKILL)
@@ -163,6 +169,7 @@ def test_a_run_of_some_cases_keeps_the_answers_of_the_others(project, model):
     assert len(model.asked("model")) == 2
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("name", "mode"), [varied("kill", IN_ONE_PROCESS), ("^C", IN_ONE_PROCESS), varied("^C", WITH_WORKERS)], ids=str
 )
@@ -182,6 +189,7 @@ def test_answers_of_an_edited_case_are_left_although_its_older_version_has_a_ver
     assert len(model.asked("model")) == 4
 
 
+@pytest.mark.kills
 def test_ctrl_c_while_suspects_are_asked_again_leaves_their_answers(project, model):
     """The cases have a verdict, but it needs the further answers."""
     model.script("judge", Reply(VERDICT))
@@ -228,6 +236,7 @@ def pytest_agentv_assert(case, result):
 """
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("evaluator", "name", "code"),
     [
@@ -252,6 +261,7 @@ def test_a_run_that_is_killed_while_something_else_decides_leaves_its_answers(pr
     assert (len(model.asked("model")), len(model.asked("judge"))) == (2, 2 if evaluator == JUDGE else 0)
 
 
+@pytest.mark.kills
 def test_a_worker_that_dies_while_it_judges_loses_its_answer(project, model):
     model.script("judge", Reply(fault="hang"))
     first = begin(project, *TWO)
@@ -559,7 +569,7 @@ def reported_cost(project):
 IN_FULL = ["--agentv-include-answers"]
 
 
-@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(IN_FULL), varied(ELSEWHERE)], ids=str)
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, SLOW_WITH_WORKERS, varied(IN_FULL), varied(ELSEWHERE)], ids=str)
 def test_answers_that_were_judged_after_an_outage_keep_their_cost_beside_further_ones(project, model, mode):
     flags = (*mode, "--agentv-stop=never", "--junitxml=j.xml", "--agentv-resume=own.jsonl")
     run(project, *flags[:-1], "--agentv-repeat=2")

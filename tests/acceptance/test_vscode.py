@@ -190,13 +190,20 @@ def test_agents_answer_in_their_own_ways(project, code, write):
 @pytest.mark.parametrize(
     ("mode", "kind", "start", "end"),
     [
-        ({"deaf": True}, "timeout", "VS Code timed out after 2s: its window on ", " was not ready for the request"),
+        pytest.param(
+            {"deaf": True},
+            "timeout",
+            "VS Code timed out after 2s: its window on ",
+            " was not ready for the request",
+            marks=pytest.mark.slow,
+        ),
         *(
-            (
+            pytest.param(
                 {"reply": reply, "encoding": "latin-1"},
                 "timeout",
                 "VS Code timed out after 2s: ",
                 "_res.md is there, but blank, no UTF-8 text, or still being written",
+                marks=pytest.mark.slow,
             )
             for reply in (" \n", "\xff")
         ),
@@ -218,6 +225,7 @@ def test_a_request_without_an_answer_is_an_error_that_says_what_is_there(
     assert locks(project.path) == []
 
 
+@pytest.mark.slow
 def test_the_late_answer_to_a_request_is_not_taken_for_that_to_the_next(project, code, write):
     code.behave(until="late")
     write("one")
@@ -280,6 +288,7 @@ def test_each_edition_has_its_own_folder_in_the_home_of_the_user_and_a_command_m
     assert (code.calls("chat")[0]["argv"][:2] == ["--profile", "evals"]) is (provider == "vscode")
 
 
+@pytest.mark.slow
 @pytest.mark.scenario("VS Code worker cap")
 @pytest.mark.parametrize(
     ("flags", "source"),
@@ -314,6 +323,7 @@ def test_with_one_worker_or_in_a_dry_run_nothing_is_said(project, code, write):
     assert len(code.calls("chat")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.scenario("VS Code worker cap")
 def test_other_targets_keep_their_workers_beside_it(project, code, write):
     code.behave(seconds=1)
@@ -359,6 +369,7 @@ def test_a_batch_goes_out_in_one_chat(project, code, write):
     assert f"renaming that file to: {messages}/{stamp}_2_res.md\n" in chat["files"][requests[2]]
 
 
+@pytest.mark.slow
 def test_a_case_that_a_batch_left_out_is_the_only_error(project, code, write):
     code.behave(left_out=[1])
     write("one", "two", "three", more="provider_batching: true")
@@ -368,6 +379,7 @@ def test_a_case_that_a_batch_left_out_is_the_only_error(project, code, write):
     assert (run.internals, locks(project.path)) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_time_out_is_repeated_and_then_an_error(project, code, write):
     code.behave(silent=True)
     code.open_windows(1)
@@ -458,6 +470,7 @@ def test_without_waiting_and_in_rehearsal_there_is_no_answer_and_nothing_is_judg
     assert (run.outcomes["errors"], len(code.calls("chat"))) == (4, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.scenario("VS Code worker cap")
 def test_as_a_judge_it_is_asked_one_question_at_a_time(project, code, write):
     code.behave(reply='{{"score": 1, "hits": [], "misses": []}}', seconds=0.2)
@@ -503,6 +516,7 @@ class Started:
         return [json.loads(line)["candidate_answer"] for line in self.out.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_several_runs_that_share_a_root_wait_for_each_other(project, code, write):
     code.behave(seconds=0.5)
     write("one", "two")
@@ -518,6 +532,7 @@ def test_several_runs_that_share_a_root_wait_for_each_other(project, code, write
     assert locks(project.path) == []
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("mode", [{"silent": True}, varied({"chat_seconds": 30}), {"deaf": True}], ids=str)
 def test_a_run_that_is_killed_does_not_block_the_next(project, code, write, mode):
     code.behave(**mode)
@@ -536,6 +551,7 @@ def test_a_run_that_is_killed_does_not_block_the_next(project, code, write, mode
     assert locks(project.path) == []
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("mode", "flags"),
     [

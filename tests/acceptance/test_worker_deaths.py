@@ -6,6 +6,8 @@ import pytest
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
+pytestmark = pytest.mark.kills
+
 
 @pytest.fixture
 def project(project):

@@ -145,6 +145,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.kills
 def test_hostile_agents_end_as_they_should(shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("temp", "pids", "outside"):
         (tmp_path / name).mkdir()
@@ -171,6 +172,7 @@ def test_hostile_agents_end_as_they_should(shop: Project, tmp_path: Path, monkey
     assert len(run.by_id["many"]["workspace"]["changed"]) == 500
 
 
+@pytest.mark.slow
 def test_each_of_a_hundred_answers_has_a_fresh_copy(
     shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +211,7 @@ def test_each_of_a_hundred_answers_has_a_fresh_copy(
     assert left_in(tmp_path / "temp") == []
 
 
+@pytest.mark.kills
 def test_a_killed_run_leaves_no_folder_and_no_process(
     shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,10 @@ def results(path):
 
 @pytest.mark.scenario("Mutex error handling")
 @pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
-@pytest.mark.parametrize("mode", [("--agentv-workers=3",), ("-n2",)], ids=["workers", "n2"])
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param(("--agentv-workers=3",), id="workers"), pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)],
+)
 def test_a_disk_that_fills_up_loses_no_line_that_was_written_and_no_outcome(project, mode):
     project.write(
         "conftest.py",

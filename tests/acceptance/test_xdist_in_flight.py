@@ -85,6 +85,7 @@ def test_workers_say_how_many_cases_they_may_have_in_flight(project, scope, plac
     assert (project.path / "places.txt").read_text().split()[-1:] == places
 
 
+@pytest.mark.slow
 def test_all_places_are_filled_from_several_small_files(project):
     for number in range(16):
         write_cases(project, numbered(2, "in_flight 16; say hello", f"f{number}"), f"{number}.eval.yaml")
@@ -96,6 +97,7 @@ def test_all_places_are_filled_from_several_small_files(project):
     assert [each.most for each in calls.by_process] == [8, 8]
 
 
+@pytest.mark.slow
 def test_a_scheduling_of_the_project_stays(project):
     project.write(
         "conftest.py",
@@ -123,6 +125,7 @@ def test_the_name_of_the_scheduling_is_that_of_xdist(project, flags):
     assert "scheduling tests via LoadScheduling" in run.text
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("dist", DISTRIBUTIONS)
 def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_called_again(project, dist):
     prompts = {**numbered(7, word="one"), "one-5": "lines 13 out-1.jsonl; die_once mark; say hello"}
@@ -145,6 +148,7 @@ def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_cal
     assert not list(project.path.glob(".*.crashed"))
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("dist", DISTRIBUTIONS)
 def test_a_worker_that_is_dead_when_xdist_gives_it_more_ends_no_run(project, dist):
     """The controller may read reports of a worker after its death, and answer them with more items."""
@@ -191,6 +195,7 @@ def test_a_worker_that_is_dead_when_xdist_gives_it_more_ends_no_run(project, dis
     assert all("crashed while running" in error for error in errors)
 
 
+@pytest.mark.kills
 def test_cases_that_xdist_lost_with_a_worker_are_named(project):
     prompts = {"one-0": "say hello", "one-1": "end_of one-0; die_once mark", **numbered(8, word="two")}
     write_cases(project, prompts)
@@ -205,6 +210,7 @@ def test_cases_that_xdist_lost_with_a_worker_are_named(project):
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("dist", ["load", "loadfile", varied("worksteal")])
 def test_a_run_without_workers_left_is_not_green(project, dist):
     """xdist ends it with 0 when a worker has told what it collected, and another one died meanwhile."""
@@ -269,6 +275,7 @@ def test_a_failure_stops_all_workers_and_what_they_began_ahead(project, dist):
     assert len(started) == len(set(started)) <= sum(run.outcomes.values()) + 8 + 2
 
 
+@pytest.mark.slow
 def test_workers_may_have_any_ids(project):
     write_two_files(project, "in_flight 5; say hello")
     run = project.run("--tx=popen//id=alpha", "--tx=popen//id=beta", "--dist=loadfile", "--agentv-workers=5")

@@ -36,6 +36,7 @@ def test_what_is_odd_about_the_files_is_told_on_standard_error(agentv, golden):
     assert (run.exit_code, run.err) == (2, golden("cli/compare_remarks.txt"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measured through /proc")
 def test_two_large_files_are_compared_in_little_memory(tmp_path):
     with (tmp_path / "a.jsonl").open("w") as file:

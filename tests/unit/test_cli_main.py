@@ -55,7 +55,7 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("buffered", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_full_disk_below_the_output_is_no_lost_comparison(tmp_path, buffered):
     (tmp_path / "r.jsonl").write_text('{"eval_id": "a", "score": 1}\n')
     environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}

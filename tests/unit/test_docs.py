@@ -16,6 +16,7 @@ import sysconfig
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,26 +74,25 @@ def test_each_block_is_of_a_kind_that_is_checked(page: Path, tmp_path: Path) -> 
         raise left_out
 
 
-@pytest.mark.parametrize("page", CHECKED, ids=PAGE_IDS)
-def test_options_settings_and_commands_exist(page: Path) -> None:
-    text = page.read_text("utf-8")
+def test_options_settings_and_commands_exist() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in CHECKED)
     flags = {flag for flag in re.findall(r"--agentv-[a-z-]*[a-z]", text) if flag not in FLAGS}
     keys = {key for key in re.findall(r"^(agentv_\w+) *=", text, re.MULTILINE) if key not in INI_KEYS}
     commands = set(re.findall(r"(?:^|`)agentv ([a-z]+)", text, re.MULTILINE)) - set(COMMANDS)
     assert (flags, keys, commands) == (set(), set(), set())
 
 
-@pytest.mark.parametrize("page", CHECKED, ids=PAGE_IDS)
-def test_links_lead_to_files_and_headings(page: Path) -> None:
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        if target.startswith("https://"):
-            continue
-        name, _, anchor = target.partition("#")
-        path = (page.parent / name).resolve() if name else page
-        assert path.exists(), f"{target}: there is no such file"
-        if anchor:
-            assert anchor in _anchors(path), f"{target}: there is no such heading"
+def test_links_lead_to_files_and_headings() -> None:
+    for page in CHECKED:
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)]+)\)", text):
+            if target.startswith("https://"):
+                continue
+            name, _, anchor = target.partition("#")
+            path = (page.parent / name).resolve() if name else page
+            assert path.exists(), f"{page}: {target}: there is no such file"
+            if anchor:
+                assert anchor in _anchors(path), f"{page}: {target}: there is no such heading"
 
 
 @pytest.mark.parametrize("script", ["kind_tables.py", "checks_page.py"])
@@ -181,6 +181,7 @@ def test_modules_that_are_named_exist(name: str) -> None:
     assert [path for path in named if not ((ROOT / path).exists() or (ROOT / "pytest_agentv" / path).exists())] == []
 
 
+@cache
 def _anchors(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)

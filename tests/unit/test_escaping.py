@@ -1,5 +1,7 @@
 """Foreign text cannot speak to the terminal, nor to the CI service that reads the log."""
 
+from itertools import product
+
 import pytest
 
 from pytest_agentv.reports.figures import harmless_in_ci, visible, wrap
@@ -22,16 +24,15 @@ def test_nothing_moves_the_cursor_or_hides_text(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("variable", ["GITHUB_ACTIONS", "TF_BUILD"])
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("before", ["", "  ", "\n", "a\n \t", "\xa0", "\u3000", "word ", "a\r\n"])
-def test_commands_are_disarmed_in_ci(monkeypatch: pytest.MonkeyPatch, variable: str, command: str, before: str) -> None:
+def test_commands_are_disarmed_in_ci(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "true")
-    text = visible(f"{before}{command} after")
-    for line in [*text.split("\n"), *wrap(text, 10)]:
-        assert not line.strip().startswith("::")
-        assert "##[" not in line
-        assert "##vso[" not in line
-    assert visible(text) == text
+    for command, before in product(COMMANDS, ("", "  ", "\n", "a\n \t", "\xa0", "\u3000", "word ", "a\r\n")):
+        text = visible(f"{before}{command} after")
+        for line in [*text.split("\n"), *wrap(text, 10)]:
+            assert not line.strip().startswith("::")
+            assert "##[" not in line
+            assert "##vso[" not in line
+        assert visible(text) == text
 
 
 def test_colons_and_hashes_that_command_nothing_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,7 @@ KILLED_RUN = textwrap.dedent(
 )
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("number", [signal.SIGKILL, varied(signal.SIGTERM)])
 @pytest.mark.parametrize(
     "command",

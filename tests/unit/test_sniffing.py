@@ -37,125 +37,122 @@ def write(name: str, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "evalcases:\n  - id: a\n",
-        "# comment\nname: x\ntests:\n- input: hi\n",
-        'cases: [{"id": "a"}]\n',
-        '{"evalcases": [{"id": "a"}]}\n',
-        "\ufeffeval_cases:\r\n  - expected_outcome: x\r\n",
-        "evalcases:\n  - broken: [\n    id: x\n",
-        '{\n  "description": "x",\n  "evalcases": [\n    {\n      "id": "a"\n    }\n  ]\n}\n',
-        '{"description": "not {a: [list", "meta": {"x": [1]}, "evalcases": [{"id": "a"}]}',
-        "# comment\n\n---\n{description: it's so, 'evalcases': [{id: a}]}\n",
-        "%YAML 1.2\n--- {evalcases: [{id: a}]}\n",
-        "{ # comment: {\n  tests: [{input: x}]}",
-        "  description: x\n  evalcases:\n    - id: a\n",
-        "---\r\nevalcases:\r\n  - id: a\r\n",
-        "evalcases: {sample: 1, from: t.csv}\nassert: [contains: x]\n",
-        "evalcases: &all\n  - {name: x}\n",
-        "evalcases: !!seq [{name: x}]\n",
-        "evalcases: &t {from: t.csv}\n",
-        'evalcases: "rows#1.csv"\n',
-        "evalcases: './a,b.csv'\n",
-        "evalcases: ./rows#1.csv\n",
-        'evalcases: "bob\'s.csv"\n',
-        "case: {id: x}\nevalcases: rows.xlsx\n",
-        "evalcases: rows\ncase:\n  id: x\n",
-        "evalcases:\n  - {name: returns, inputs: How long?}\n",
-        "tests: []\nevalcases: [{inputs: x}]\n",
-    ],
-)
-def test_a_yaml_file_with_a_case_list_looks_like_a_suite(text: str) -> None:
-    assert looks_like_suite(write("qa.yaml", text))
+SUITES = [
+    "evalcases:\n  - id: a\n",
+    "# comment\nname: x\ntests:\n- input: hi\n",
+    'cases: [{"id": "a"}]\n',
+    '{"evalcases": [{"id": "a"}]}\n',
+    "\ufeffeval_cases:\r\n  - expected_outcome: x\r\n",
+    "evalcases:\n  - broken: [\n    id: x\n",
+    '{\n  "description": "x",\n  "evalcases": [\n    {\n      "id": "a"\n    }\n  ]\n}\n',
+    '{"description": "not {a: [list", "meta": {"x": [1]}, "evalcases": [{"id": "a"}]}',
+    "# comment\n\n---\n{description: it's so, 'evalcases': [{id: a}]}\n",
+    "%YAML 1.2\n--- {evalcases: [{id: a}]}\n",
+    "{ # comment: {\n  tests: [{input: x}]}",
+    "  description: x\n  evalcases:\n    - id: a\n",
+    "---\r\nevalcases:\r\n  - id: a\r\n",
+    "evalcases: {sample: 1, from: t.csv}\nassert: [contains: x]\n",
+    "evalcases: &all\n  - {name: x}\n",
+    "evalcases: !!seq [{name: x}]\n",
+    "evalcases: &t {from: t.csv}\n",
+    'evalcases: "rows#1.csv"\n',
+    "evalcases: './a,b.csv'\n",
+    "evalcases: ./rows#1.csv\n",
+    'evalcases: "bob\'s.csv"\n',
+    "case: {id: x}\nevalcases: rows.xlsx\n",
+    "evalcases: rows\ncase:\n  id: x\n",
+    "evalcases:\n  - {name: returns, inputs: How long?}\n",
+    "tests: []\nevalcases: [{inputs: x}]\n",
+]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "services:\n  web:\n    image: x\n",
-        "cases: []\n",
-        "evalcases: []\n",
-        "evalcases: none\n",
-        "evalcases:\n",
-        "evalcases: # later\nname: x\n",
-        '{"evalcases": []}',
-        "nested:\n  evalcases:\n    - id: a\n",
-        "id: a\ntests:\n  - name: x\n",
-        "tests:\n  - identity: x\n",
-        "x: " + "y" * 70_000 + "\nevalcases:\n  - id: a\n",
-        '{"suite": {"evalcases": [{"id": "a"}]}}',
-        '{"suite": "evalcases: [{id: a}]"}',
-        '{"a": 1}\nevalcases:\n  - id: a\n',
-        '["evalcases", {"id": "a"}]',
-        '{"' + r"\"" * 30_000 + "evalcases",
-        "suite: |\n  evalcases:\n    - id: a\n",
-    ],
-)
-def test_other_yaml_files_do_not_look_like_suites(text: str) -> None:
-    assert not looks_like_suite(write("qa.yaml", text))
+def test_a_yaml_file_with_a_case_list_looks_like_a_suite() -> None:
+    assert [text for text in SUITES if not looks_like_suite(write("qa.yaml", text))] == []
+
+
+NO_SUITES = [
+    "",
+    "services:\n  web:\n    image: x\n",
+    "cases: []\n",
+    "evalcases: []\n",
+    "evalcases: none\n",
+    "evalcases:\n",
+    "evalcases: # later\nname: x\n",
+    '{"evalcases": []}',
+    "nested:\n  evalcases:\n    - id: a\n",
+    "id: a\ntests:\n  - name: x\n",
+    "tests:\n  - identity: x\n",
+    "x: " + "y" * 70_000 + "\nevalcases:\n  - id: a\n",
+    '{"suite": {"evalcases": [{"id": "a"}]}}',
+    '{"suite": "evalcases: [{id: a}]"}',
+    '{"a": 1}\nevalcases:\n  - id: a\n',
+    '["evalcases", {"id": "a"}]',
+    '{"' + r"\"" * 30_000 + "evalcases",
+    "suite: |\n  evalcases:\n    - id: a\n",
+]
+
+
+def test_other_yaml_files_do_not_look_like_suites() -> None:
+    assert [text for text in NO_SUITES if looks_like_suite(write("qa.yaml", text))] == []
+
+
+TABLES = [
+    " t.csv",
+    " my cases.csv  # ours",
+    ' ["more/*.yaml"]',
+    "\n- t.csv",
+    "\n  # our questions\n\n  - 'a.csv'\n",
+    " mypkg.cases:make",
+    " cases.py:make",
+    " file://t.csv",
+    " {from: t.csv}",
+    " {sample: 1, from: t.csv}",
+    ' {"sample": {"from": 1},\n "from": [t.csv]}',
+    "\n  {sample: 1, from: t.csv}",
+    "\n  from: t.csv",
+    "\r\n  from: t.csv\r\n",
+    "\n  sample: 1\n  from: t.csv",
+    "\n  from:\n    - t.csv",
+    "  # ours\n\n  # our questions\n  sample: 1\n\n# here\n  seed: |\n    - a\n   \n  'from': t.csv",
+    "\n  from: mypkg.cases:make",
+    '\n  from: "my cases.csv"',
+]
 
 
 @pytest.mark.parametrize("key", ["cases", "tests", '"tests"'])
-@pytest.mark.parametrize(
-    "text",
-    [
-        " t.csv",
-        " my cases.csv  # ours",
-        ' ["more/*.yaml"]',
-        "\n- t.csv",
-        "\n  # our questions\n\n  - 'a.csv'\n",
-        " mypkg.cases:make",
-        " cases.py:make",
-        " file://t.csv",
-        " {from: t.csv}",
-        " {sample: 1, from: t.csv}",
-        ' {"sample": {"from": 1},\n "from": [t.csv]}',
-        "\n  {sample: 1, from: t.csv}",
-        "\n  from: t.csv",
-        "\r\n  from: t.csv\r\n",
-        "\n  sample: 1\n  from: t.csv",
-        "\n  from:\n    - t.csv",
-        "  # ours\n\n  # our questions\n  sample: 1\n\n# here\n  seed: |\n    - a\n   \n  'from': t.csv",
-        "\n  from: mypkg.cases:make",
-        '\n  from: "my cases.csv"',
-    ],
-)
-def test_a_common_key_with_a_table_looks_like_a_suite(key: str, text: str) -> None:
-    path = write("qa.yaml", f"case: {{x: 1}}\n{key}:{text}")
-    assert case_list_line(path) == 2
-    source = read_yaml(path)
-    assert table_spec(source.value[key.strip('"')], Place(source, (), [])) is not None
+def test_a_common_key_with_a_table_looks_like_a_suite(key: str) -> None:
+    for text in TABLES:
+        path = write("qa.yaml", f"case: {{x: 1}}\n{key}:{text}")
+        assert case_list_line(path) == 2, text
+        source = read_yaml(path)
+        assert table_spec(source.value[key.strip('"')], Place(source, (), [])) is not None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\n  vars: {from: Berlin, to: Paris}\n",
-        "\n  - vars: {from: Berlin}\n    assert: [{type: contains, value: x}]\n",
-        "\n  - vars:\n      from: Berlin\n  - from: x\n",
-        " [{from: Berlin}]\n",
-        " {route: {from: Berlin}}\n",
-        "\n  route:\n    from: Berlin\nfrom: Berlin\n",
-        "\n  route: |\n   x\nroute:\n  from: Berlin\n",
-        " # from: t.csv\nfrom: t.csv\n",
-        " {route: Berlin}\nother: {from: t.csv}\n",
-        " file://rows.yaml.txt\n",
-        " [smoke, npm:test]\n",
-        "\n  - vars: rows.csv\n",
-        "\n  file: rows.csv\n",
-        " see http://example.com/a.csv for all\n",
-        "\n" + "  \n" * 10_000 + "x",
-        "\n  from: ubuntu\n  run: make\n",
-        " {from: ubuntu}\n",
-        " {\n" + "tests: {\n" * 7_000,
-        "\n  a: 1\n" + "tests:\n  a: 1\n" * 4_600,
-    ],
-)
-def test_a_deeper_from_is_that_of_another_tool(text: str) -> None:
-    assert not looks_like_suite(write("qa.yaml", f"tests:{text}"))
+TESTS_OF_OTHERS = [
+    "\n  vars: {from: Berlin, to: Paris}\n",
+    "\n  - vars: {from: Berlin}\n    assert: [{type: contains, value: x}]\n",
+    "\n  - vars:\n      from: Berlin\n  - from: x\n",
+    " [{from: Berlin}]\n",
+    " {route: {from: Berlin}}\n",
+    "\n  route:\n    from: Berlin\nfrom: Berlin\n",
+    "\n  route: |\n   x\nroute:\n  from: Berlin\n",
+    " # from: t.csv\nfrom: t.csv\n",
+    " {route: Berlin}\nother: {from: t.csv}\n",
+    " file://rows.yaml.txt\n",
+    " [smoke, npm:test]\n",
+    "\n  - vars: rows.csv\n",
+    "\n  file: rows.csv\n",
+    " see http://example.com/a.csv for all\n",
+    "\n" + "  \n" * 10_000 + "x",
+    "\n  from: ubuntu\n  run: make\n",
+    " {from: ubuntu}\n",
+    " {\n" + "tests: {\n" * 7_000,
+    "\n  a: 1\n" + "tests:\n  a: 1\n" * 4_600,
+]
+
+
+def test_a_deeper_from_is_that_of_another_tool() -> None:
+    assert [text for text in TESTS_OF_OTHERS if looks_like_suite(write("qa.yaml", f"tests:{text}"))] == []
 
 
 @pytest.mark.parametrize(

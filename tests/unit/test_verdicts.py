@@ -134,6 +134,7 @@ def test_a_case_that_several_targets_were_asked_is_one_unit():
 RUNS = tries(200, 400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [varied(1), 5])
 def test_at_most_5_percent_of_unchanged_runs_are_red(answers):
     """p = 0.9, 50 cases, each run against a baseline of its own; 1 to 3.5 % are expected."""

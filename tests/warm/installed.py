@@ -1,6 +1,7 @@
 """Remember what pytest finds out anew at each start, though it does not change."""
 
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -32,6 +33,7 @@ def read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         _read_metadata_once(patch)
         _search_for_fixtures_once(patch)
+        _search_for_hooks_once(patch)
         _list_modules_of_plugins_once(patch)
         yield
 
@@ -80,6 +82,52 @@ def _is_fixture(value: object) -> bool:
     return type(value).__module__ == fixtures.__name__ or (
         isinstance(value, FunctionType) and "_pytestfixturefunction" in vars(value)
     )
+
+
+def _search_for_hooks_once(patch: pytest.MonkeyPatch) -> None:
+    """Search a plugin for hooks once, and read what each hook takes once: each run registers forty plugins."""
+    names: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
+    found: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+    taken: WeakKeyDictionary[Any, dict[bool, Any]] = WeakKeyDictionary()
+    manager: Any = importlib.import_module("pluggy._manager")
+    search = getattr(manager, "_static_hook_attr", None)
+    if search is None:  # another release of pluggy
+        return
+    read = importlib.import_module("pluggy._impl").varnames
+
+    def names_of_hooks(plugin: Any) -> list[str]:
+        key = plugin if isinstance(plugin, ModuleType | type) else type(plugin)
+        if not is_constant(key):
+            return dir(plugin)
+        if key not in names:
+            names[key] = [name for name in dir(key) if name.startswith("pytest_")]
+            found[key] = {}
+        own = () if key is plugin else (name for name in getattr(plugin, "__dict__", ()) if name.startswith("pytest_"))
+        return sorted({*names[key], *own})
+
+    def hook_of(plugin: Any, name: str) -> Any:
+        key = plugin if isinstance(plugin, ModuleType | type) else type(plugin)
+        if key not in names or (key is not plugin and name in getattr(plugin, "__dict__", ())):
+            return search(plugin, name)
+        known = found[key]
+        if name not in known:
+            known[name] = search(key, name)
+        if key is plugin or known[name] is None or not isinstance(known[name][0], FunctionType):
+            return known[name]
+        return known[name][0], known[name][1].__get__(plugin)
+
+    def arguments_of(function: Any, **options: Any) -> Any:
+        if not isinstance(function, FunctionType):
+            return read(function, **options)
+        known = taken.setdefault(function, {})
+        if bool(options) not in known:
+            known[bool(options)] = read(function, **options)
+        return known[bool(options)]
+
+    patch.setattr(manager, "dir", names_of_hooks, raising=False)
+    patch.setattr(manager, "_static_hook_attr", hook_of)
+    for name in ("_decorators", "_impl"):
+        patch.setattr(f"pluggy.{name}.varnames", arguments_of)
 
 
 def _list_modules_of_plugins_once(patch: pytest.MonkeyPatch) -> None:

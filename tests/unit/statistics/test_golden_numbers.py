@@ -265,6 +265,7 @@ def test_cases_to_see_a_drop():
         assert seen[0] <= 0.05 < seen[1], "the one is the other's inverse"
 
 
+@pytest.mark.slow
 def test_cases_that_groups_are_asked_for_see_the_drop_in_four_of_five_runs():
     rng = random.Random(3)
 

@@ -15,6 +15,8 @@ from pytest_agentv.reports.judged_cases import case_of
 from pytest_agentv.stats.comparison import compare_pairs, confusion, decide_change, kappa, kappa_interval
 from pytest_agentv.stats.intervals import mean_interval, needed_passes, verdict
 
+pytestmark = pytest.mark.slow
+
 
 def share_of_passes(rng, p, answers):
     return sum(rng.random() < p for _ in range(answers)) / answers
