@@ -111,7 +111,7 @@ class Overrides(Record):
     """User objects that replace entries of the targets file."""
 
     provider: object | None = None
-    """Any object that `providers.python.foreign.adapt_provider` accepts."""
+    """Any object that `providers.python.adapt_provider` accepts."""
     judge: object | None = None
     """The same kinds of objects as `provider`."""
     provider_files: tuple[Path, ...] = ()
