@@ -193,9 +193,8 @@ class _CaseRun:
             result = await self._finish(attempts)
             if row is not None and not is_kept:
                 await row.keep(attempts, pool.masker)
-        if (
-            hooks.response is not None and result.execution_metrics is not None
-        ):  # it may report what the target does not
+        if hooks.response is not None and result.execution_metrics is not None:
+            # The hook may report what the target does not.
             found = Costs.of_call(result.execution_metrics.token_usage, result.execution_metrics.cost_usd)
             costs = found.replace(calls=costs.calls) if costs.calls else costs
         is_judged_before = row is not None and row.judgement is not None
@@ -318,16 +317,9 @@ class _CaseRun:
             answered = await read_answer(attempts, job.options)
         except KindError as error:
             self._dump_traces(attempts.count, None)
-            result = error_result(
-                job.identity,
-                "provider",
-                error.kind,
-                str(error),
-                self.asked,
-                attempts=attempts.count,
-                dry_run=job.options.dry_run,
-            )
-            return result.replace(**attempts.requests)
+            dry_run = job.options.dry_run
+            result = error_result(job.identity, "provider", error.kind, str(error), self.asked, dry_run=dry_run)
+            return result.replace(attempts=attempts.count, **attempts.requests)
         self._dump_traces(attempts.count, answered)
         unanswered = broken_answer(answered) or fault
         if unanswered is not None:

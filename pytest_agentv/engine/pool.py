@@ -7,11 +7,11 @@ import logging
 import os
 import time
 import uuid
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -56,25 +56,25 @@ if TYPE_CHECKING:
 # different variables never run at the same time. Calls that need the same variables do.
 
 
-@dataclass(slots=True)
-class _Call:
-    """A call that needs variables."""
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """The calls that need the same variables, and are made together."""
 
     variables: Mapping[str, str]
-    is_open: bool = True
+    has_come: asyncio.Event = field(default_factory=asyncio.Event)
+    calls: int = 0
 
 
-_CALL: Final[ContextVar[_Call | None]] = ContextVar("agentv_variables_call", default=None)
-"""The call that the running code belongs to."""
+_TURN: Final[ContextVar[_Turn | None]] = ContextVar("agentv_variables_turn", default=None)
+"""The turn of the call that the running code belongs to."""
 
 
 class ProcessVariables:
     """Gives calls with different variables turns on `os.environ`. Used on the event loop."""
 
     def __init__(self) -> None:
-        self._current: Mapping[str, str] = {}
-        self._calls = 0
-        self._waiting: deque[tuple[Mapping[str, str], asyncio.Future[None]]] = deque()
+        self._turns: list[_Turn] = []
+        """The turn that has come, and those that wait."""
         self._added: dict[str, str] = {}
         self._ever_added: defaultdict[str, set[str]] = defaultdict(set)
 
@@ -89,21 +89,19 @@ class ProcessVariables:
         A nested call shares the turn of the outer call. Raises `ProviderError` if the outer call has other variables,
         because the two would wait for each other.
         """
-        outer = _CALL.get()
-        if outer is not None and outer.is_open:
-            if outer.variables != variables:
-                raise ProviderError("a target was asked from within a call of a folder that has another .env", "config")
-            yield
-            return
-        await self._enter(variables)
-        call = _Call(variables)
-        token = _CALL.set(call)
+        turn = _TURN.get()
+        if turn is None or not turn.calls:
+            turn = self._turn_of(variables)
+        elif turn.variables != variables:
+            raise ProviderError("a target was asked from within a call of a folder that has another .env", "config")
+        turn.calls += 1
+        token = _TURN.set(turn)
         try:
+            await turn.has_come.wait()
             yield
         finally:
-            call.is_open = False
-            _CALL.reset(token)
-            self._leave()
+            _TURN.reset(token)
+            self._leave(turn)
 
     def close(self) -> None:
         """Remove leftovers: a fixture may have restored a value that was shown when the fixture started."""
@@ -112,43 +110,34 @@ class ProcessVariables:
             if os.environ.get(name) in values:
                 del os.environ[name]
 
-    async def _enter(self, variables: Mapping[str, str]) -> None:
-        if not self._waiting and (self._calls == 0 or self._current == variables):
-            self._admit(variables)
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((variables, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # its turn has just come
-                self._leave()
-            else:
-                self._waiting.remove((variables, turn))
-            raise
+    def _turn_of(self, variables: Mapping[str, str]) -> _Turn:
+        joinable = self._turns[1:] or self._turns  # while others wait, nobody joins the turn that has come
+        for turn in joinable:
+            if turn.variables == variables:
+                return turn
+        turn = _Turn(variables)
+        self._turns.append(turn)
+        if len(self._turns) == 1:
+            self._show(turn)
+        return turn
 
-    def _leave(self) -> None:
-        self._calls -= 1
-        if self._calls:
+    def _leave(self, turn: _Turn) -> None:
+        turn.calls -= 1
+        if turn.calls:
             return
-        self._hide()
-        if self._waiting:
-            variables = self._waiting[0][0]
-            admitted = [turn for needed, turn in self._waiting if needed == variables]
-            self._waiting = deque(each for each in self._waiting if each[0] != variables)
-            for turn in admitted:
-                self._admit(variables)
-                turn.set_result(None)
+        has_come = turn is self._turns[0]
+        self._turns.remove(turn)
+        if has_come:
+            self._hide()
+            if self._turns:
+                self._show(self._turns[0])
 
-    def _admit(self, variables: Mapping[str, str]) -> None:
-        self._calls += 1
-        if self._calls > 1:
-            return
-        self._current = variables
-        for name, value in variables.items():
+    def _show(self, turn: _Turn) -> None:
+        for name, value in turn.variables.items():
             if name not in os.environ:
                 os.environ[name] = self._added[name] = value
                 self._ever_added[name].add(value)
+        turn.has_come.set()
 
     def _hide(self) -> None:
         for name, value in self._added.items():
@@ -251,47 +240,6 @@ class Places:
         return load_environment(eval_dir, self.repo_root, self.cwd, process_env)
 
 
-# Health checks: one for each target and run, even with several processes (decisions 32).
-
-
-class HealthChecks:
-    """Checks targets and judges before their first case, and keeps the findings. Used on the event loop."""
-
-    def __init__(self, folder: Path | None, root: Path) -> None:
-        """Take where the processes of a run share their findings, and the folder of the project.
-
-        The first process that ends removes the former; None: there is only one process. The path of the project may
-        differ between processes.
-        """
-        self._folder = folder
-        self._root = root
-        self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
-
-    async def check(self, target: Target, provider: Adapter) -> None:
-        """Return if the target is healthy. Raises `ProviderError` if it is not. Objects of users are not checked."""
-        if target.path is None:
-            return
-        key = (target.path, target.name)
-        if key not in self._probes:
-            self._probes[key] = asyncio.ensure_future(capture(lambda: self._probe(target, provider)))
-        probed = self._probes[key]
-        if not probed.done():
-            await asyncio.shield(probed)  # a cancelled case must not cancel the probe that others wait for
-        probed.result().get()
-
-    async def _probe(self, target: Target, provider: Adapter) -> None:
-        """Check a target, under a lock unless another process has done so. Then use its finding."""
-        folder, path = self._folder, Path(str(target.path))
-        if folder is None or not target.settings.is_probed:
-            await provider.check()
-            return
-        remove_at_end(folder)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        below = path.relative_to(self._root) if path.is_relative_to(self._root) else path
-        name = repr((str(below), target.name))  # the same in all processes
-        await once_in_run(folder / hashlib.sha256(name.encode()).hexdigest()[:16], provider.check)
-
-
 # Targets that are ready: with their judges, healthy.
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -338,7 +286,8 @@ class TargetPool:
         self._options = options
         self._places = places
         self._own_kinds = own_kinds
-        self._checks = HealthChecks(places.shared_folder, places.repo_root)
+        self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
+        """The health checks: one for each target and run (decisions 32)."""
         self._paths: dict[Path, Path] = {}
         """Targets file by eval folder."""
         self._files: dict[tuple[Path, int], TargetsFile | AgentvError] = {}
@@ -390,7 +339,7 @@ class TargetPool:
         under_test = None if self.rejudged is not None else (target, provider)
         for pair in (under_test, *judging.values(), default, playing):
             if pair is not None:
-                await self._check(*pair)
+                await self.check(*pair)
         tell = partial(self.warn_of_answer, eval_dir)
         judges: dict[str | None, Judge] = {
             each: ProviderJudge(*self.stored(eval_dir, *pair), self._options, asked, tell)
@@ -410,7 +359,7 @@ class TargetPool:
                 self._options.targets_file, eval_dir, places.repo_root, places.cwd
             )
         path = self._paths[eval_dir]
-        own = self._own_kinds(eval_dir)  # calls no hook yet
+        own = self._own_kinds(eval_dir)
         key = (path, id(own))
         if key not in self._files:
             self._files[key] = self._load(path, KINDS.with_own(own))
@@ -610,7 +559,7 @@ class TargetPool:
             OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
             lambda name: self.stored(eval_dir, *(opened.get(name) or self._open(eval_dir, name))),
             asked=asked,
-            check=self._check,
+            check=self.check,
             tell=partial(self.warn_of_answer, eval_dir),
         )
 
@@ -649,14 +598,33 @@ class TargetPool:
         services = Services(judges.get(None), environment.variables, callables, {}, case, judges)
         return ReadyTarget(mock, provider, needs, services, user=(mock, provider))
 
-    async def _check(self, target: Target, provider: Adapter) -> None:
-        try:
-            await self._checks.check(target, provider)
-        except ProviderError as error:
-            # A wrong definition, or a check that crashes, does not mean that the target is unhealthy.
-            if error.kind not in ("config", "crash"):
-                self.stop_reason = str(error)
-            raise
+    async def check(self, target: Target, provider: Adapter) -> None:
+        """Return if a target is healthy. Raises `ProviderError` if it is not. Objects of users are not checked."""
+        if target.path is None:
+            return
+        key = (target.path, target.name)
+        if key not in self._probes:
+            self._probes[key] = asyncio.ensure_future(capture(lambda: self._probe(target, provider)))
+        probed = self._probes[key]
+        if not probed.done():
+            await asyncio.shield(probed)  # a cancelled case must not cancel the probe that others wait for
+        error = probed.result().error
+        # A wrong definition, or a check that crashes, does not mean that the target is unhealthy.
+        if isinstance(error, ProviderError) and error.kind not in ("config", "crash"):
+            self.stop_reason = str(error)
+        probed.result().get()
+
+    async def _probe(self, target: Target, provider: Adapter) -> None:
+        """Check a target, under a lock unless another process has done so. Then use its finding."""
+        folder, path, root = self._places.shared_folder, Path(str(target.path)), self._places.repo_root
+        if folder is None or not target.settings.is_probed:
+            await provider.check()
+            return
+        remove_at_end(folder)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        below = path.relative_to(root) if path.is_relative_to(root) else path  # the same in all processes
+        name = repr((str(below), target.name))
+        await once_in_run(folder / hashlib.sha256(name.encode()).hexdigest()[:16], provider.check)
 
 
 # Calls a target with a single prompt of user code: without a case, or for a part of a case's answer.

@@ -212,7 +212,6 @@ def error_result(
     message: str,
     asked: Asked | None = None,
     *,
-    attempts: int = 0,
     dry_run: bool = False,
 ) -> EvalResult:
     """Return the result of a case without an answer to judge."""
@@ -227,7 +226,6 @@ def error_result(
         error=message,
         error_detail=ErrorDetail(stage, kind),
         status="error",
-        attempts=attempts,
         dry_run=dry_run or None,
     )
 

@@ -44,7 +44,7 @@ from pytest_agentv.reports.figures import shown
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 from pytest_agentv.session.plan import PreparedCase
-from pytest_agentv.session.user_hooks import FIXTURES, FOREIGN_FOLDERS, HOOKS, HookedKinds, is_interrupt
+from pytest_agentv.session.user_hooks import FIXTURES, FOREIGN_FOLDERS, HOOKS, hooked_kinds, is_interrupt
 from pytest_agentv.session.workers import shared_folder
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
@@ -123,7 +123,7 @@ class Away:
         folder.mkdir(mode=0o700, exist_ok=True)
         remove_at_end(folder)
         try:
-            own = tuple(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
+            own = tuple(hooked_kinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
         except HookError:  # each case reports the error
             own = ()
         return Setup(

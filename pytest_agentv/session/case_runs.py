@@ -14,7 +14,6 @@ from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.pool import TargetPool
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.scheduler import BatchMember
-from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.results import EvalResult, Spent
 from pytest_agentv.reports.dumps import CaseLog, current_log
@@ -321,23 +320,16 @@ class CaseRuns:
 
     async def give_up(self, broken: EvalResult, prepared: PreparedCase) -> EvalResult:
         current_log.set(prepared.log)
-        self._learn_secrets(prepared)
         return await self._record(self._costs.put_into(broken), prepared)
 
     def give_up_here(self, prepared: PreparedCase, reason: str) -> Begun:
         """Record a case in the thread of its item, because there is no event loop, which hooks need."""
-        self._learn_secrets(prepared)
         # Without hashes, the error does not take the place of a finished result of an earlier run.
         result = prepared.given_up(reason).replace(case_hash=None, target_hash=None, grading_hash=None)
         self._count(result, prepared)
         ended: Future[EvalResult] = Future()
         ended.set_result(self._recorder.record_here(result))
         return Begun.of(ended, 1, prepared)
-
-    def _learn_secrets(self, prepared: PreparedCase) -> None:
-        with suppress(AgentvError, OSError):  # cases that can be run report these errors
-            if prepared.folder is not None:
-                self._pool.environment(prepared.folder)
 
     async def _ask(self, job: CaseJob, prepared: PreparedCase, member: BatchMember | None) -> EvalResult:
         """Ask for one answer and judge it: in the run's executor if possible, else in this process."""

@@ -38,6 +38,7 @@ from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.scheduler import Batch, BatchMember, Scheduler
 from pytest_agentv.errors import ErrorKind, LoopStartError, locate
 from pytest_agentv.files.problems import Problem
+from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, wait_for
@@ -222,6 +223,7 @@ class Flight:
     def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
         """Load an item's case. An exception becomes an error of this item, not of the current one."""
         hooks, preparer = self._session.user_hooks, self._session.preparer
+        self._session.learn_secrets(folder_of(item.path))
         try:
             prepared = preparer.prepare(item.suite, item.entry, item.nodeid, lambda case: hooks.adjust(item, case))
         except Exception as error:  # noqa: BLE001 - whatever it is, its case reports it
@@ -497,7 +499,7 @@ class _Batches:
             "an id of its own"
         )
         broken = self._preparer.broken(item.suite, item.entry, item.nodeid, "config", reason)
-        return prepared.replace(job=broken.job, folder=broken.folder)
+        return prepared.replace(job=broken.job)
 
     def begin(self, item: EvalItem, prepared: PreparedCase) -> Iterator[Begun]:
         """Begin the cases that share calls. Repeated cases share one call per answer."""

@@ -52,9 +52,6 @@ class PreparedCase(Record):
     problems: tuple[Problem, ...] = ()
     hooks: CaseHooks = NO_HOOKS
     own: Overrides = NO_OVERRIDES
-    folder: Path | None = None
-    """The folder of the eval file, if the secrets of its environment are not known yet."""
-
     bound_by: str | None = FIXTURES
     """What in this process the case needs, which keeps it from running in another one; None: nothing."""
     log: CaseLog = field(default_factory=CaseLog)
@@ -161,7 +158,7 @@ class CasePreparer:
 
     def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
         """Return a case that cannot run for an external reason. A resumed run tries it again."""
-        return PreparedCase(self._error(suite, entry, node_id, kind, reason), folder=suite.path.parent)
+        return PreparedCase(self._error(suite, entry, node_id, kind, reason))
 
     def _error(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> EvalResult:
         identity = self._identify(suite, entry, node_id, dataset=suite.dataset, target=suite.target_of(entry))

@@ -1,8 +1,7 @@
 """The hooks of users and their conftest files around cases."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -184,52 +183,42 @@ def changed_fault(before: EvalCase, case: EvalCase) -> str | None:
 # The kinds of providers and evaluators that plugins and conftest files add.
 
 
-class HookedKinds(Mapping[str, Any]):
-    """Kinds by name. Calls the hooks when the first case runs, because all conftest files are loaded then."""
-
-    def __init__(self, name: str, ask: Callable[[], Sequence[object]]) -> None:
-        self._name = name
-        self._ask = ask
-
-    @cached_property
-    def _kinds(self) -> dict[str, Any]:
-        """Return all kinds by name. The nearest conftest answers first, and wins. Raises `HookError`."""
-        found = _call(self._name, self._ask)
-        try:
-            return merge_kinds(found)
-        except ValueError as error:
-            raise HookError(f"{self._name}: {error}", "config") from error
-
-    def __getitem__(self, name: str) -> Any:
-        return self._kinds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
+def hooked_kinds(name: str, ask: Callable[[], Sequence[object]]) -> dict[str, Any]:
+    """Return all kinds by name. The nearest conftest answers first, and wins. Raises `HookError`."""
+    found = _call(name, ask)
+    try:
+        return merge_kinds(found)
+    except ValueError as error:
+        raise HookError(f"{name}: {error}", "config") from error
 
 
 class FolderKinds:
-    """The kinds of each folder. If two conftest files add the same name, the file above the folder counts."""
+    """The kinds of each folder. If two conftest files add the same name, the file above the folder counts.
+
+    The first case of a folder calls the hooks, because all conftest files are loaded then.
+    """
 
     def __init__(self, config: pytest.Config, hook: str) -> None:
         self._config = config
         self._hook = hook
-        self._kinds: dict[tuple[str, ...], HookedKinds] = {}
+        self._kinds: dict[tuple[str, ...], dict[str, Any]] = {}
         """By the plugins and conftest files that apply to a folder."""
-        self._folders: dict[Path, HookedKinds] = {}
+        self._folders: dict[Path, dict[str, Any]] = {}
 
-    def __call__(self, folder: Path) -> HookedKinds:
-        """Return the kinds of a folder: the same object for folders below the same conftest files."""
+    def __call__(self, folder: Path) -> dict[str, Any]:
+        """Return the kinds of a folder: the same object for folders below the same conftest files.
+
+        Raises `HookError`.
+        """
         if folder not in self._folders:
             session: Any = self._config.pluginmanager.get_plugin("session")
             near, everywhere = (
                 getattr(hooks, self._hook) for hooks in (session.gethookproxy(folder), self._config.hook)
             )
             key = tuple(each.plugin_name for each in near.get_hookimpls())
-            ask = lambda: [*near(), *everywhere()]  # noqa: E731 - the first answer wins
-            self._folders[folder] = self._kinds.setdefault(key, HookedKinds(self._hook, ask))
+            if key not in self._kinds:
+                self._kinds[key] = hooked_kinds(self._hook, lambda: [*near(), *everywhere()])
+            self._folders[folder] = self._kinds[key]
         return self._folders[folder]
 
 

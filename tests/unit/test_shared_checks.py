@@ -7,10 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_agentv.engine.pool import HealthChecks
+from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
+from pytest_agentv.model.kind_table import no_kinds
+from pytest_agentv.model.options import RunOptions
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.mock import Mock
+
+
+def pool_of(shared_folder: Path | None, root: Path) -> TargetPool:
+    return TargetPool(RunOptions(), Places(root, root, shared_folder), Masker(), no_kinds)
 
 
 class SlowProvider:
@@ -26,7 +33,7 @@ class SlowProvider:
 def test_a_cancelled_case_does_not_cancel_the_probe_that_others_wait_for() -> None:
     async def scenario() -> int:
         provider: Any = SlowProvider()
-        checks = HealthChecks(None, Path())
+        checks = pool_of(None, Path())
         target = Target("default", "cli", Mock(), path="/evals/targets.yaml")
         first, second = (asyncio.create_task(checks.check(target, provider)) for _ in range(2))
         await asyncio.sleep(0)
@@ -55,7 +62,7 @@ def test_a_finding_that_a_killed_process_left_half_written_is_found_again(tmp_pa
         provider: Any = Checked()
         target = Target("default", "openai", SimpleNamespace(is_probed=True), path="/evals/targets.yaml")
         try:
-            asyncio.run(HealthChecks(tmp_path / "shared", Path("/")).check(target, provider))
+            asyncio.run(pool_of(tmp_path / "shared", Path("/")).check(target, provider))
         except ProviderError as error:
             return str(error)
         return "healthy"
