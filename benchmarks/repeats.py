@@ -16,7 +16,6 @@ ROOMS = (
     "engine/repeats.py",
     "session/repeats.py",
     "session/gates.py",
-    "session/judged_cases.py",
     "reports/verdict",
     "reports/judged_cases.py",
 )

@@ -197,18 +197,11 @@ class Pace:
     """The limits of a target for its cases."""
 
     workers: int | None
-    """Cases in flight, unless the options of the run set a number; None: the target does not say."""
-    is_batched: bool
+    """Cases in flight in the whole run; None: neither its options nor the target say."""
+    is_batched: bool = False
     """Whether one call runs all cases."""
-    is_capped: bool = False
-    """Whether `workers` overrides the options."""
     is_by_id: bool = False
     """Whether one call runs all cases, and only their ids tell which answer is whose."""
-
-    def limit(self, options: RunOptions, size: int = 1) -> int:
-        """Return the limit of cases in flight in the whole run: `size` where neither options nor target set one."""
-        own = self.workers or size
-        return own if self.is_capped else options.workers or own
 
 
 def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
@@ -398,20 +391,20 @@ class TargetPool:
         file, options = self.file(eval_dir), self._options
         definition = file.find(name)
         kind = file.kinds.table.get(definition.kind)
+        workers = options.workers or definition.workers
         if options.dry_run:  # a mock replaces it
-            return Pace(definition.workers, is_batched=False)
+            return Pace(workers)
         is_batched = definition.provider_batching
         if not getattr(kind, "is_one_by_one", False):
             is_by_id = is_batched and getattr(kind, "answers_by_id", False)
-            return Pace(definition.workers, is_batched, is_by_id=is_by_id)
-        wanted = options.workers or definition.workers or 1
-        if wanted > 1:  # Source: eval-cli-2026-01, "VS Code worker cap"
+            return Pace(workers, is_batched, is_by_id)
+        if workers is not None and workers > 1:  # Source: eval-cli-2026-01, "VS Code worker cap"
             source = "--agentv-workers" if options.workers else "workers"
             reason = "VS Code runs one case at a time, because its windows take the focus from each other"
-            message = f"target {definition.name!r} runs with 1 worker instead of {wanted} ({source}): {reason}"
+            message = f"target {definition.name!r} runs with 1 worker instead of {workers} ({source}): {reason}"
             path = definition.path or file.path
             self.warn_once(Problem(path, definition.line, "", message, level="warning"), "cap")
-        return Pace(1, is_batched, is_capped=True)
+        return Pace(1, is_batched)
 
     def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
         """Warn about a target's answers, but only for the first answer with a warning."""
@@ -584,12 +577,12 @@ class TargetPool:
         from pytest_agentv.providers.mock import DRY_RUN_RESPONSE, Mock, MockProvider  # noqa: PLC0415 - imports pydantic
 
         known = name if file is None else file.find(name).name
-        wait, least, most = (
-            self._options.dry_run_delay,
-            self._options.dry_run_delay_min,
-            self._options.dry_run_delay_max,
+        settings = Mock(
+            response=DRY_RUN_RESPONSE,
+            delay_ms=self._options.dry_run_delay,
+            delay_min_ms=self._options.dry_run_delay_min,
+            delay_max_ms=self._options.dry_run_delay_max,
         )
-        settings = Mock(response=DRY_RUN_RESPONSE, delay_ms=wait, delay_min_ms=least, delay_max_ms=most)
         provider = MockProvider("dry-run", settings)
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
@@ -630,8 +623,16 @@ class TargetPool:
 # Calls a target with a single prompt of user code: without a case, or for a part of a case's answer.
 
 
-async def ask_target(pool: TargetPool, options: RunOptions, eval_dir: Path, name: str, prompt: str) -> ProviderResponse:
-    """Return the response of a target. Raises `AgentvError` if the target cannot be used or does not answer."""
+async def ask_target(
+    pool: TargetPool, options: RunOptions, eval_dir: Path, name: str, prompt: str, *, call: OwnCall | None = None
+) -> ProviderResponse:
+    """Return the response of a target. Raises `AgentvError` if the target cannot be used or does not answer.
+
+    `call` is that of a user's object that stands in for the target and asks it. Its caller retries after time-outs.
+    """
+    if call is not None:
+        with call.asking(prompt) as request:
+            return await _ask(pool, call.eval_dir, call.target, request, 0)
     request = ProviderRequest(Prompt(prompt), eval_id="prompt", timeout_seconds=options.timeout or None)
     return await _ask(pool, eval_dir, name, request, options.max_retries)
 
@@ -646,12 +647,3 @@ async def _ask(
             _, provider = pool.stored(eval_dir, pool.definition(eval_dir, name), provider, is_part=True)
         attempts = await invoke_with_retries(provider, request, max_retries)
     return attempts.answer()
-
-
-async def ask_for_call(pool: TargetPool, call: OwnCall, prompt: str) -> ProviderResponse:
-    """Return the response of the target that a user's object stands in for, while it answers. Raises like `ask_target`.
-
-    Who calls the object retries after time-outs.
-    """
-    with call.asking(prompt) as request:
-        return await _ask(pool, call.eval_dir, call.target, request, 0)

@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -156,66 +156,61 @@ class StoredAnswer:
             self.store.judge(self._id, *self._judged)
 
 
+@dataclass(slots=True, eq=False)
 class StoredProvider:
     """Asks the target behind it only what is not in the store. For judges, others that judge, and parts of answers."""
 
-    def __init__(
-        self,
-        provider: Adapter,
-        target: Json,
-        store: AnswerStore,
-        masker: Masker,
-        *,
-        costs_count: bool = True,
-        role: str = "judge",
-        takes: Callable[[Stored], bool] = lambda _: True,
-    ) -> None:
-        """`target` is what identifies the target in keys. `takes` tells whether an answer may be taken."""
-        self.mode: PromptMode = provider.mode
-        self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
-        self._provider = provider
-        self._target = target
-        self._store = store
-        self._masker = masker
-        self._costs_count = costs_count
-        self._role = role
-        self._takes = takes
-        self._ids: dict[Question, str] = {}
+    provider: Adapter
+    target: Json
+    """What identifies the target in keys."""
+    store: AnswerStore
+    masker: Masker
+    costs_count: bool = True
+    role: str = "judge"
+    takes: Callable[[Stored], bool] = lambda _: True
+    """Tells whether an answer may be taken."""
+    mode: PromptMode = field(init=False)
+    keeps_limits: bool = field(init=False)
+    _ids: dict[Question, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.mode = self.provider.mode
+        self.keeps_limits = getattr(self.provider, "keeps_limits", False)
 
     async def check(self) -> None:
-        await self._provider.check()
+        await self.provider.check()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         question = self._question(request)
-        found = self._store.find(question)
-        if found is not None and self._takes(found):
+        found = self.store.find(question)
+        if found is not None and self.takes(found):
             self._ids[question] = found.id
             return ProviderResponse.from_plain(found.response["response"]).replace(cached=True)
         started = time.perf_counter()
         try:
-            response = timed(await self._provider.invoke(request), started)
+            response = timed(await self.provider.invoke(request), started)
         except ProviderError:
-            await self._store.add(question, None, Costs(1 if self._costs_count else 0))
+            await self.store.add(question, None, Costs(1 if self.costs_count else 0))
             raise
-        costs = Costs.of_call(response.token_usage, response.cost_usd) if self._costs_count else Costs()
-        self._ids[question] = await self._store.add(question, response_text(response, self._masker), costs)
+        costs = Costs.of_call(response.token_usage, response.cost_usd) if self.costs_count else Costs()
+        self._ids[question] = await self.store.add(question, response_text(response, self.masker), costs)
         return response
 
     def place(self, request: ProviderRequest) -> str:
         """Return what equal questions have in common."""
-        return key_of(self._target, request)
+        return key_of(self.target, request)
 
     def forget(self, request: ProviderRequest) -> None:
         """Let no later run take the answer to a request, which was of no use."""
         if (id_ := self._ids.pop(self._question(request), None)) is not None:
-            self._store.drop(id_)
+            self.store.drop(id_)
 
     async def close(self) -> None:
-        await self._provider.close()
+        await self.provider.close()
 
     def _question(self, request: ProviderRequest) -> Question:
         item, eval_id, target = current_case.get()
-        return Question(item, eval_id, self.place(request), request.answer, request.reruns, target, self._role)
+        return Question(item, eval_id, self.place(request), request.answer, request.reruns, target, self.role)
 
 
 class RejudgedFile:

@@ -224,27 +224,17 @@ class CaseCosts:
         return Spent.added((max(known, key=lambda each: each.answer.calls), own)) if known else own
 
 
+@dataclass(slots=True, eq=False)
 class CaseRuns:
     """The coroutines that the scheduler starts; each returns a result that was written."""
 
-    def __init__(
-        self,
-        *,
-        pool: TargetPool,
-        recorder: Recorder,
-        progress: Progress,
-        stopping: Stopping,
-        identity: RunIdentity,
-        away: "Away | None",
-        costs: "CaseCosts",
-    ) -> None:
-        self._costs = costs
-        self._pool = pool
-        self._recorder = recorder
-        self._progress = progress
-        self._stopping = stopping
-        self._identity = identity
-        self._away = away
+    pool: TargetPool
+    recorder: Recorder
+    progress: Progress
+    stopping: Stopping
+    identity: RunIdentity
+    away: "Away | None"
+    costs: CaseCosts
 
     async def run(
         self,
@@ -268,22 +258,22 @@ class CaseRuns:
                 else:
                     result = await answers()
                 ending.note_judged()
-                return await self._record(self._costs.put_into(result), prepared, leave)
+                return await self._record(self.costs.put_into(result), prepared, leave)
         except GeneratorExit:
             raise  # the coroutine is being closed, and must not await anything
         except BaseException as error:
-            if ending.reason is None and (ending.is_asked or self._stopping.is_ending):
+            if ending.reason is None and (ending.is_asked or self.stopping.is_ending):
                 raise
             broken = _broken(job, ending.reason, error)
         finally:
             for member in members:
                 member.leave()  # else the other cases of its batch would wait for it
-        return await self._record(self._costs.put_into(broken), prepared)
+        return await self._record(self.costs.put_into(broken), prepared)
 
     async def answer(self, job: CaseJob, prepared: PreparedCase, member: BatchMember | None) -> EvalResult:
         """Ask for one answer of a repeated case. Raises only for a cancellation."""
-        if self._recorder.error is not None:  # its result would be lost
-            return error_result(job.identity, "setup", "config", lost_text(self._recorder.error))
+        if self.recorder.error is not None:  # its result would be lost
+            return error_result(job.identity, "setup", "config", lost_text(self.recorder.error))
         current_log.set(prepared.log)
         try:
             result = await self._ask(job, prepared, member)
@@ -291,10 +281,10 @@ class CaseRuns:
             raise
         except BaseException as error:
             task = asyncio.current_task()
-            if self._stopping.is_ending or (task is not None and task.cancelling()):
+            if self.stopping.is_ending or (task is not None and task.cancelling()):
                 raise
             result = _broken(job, None, error)
-        self._progress.count_answer(result)
+        self.progress.count_answer(result)
         return result
 
     async def confirm(
@@ -303,24 +293,24 @@ class CaseRuns:
         """Get fresh answers of a case that has a result, and write the new result."""
         current_log.set(prepared.log)
         with ending:
-            return await self._recorder.record(self._costs.put_into(await answers()))
+            return await self.recorder.record(self.costs.put_into(await answers()))
 
     async def carry_over(self, carried: Carried, prepared: PreparedCase, members: Sequence[BatchMember]) -> EvalResult:
         """Take over a result. Writes its line again only if it has changed."""
         current_log.set(prepared.log)
         for member in members:
             member.leave()
-        resumed = self._identity.resumed
-        if not carried.is_changed and (resumed is None or resumed.path == self._identity.results_path):
-            self._progress.count(carried.result, prepared.repeat)
+        resumed = self.identity.resumed
+        if not carried.is_changed and (resumed is None or resumed.path == self.identity.results_path):
+            self.progress.count(carried.result, prepared.repeat)
             return carried.result
         # An older line does not tell what later ones paid. A case that was renamed has no other.
-        spent = self._costs.total(carried.result) or carried.result.spent
-        return await self._record(carried.result.replace(run_id=self._identity.run_id, spent=spent), prepared)
+        spent = self.costs.total(carried.result) or carried.result.spent
+        return await self._record(carried.result.replace(run_id=self.identity.run_id, spent=spent), prepared)
 
     async def give_up(self, broken: EvalResult, prepared: PreparedCase) -> EvalResult:
         current_log.set(prepared.log)
-        return await self._record(self._costs.put_into(broken), prepared)
+        return await self._record(self.costs.put_into(broken), prepared)
 
     def give_up_here(self, prepared: PreparedCase, reason: str) -> Begun:
         """Record a case in the thread of its item, because there is no event loop, which hooks need."""
@@ -328,17 +318,17 @@ class CaseRuns:
         result = prepared.given_up(reason).replace(case_hash=None, target_hash=None, grading_hash=None)
         self._count(result, prepared)
         ended: Future[EvalResult] = Future()
-        ended.set_result(self._recorder.record_here(result))
+        ended.set_result(self.recorder.record_here(result))
         return Begun.of(ended, 1, prepared)
 
     async def _ask(self, job: CaseJob, prepared: PreparedCase, member: BatchMember | None) -> EvalResult:
         """Ask for one answer and judge it: in the run's executor if possible, else in this process."""
         result = None
-        if self._away is not None:
-            result = await self._away.ask(job, prepared, is_batched=member is not None)
+        if self.away is not None:
+            result = await self.away.ask(job, prepared, is_batched=member is not None)
         if result is None:
-            result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
-        self._costs.add(result)
+            result = await run_case(job, self.pool, member, hooks=prepared.hooks, own=prepared.own)
+        self.costs.add(result)
         return result
 
     async def _record(
@@ -349,7 +339,7 @@ class CaseRuns:
         A cancellation skips only the hooks. The result of a judged case is always written once.
         """
         self._count(result, prepared)
-        written = self._recorder.record(result)
+        written = self.recorder.record(result)
         if leave is not None:
             leave()
         with suppress(asyncio.CancelledError):
@@ -358,10 +348,10 @@ class CaseRuns:
         return result
 
     def _count(self, result: EvalResult, prepared: PreparedCase) -> None:
-        self._pool.masker.look_again()
-        self._progress.count(result, prepared.repeat)
+        self.pool.masker.look_again()
+        self.progress.count(result, prepared.repeat)
         if result.status != "pass":
-            self._stopping.failures.note(result.node_id)
+            self.stopping.failures.note(result.node_id)
 
 
 def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:

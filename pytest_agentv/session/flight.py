@@ -253,16 +253,12 @@ class Flight:
         """Begin an item's case, together with those that share its call."""
         planned = self._planner.plan(prepared)
         if planned.pace is not None and planned.pace.is_batched:
-            planned = self._batches.checked(item, planned)
+            planned = self._checked(item, planned)
             if not isinstance(planned.job, EvalResult) and item not in self:
-                for begun in self._batches.begin(item, planned):
+                for begun in self._begin_together(item, planned):
                     self._widest = max(self._widest, begun.limit)
                 return
         self._widest = max(self._widest, self.begin(item, planned).limit)
-
-    @cached_property
-    def _batches(self) -> "_Batches":
-        return _Batches(self, self._session, self._lookahead, self._prepare)
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
         """Begin the cases after an item. Called at its turn, and repeatedly while it waits."""
@@ -306,6 +302,64 @@ class Flight:
             self._limits[target] = self._planner.limit(self._planner.plan(prepared))
             self._widest = max(self._widest, self._limits[target])
         return self._limits[target] > 1
+
+    # Cases that share a call of a target with `provider_batching`. No batch has the same id twice.
+
+    def _checked(self, item: EvalItem, prepared: PreparedCase) -> PreparedCase:
+        """Return a case, or its error if the answers of its target cannot be told apart.
+
+        A target that answers by id would answer two questions at once. It does not know which cases a process was
+        given, so all items count, not only those of the batch.
+        """
+        if isinstance(prepared.job, EvalResult) or prepared.pace is None or not prepared.pace.is_by_id:
+            return prepared
+        identity, preparer = prepared.job.identity, self._session.preparer
+        same = (each for each in self._by_id[item.path.parent, item.entry.eval_id] if each is not item)
+        other = next((each for each in same if preparer.target_of(each.suite, each.entry) == identity.target), None)
+        if other is None:
+            return prepared
+        reason = (
+            f"{locate(Path(other.location[0]), other.entry.line)} has the id {identity.eval_id!r} as well. Target "
+            f"{identity.target!r} has `provider_batching` and answers by id, so in one folder each of its cases needs "
+            "an id of its own"
+        )
+        broken = preparer.broken(item.suite, item.entry, item.nodeid, "config", reason)
+        return prepared.replace(job=broken.job)
+
+    def _begin_together(self, item: EvalItem, prepared: PreparedCase) -> Iterator[Begun]:
+        """Begin the cases that share calls. Repeated cases share one call per answer."""
+        cases = {item: prepared} | self._followers(item, prepared)
+        for each, members in zip(cases, _members([*cases.values()], self._planner.limit(prepared)), strict=True):
+            yield self.begin(each, cases[each], members)
+
+    def _followers(self, item: EvalItem, prepared: PreparedCase) -> dict[EvalItem, PreparedCase]:
+        """Return the other cases of an item's batch: those in its folder with the same target."""
+        assert not isinstance(prepared.job, EvalResult)
+        identity, folder = prepared.job.identity, item.path.parent
+        candidates = [each for each in self._lookahead.of_batch(item, self) if each.path.parent == folder]
+        ids = {identity.eval_id}
+        found: dict[EvalItem, PreparedCase] = {}
+        for following in candidates:
+            case = self._planner.plan(self._prepare(following, item))
+            if isinstance(case.job, EvalResult) or case.job.identity.target != identity.target:
+                continue
+            eval_id = case.job.identity.eval_id
+            if case.own.replace_target or self._session.is_unasked(case):
+                continue
+            if eval_id in ids or self._checked(following, case) is not case:
+                continue  # of those with the same id, the second goes into the next batch
+            ids.add(eval_id)
+            found[following] = case
+        return found
+
+    @cached_property
+    def _by_id(self) -> dict[tuple[Path, str | None], list[EvalItem]]:
+        """The items of each folder and id that are to run."""
+        items: dict[tuple[Path, str | None], list[EvalItem]] = defaultdict(list)
+        for item in self._lookahead.items:
+            if isinstance(item, EvalItem) and item.get_closest_marker("skip") is None:
+                items[item.path.parent, item.entry.eval_id].append(item)
+        return items
 
     # Cases of items, of tests that evaluate, and of runs that confirm a result.
 
@@ -460,89 +514,6 @@ def _result_soon(begun: Begun) -> EvalResult | None:
         return None
     finally:
         begun.log.print_again()
-
-
-# Tells which cases share a call of a target with `provider_batching`. No batch has the same id twice.
-
-
-class _Batches:
-    """Begins the cases of such targets, each together with the following ones."""
-
-    def __init__(
-        self,
-        flight: Flight,
-        session: EvalSession,
-        lookahead: Lookahead,
-        prepare: Callable[[EvalItem, EvalItem], PreparedCase],
-    ) -> None:
-        """`prepare` loads the case of an item, seen from another one."""
-        self._flight = flight
-        self._session = session
-        self._planner = session.planner
-        self._preparer = session.preparer
-        self._lookahead = lookahead
-        self._prepare = prepare
-
-    def checked(self, item: EvalItem, prepared: PreparedCase) -> PreparedCase:
-        """Return a case, or its error if the answers of its target cannot be told apart.
-
-        A target that answers by id would answer two questions at once. It does not know which cases a process was
-        given, so all items count, not only those of the batch.
-        """
-        other = self._namesake(item, prepared) if prepared.pace is not None and prepared.pace.is_by_id else None
-        if other is None or isinstance(prepared.job, EvalResult):
-            return prepared
-        identity = prepared.job.identity
-        reason = (
-            f"{locate(Path(other.location[0]), other.entry.line)} has the id {identity.eval_id!r} as well. Target "
-            f"{identity.target!r} has `provider_batching` and answers by id, so in one folder each of its cases needs "
-            "an id of its own"
-        )
-        broken = self._preparer.broken(item.suite, item.entry, item.nodeid, "config", reason)
-        return prepared.replace(job=broken.job)
-
-    def begin(self, item: EvalItem, prepared: PreparedCase) -> Iterator[Begun]:
-        """Begin the cases that share calls. Repeated cases share one call per answer."""
-        cases = {item: prepared} | self._followers(item, prepared)
-        for each, members in zip(cases, _members([*cases.values()], self._planner.limit(prepared)), strict=True):
-            yield self._flight.begin(each, cases[each], members)
-
-    def _followers(self, item: EvalItem, prepared: PreparedCase) -> dict[EvalItem, PreparedCase]:
-        """Return the other cases of an item's batch: those in its folder with the same target."""
-        assert not isinstance(prepared.job, EvalResult)
-        identity, folder = prepared.job.identity, item.path.parent
-        candidates = [each for each in self._lookahead.of_batch(item, self._flight) if each.path.parent == folder]
-        ids = {identity.eval_id}
-        found: dict[EvalItem, PreparedCase] = {}
-        for following in candidates:
-            case = self._planner.plan(self._prepare(following, item))
-            if isinstance(case.job, EvalResult) or case.job.identity.target != identity.target:
-                continue
-            eval_id = case.job.identity.eval_id
-            if case.own.replace_target or self._session.is_unasked(case):
-                continue
-            if eval_id in ids or self.checked(following, case) is not case:
-                continue  # of those with the same id, the second goes into the next batch
-            ids.add(eval_id)
-            found[following] = case
-        return found
-
-    def _namesake(self, item: EvalItem, prepared: PreparedCase) -> EvalItem | None:
-        """Return another case in the folder with the same id and the same target."""
-        assert not isinstance(prepared.job, EvalResult)
-        target = prepared.job.identity.target
-        same = self._by_id[item.path.parent, item.entry.eval_id]
-        others = (each for each in same if each is not item)
-        return next((each for each in others if self._preparer.target_of(each.suite, each.entry) == target), None)
-
-    @cached_property
-    def _by_id(self) -> dict[tuple[Path, str | None], list[EvalItem]]:
-        """The items of each folder and id that are to run."""
-        items: dict[tuple[Path, str | None], list[EvalItem]] = defaultdict(list)
-        for item in self._lookahead.items:
-            if isinstance(item, EvalItem) and item.get_closest_marker("skip") is None:
-                items[item.path.parent, item.entry.eval_id].append(item)
-        return items
 
 
 def _members(cases: Sequence[PreparedCase], limit: int) -> list[tuple[BatchMember, ...]]:

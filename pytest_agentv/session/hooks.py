@@ -57,7 +57,7 @@ def participate(config: pytest.Config) -> EvalSession:
         config.stash[TAKE_TURN] = session.flight.take
         config.pluginmanager.register(SessionHooks(config, session, lookahead), _NAME)
         if session.options.judges_run:
-            from pytest_agentv.session.judged_cases import JudgedCases  # noqa: PLC0415 - only for runs with a gate
+            from pytest_agentv.session.gates import JudgedCases  # noqa: PLC0415 - only for runs with a gate
 
             session.judged = JudgedCases(config, session.options)
             config.pluginmanager.register(session.judged)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Collection
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ import pytest
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
 from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
-from pytest_agentv.engine.pool import ask_for_call, ask_target
+from pytest_agentv.engine.pool import ask_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
@@ -63,9 +62,8 @@ class TargetCaller:
         if session.loop.is_current or USER_LOOP.is_current:
             raise RuntimeError(f"{OWN_PROVIDER} waits for its answer: call it from a function that is not async")
         try:
-            if call is not None:
-                return session.loop.run(ask_for_call(session.pool, call, prompt))
-            return session.loop.run(ask_target(session.pool, session.options, self._file.parent, self._target, prompt))
+            asking = ask_target(session.pool, session.options, self._file.parent, self._target, prompt, call=call)
+            return session.loop.run(asking)
         except AgentvError as error:
             raise error.with_traceback(None) from None
 
@@ -96,9 +94,6 @@ def _files_of_fixture(item: pytest.Item, name: str) -> tuple[Path, ...]:
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
 """Gives an item the result of its case and returns it. The hooks set it."""
 
-_PLACE: Final = pytest.StashKey[str]()
-"""The path of an eval file below the root directory."""
-
 
 class EvalItem(pytest.Function):
     """One case.
@@ -124,19 +119,6 @@ class EvalItem(pytest.Function):
         self.properties = 0
         """How many of `user_properties` are ours."""
         super().__init__(**kwargs)
-
-    @property
-    def extra_keyword_matches(self) -> set[str]:
-        """Further words for `-k`. Created on first use: an empty set takes 216 bytes, and few cases have tags."""
-        words: set[str] = vars(self).setdefault("_words", set())
-        return words
-
-    @extra_keyword_matches.setter
-    def extra_keyword_matches(self, words: set[str]) -> None:
-        if words:
-            vars(self)["_words"] = words
-        else:
-            vars(self).pop("_words", None)
 
     def setup(self) -> None:
         __tracebackhide__ = True  # pytest shows errors of fixtures itself
@@ -165,15 +147,6 @@ class EvalItem(pytest.Function):
     def stand_ins(self) -> tuple[str, ...]:
         """Those of `own_fixtures` whose values do not ask what they replace."""
         return tuple(name for name in self.own_fixtures if name != OWN_PROVIDER or not uses_own_fixture(self, name))
-
-    @cached_property
-    def location(self) -> tuple[str, int | None, str]:
-        """Return the same as pytest, but look for the path once for all items of a file."""
-        assert self.parent is not None
-        of_file = self.parent.stash
-        if _PLACE not in of_file:
-            of_file[_PLACE] = super().location[0]
-        return of_file[_PLACE], self.entry.line - 1, self.name
 
     @property
     def matrix_target(self) -> tuple[Path, str] | None:

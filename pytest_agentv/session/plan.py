@@ -246,7 +246,6 @@ class CasePreparer:
 _HASH_DIGITS: Final = 8
 _MOCK: Final = digest({"kind": "mock"})
 _GIVEN: Final = digest({"kind": "answer"})
-_ONE_BY_ONE: Final = Pace(workers=1, is_batched=False)
 
 
 class _Known(NamedTuple):
@@ -283,6 +282,8 @@ class Planner:
         self._options = options
         self._share = share
         self._processes = processes
+        self._default_pace = Pace(options.workers or 1)
+        """That of targets that cannot be resolved, and of objects of users."""
         self._targets: dict[tuple[Path, str], _Known] = {}
         self._last: tuple[Sequence[AnyEvaluator], str, str | None] | None = None
 
@@ -321,13 +322,13 @@ class Planner:
             grading_hash=None if judge is None else self._grading_hash(evaluators, judge),
             judge=None if judge is None else _named(judges),
         )
-        pace = _ONE_BY_ONE if own.replace_target else target.pace
+        pace = self._default_pace if own.replace_target else target.pace
         return prepared.replace(job=job.replace(identity=identity), pace=pace)
 
     def limit(self, planned: PreparedCase) -> int:
         """Return how many cases of the same target may be in flight in this process."""
         processes = self._processes()
-        limit = (planned.pace or _ONE_BY_ONE).limit(self._options, processes)
+        limit = (planned.pace or self._default_pace).workers or processes
         return self._share.of(min(limit, processes * MAX_WORKERS))
 
     def _look_at(self, folder: Path, name: str, others: Sequence[str], *, has_judge: bool) -> None:
@@ -348,7 +349,7 @@ class Planner:
         try:
             pace = self._pool.pace(folder, name)
         except (AgentvError, OSError):
-            pace = _ONE_BY_ONE
+            pace = self._default_pace
         try:
             target = self._pool.definition(folder, name)
         except (AgentvError, OSError):

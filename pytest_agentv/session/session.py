@@ -36,7 +36,7 @@ from pytest_agentv.targets.definitions import TargetsFile, find_repo_root, find_
 if TYPE_CHECKING:
     from pytest_agentv.session.away import Away
     from pytest_agentv.session.flight import Flight
-    from pytest_agentv.session.judged_cases import JudgedCases
+    from pytest_agentv.session.gates import JudgedCases
 
 
 def _store(

@@ -141,7 +141,7 @@ def test_a_run_of_a_command_loads_no_http_client(project, loaded):
 
 def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(plain_run):
     reports = tuple(f"pytest_agentv.reports.{name}" for name in ("verdict", "judged_cases", "compare"))
-    rooms = ("pytest_agentv.stats.", *reports, "pytest_agentv.session.gates", "pytest_agentv.session.judged_cases")
+    rooms = ("pytest_agentv.stats.", *reports, "pytest_agentv.session.gates")
     others = ("pytest_agentv.session.repeats",)
     assert {module for module in plain_run if module.startswith(rooms) or module in others} == set()
 
