@@ -317,8 +317,7 @@ class _CaseRun:
             answered = await read_answer(attempts, job.options)
         except KindError as error:
             self._dump_traces(attempts.count, None)
-            dry_run = job.options.dry_run
-            result = error_result(job.identity, "provider", error.kind, str(error), self.asked, dry_run=dry_run)
+            result = error_result(job.identity, "provider", error.kind, str(error), self.asked)
             return result.replace(attempts=attempts.count, **attempts.requests)
         self._dump_traces(attempts.count, answered)
         unanswered = broken_answer(answered) or fault
@@ -428,12 +427,11 @@ USER_RULES: Final = (
 
 
 def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:
-    dry_run = job.options.dry_run
     if isinstance(error, AgentvError):
         kind = error.kind if isinstance(error, KindError) else "config"
-        return error_result(job.identity, "setup", kind, str(error), dry_run=dry_run)
+        return error_result(job.identity, "setup", kind, str(error))
     logger.debug("case %s broke", job.identity.eval_id, exc_info=error)
-    return error_result(job.identity, "setup", "crash", user_traceback(error), dry_run=dry_run)
+    return error_result(job.identity, "setup", "crash", user_traceback(error))
 
 
 # The hooks of a case run in threads, so that a hook that blocks delays only its own case.
@@ -467,11 +465,7 @@ async def tell(hooks: CaseHooks, case: EvalCase | None, result: EvalResult) -> N
 def lost_guidelines(case: EvalCase, question: str, target: str, settings: object) -> Hint | None:
     """Return a warning if a target gets the question of a case without its guidelines; None: it gets all of them.
 
-    Args:
-        case: The case. Guidelines that its question names (`<Attached: …>`) are not lost: an agent can read them.
-        question: What the target is asked.
-        target: The name of the target.
-        settings: The keys of the target.
+    Guidelines that its question names (`<Attached: …>`) are not lost: an agent can read them.
     """
     if not getattr(settings, "leaves_out_guidelines", False):
         return None

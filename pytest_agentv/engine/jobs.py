@@ -50,6 +50,8 @@ class CaseIdentity(Record):
     reference_answer: str | None = None
     shard: ShardFigures | None = None
     """The part of the run that it is in."""
+    dry_run: bool | None = None
+    """True in a dry run, else None."""
 
 
 @dataclass(frozen=True, slots=True)

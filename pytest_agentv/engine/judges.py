@@ -238,9 +238,9 @@ def needs_of_case(case: EvalCase) -> Needs:
 def names_asked(
     case: EvalCase, target: str, judge: str | None, file: TargetsFile | None, own: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield the names of the targets that may be asked for a case: for its answer, to play its user, and to judge.
+    """Yield the names of the targets that may be asked for a case. `own` fixtures stand in for targets.
 
-    `judge` is None where the target names its own, in its `file`. `own` fixtures stand in for targets.
+    `judge` is None where the target names its own, in its `file`.
     """
     needs = needs_of_case(case)
     if OWN_PROVIDER not in own:

@@ -204,19 +204,6 @@ class Pace:
     """Whether one call runs all cases, and only their ids tell which answer is whose."""
 
 
-def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
-    """Whether no other process of the run has shown a warning. The first one leaves a file in the shared folder."""
-    if folder is None:
-        return True
-    remove_at_end(folder)  # before the warning: a time-out may come at any line
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / f"{what}-told").touch(exist_ok=False)
-    except OSError as error:  # show the warning even if the folder cannot be used
-        return not isinstance(error, FileExistsError)
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Places:
     """The folders where searches end, and a folder that processes share."""
@@ -286,8 +273,6 @@ class TargetPool:
         self._files: dict[tuple[Path, int], TargetsFile | AgentvError] = {}
         """By path and the identity of the kinds, which are those of the eval folder. An error: it cannot be used."""
         self._environments: dict[Path, Environment] = {}
-        self._dotenv: dict[Path, Mapping[str, str]] = {}
-        """The variables that a folder's `.env` adds to those of the process."""
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Adapter] = {}
         self._process = ProcessVariables()
@@ -368,11 +353,9 @@ class TargetPool:
         """
         self.masker.look_again()
         if eval_dir not in self._environments:
-            original = self._process.original()
-            environment = self._places.environment(eval_dir, original)
+            environment = self._places.environment(eval_dir, self._process.original())
             self.masker.add_environment(environment.dotenv)
             self._environments[eval_dir] = environment
-            self._dotenv[eval_dir] = {name: value for name, value in environment.dotenv.items() if name not in original}
         return self._environments[eval_dir]
 
     def definition(self, eval_dir: Path, name: str) -> Target:
@@ -422,10 +405,19 @@ class TargetPool:
 
     def warn_once(self, warning: Problem, what: str) -> None:
         """Keep a warning, unless a process of the run has warned of the same. `what` is a part of a file's name."""
-        if what not in self._told:
-            self._told.add(what)
-            if is_first_to_warn(self._places.shared_folder, what):
-                self.warnings.append(warning)
+        if what in self._told:
+            return
+        self._told.add(what)
+        if (folder := self._places.shared_folder) is not None:
+            remove_at_end(folder)  # before the warning: a time-out may come at any line
+            try:
+                folder.mkdir(mode=0o700, exist_ok=True)
+                (folder / f"{what}-told").touch(exist_ok=False)
+            except FileExistsError:
+                return
+            except OSError as error:
+                _LOGGER.debug("%s cannot be used: %s", folder, error)
+        self.warnings.append(warning)
 
     def take_warnings(self) -> list[Problem]:
         """Return the new warnings. Any thread may call it."""
@@ -478,8 +470,7 @@ class TargetPool:
 
     def _in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
         """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""
-        self.environment(eval_dir)
-        return InProcessProvider(provider, self._process, self._dotenv[eval_dir], self.masker)
+        return InProcessProvider(provider, self._process, self.environment(eval_dir).dotenv, self.masker)
 
     def _load(self, path: Path, kinds: TargetKinds) -> TargetsFile | AgentvError:
         """Return a targets file, or what is wrong with it: a broken file takes long to read, too."""

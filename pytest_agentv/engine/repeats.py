@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.results import chosen_limit
 from pytest_agentv.model.base import Record, counted
-from pytest_agentv.model.messages import (
-    ExecutionMetrics,
-    added_usage,
-)
+from pytest_agentv.model.messages import ExecutionMetrics, added_usage
 from pytest_agentv.model.options import RunOptions
 from pytest_agentv.model.results import RESULT_FIELDS, EvalResult, RepeatFigures
 from pytest_agentv.stats.intervals import Verdict, is_flaky, needed_passes, pass_rate, verdict, wilson
@@ -84,13 +81,9 @@ def stops_early(options: RunOptions) -> bool:
 def combine_answers(
     results: Sequence[EvalResult], plan: RepeatPlan, *, together: bool, with_answers: bool = False
 ) -> EvalResult:
-    """Return the result of a case from the results of its answers. There must be at least one.
+    """Return the result of a case from the results of its answers, in their order. There must be at least one.
 
-    Args:
-        results: In the order of the answers.
-        plan: How many answers were planned, and how many have to pass.
-        together: Whether all were asked at once, without waiting for the verdict on others.
-        with_answers: Whether the result holds all answers.
+    `together`: all were asked at once, without waiting for the verdict on others. `with_answers`: it holds them all.
     """
     broken = next((result for result in results if is_set_up_error(result)), None)
     if broken is not None:

@@ -130,7 +130,7 @@ def judged_result(
     job: CaseJob, asked: Asked, answered: Answered, evaluations: tuple[EvaluatorResult, ...], threshold: Threshold
 ) -> EvalResult:
     """Return the result of a case whose evaluators ran."""
-    is_dry_run, is_default_judge = job.options.dry_run, job.case.evaluators is None
+    is_default_judge = job.case.evaluators is None
     judgement = Judgement.of(evaluations, threshold.value, is_default_judge=is_default_judge)
     broken, judges = judgement.broken, Costs.added(judge_metrics_of(evaluations))
     return EvalResult(
@@ -145,14 +145,13 @@ def judged_result(
         evaluator_results=None if is_default_judge and not broken else evaluations,
         error=broken.error if broken else None,
         error_detail=ErrorDetail("evaluator", broken.error_kind or "crash") if broken else None,
-        status="pass" if is_dry_run and not broken else judgement.status,
+        status="pass" if job.options.dry_run and not broken else judgement.status,
         threshold=threshold.value,
         threshold_source=threshold.source,
         unmet_required=judgement.unmet_required or None,
         judge_retries=_judge_retries(evaluations) or None,
         spent=Spent(judge=judges) if judges.calls else None,
         trace=answered.trace if job.options.include_trace else None,
-        dry_run=is_dry_run or None,
     )
 
 
@@ -206,13 +205,7 @@ def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
 
 
 def error_result(
-    identity: CaseIdentity,
-    stage: ErrorStage,
-    kind: ErrorKind,
-    message: str,
-    asked: Asked | None = None,
-    *,
-    dry_run: bool = False,
+    identity: CaseIdentity, stage: ErrorStage, kind: ErrorKind, message: str, asked: Asked | None = None
 ) -> EvalResult:
     """Return the result of a case without an answer to judge."""
     request = {} if asked is None else request_field(asked, error=message)
@@ -226,7 +219,6 @@ def error_result(
         error=message,
         error_detail=ErrorDetail(stage, kind),
         status="error",
-        dry_run=dry_run or None,
     )
 
 
@@ -236,5 +228,5 @@ def unjudged_result(job: CaseJob, asked: Asked, answered: Answered, error: KindE
     Either the reply held no answer (`ProviderError`), or a hook failed between the answer and the evaluators.
     """
     stage: ErrorStage = "provider" if isinstance(error, ProviderError) else "evaluator"
-    broken = error_result(job.identity, stage, error.kind, str(error), asked, dry_run=job.options.dry_run)
+    broken = error_result(job.identity, stage, error.kind, str(error), asked)
     return broken.replace(**_answer_fields(answered))

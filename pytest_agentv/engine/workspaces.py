@@ -37,7 +37,6 @@ from pytest_agentv.runtime.workspaces import (
     lay_over,
     run_in,
     sandbox_of,
-    size_of,
     walk,
     without_secrets,
 )
@@ -45,10 +44,6 @@ from pytest_agentv.store.fingerprints import digest
 
 _SECONDS: Final = 600.0
 """The limit of a command of `setup`, `before` and `check`."""
-_SPARE: Final = 3
-"""A copy is made if the disk has room for so many."""
-_ROOM_TO_KEEP: Final = 10
-"""A copy is kept if the disk has room for so many more."""
 
 
 def _fault_of(target: Target) -> str | None:
@@ -68,8 +63,6 @@ class _Template:
     """What copies are made of: the folder after its `setup`."""
 
     path: Path
-    size: int
-    """Bytes."""
     stamps: Mapping[str, Stamp]
 
 
@@ -86,8 +79,8 @@ class Workspaces:
         key = digest([workspace.source, workspace.ref, list(workspace.setup), variables[EVAL_DIR]])
         if key not in self._templates:
             path = self._folder(run_id) / key / "template"
-            size = await once_in_run(path.parent, partial(_prepare, workspace, path, variables)) or 0
-            self._templates[key] = _Template(path, size, await run_in_thread(lambda: walk(path), "agentv-walk"))
+            await once_in_run(path.parent, partial(_prepare, workspace, path, variables))
+            self._templates[key] = _Template(path, await run_in_thread(lambda: walk(path), "agentv-walk"))
         return self._templates[key]
 
     async def check(self, bench: "Workbench", run_id: str) -> None:
@@ -110,30 +103,29 @@ class Workspaces:
         return self._home
 
 
-async def once_in_run(folder: Path, do: Callable[[], Awaitable[int | None]]) -> int | None:
-    """Do something once for all processes of a run, and return what it gives. Its error is that of each of them.
+async def once_in_run(folder: Path, do: Callable[[], Awaitable[None]]) -> None:
+    """Do something once for all processes of a run. Its error is that of each of them.
 
     They share the finding in a file beside the folder, which they lock. Raises `ProviderError`.
     """
     file = folder.with_suffix(".json")
-    found: dict[str, Any] = {}
+    found: dict[str, Any]
     async with hold_folder(folder):
         try:
             found = json.loads(file.read_text("utf-8"))
         except (FileNotFoundError, ValueError):  # nobody has done it, or a process was killed while it wrote
+            found = {}
             try:
-                found["value"] = await do()
+                await do()
             except ProviderError as error:
                 found = {"error": masked(str(error)), "kind": error.kind}
             file.write_text(json.dumps(found), "utf-8")
     if "error" in found:
         raise ProviderError(found["error"], found["kind"])
-    value: int | None = found["value"]
-    return value
 
 
-async def _prepare(workspace: Workspace, path: Path, variables: Mapping[str, str]) -> int:
-    """Make a template; return its size in bytes."""
+async def _prepare(workspace: Workspace, path: Path, variables: Mapping[str, str]) -> None:
+    """Make a template."""
     shutil.rmtree(path, ignore_errors=True)  # of a process that was killed
     if workspace.ref is None:
         await copy_tree(Path(workspace.source), path)
@@ -141,7 +133,6 @@ async def _prepare(workspace: Workspace, path: Path, variables: Mapping[str, str
         await clone(workspace.source, workspace.ref, path)
     for command in workspace.setup:
         await _must("setup", command, path, variables)
-    return await run_in_thread(lambda: size_of(path), "agentv-walk")
 
 
 async def _must(key: str, command: str, folder: Path, variables: Mapping[str, str]) -> None:
@@ -236,7 +227,7 @@ class Workbench(OuterAdapter):
         """Remove the copy, or keep it as the case says. Returns the result with the path of one that stays."""
         keep = self.workspace.keep
         is_kept = keep == "always" or (keep == "failed" and result.status != "pass")
-        if self._root is not None and result.workspace is not None and is_kept and self._has_room(_ROOM_TO_KEEP):
+        if self._root is not None and result.workspace is not None and is_kept:
             keep_folder(self._root)
             self._root = None
             return result.replace(workspace={**result.workspace, "kept": str(self.path)})
@@ -253,9 +244,6 @@ class Workbench(OuterAdapter):
         self._root = root = Path(tempfile.mkdtemp(prefix="agentv-workspace-"))
         remove_at_end(root)
         path = root / "workspace"
-        if not self._has_room(_SPARE):
-            size = self._template.size // 2**20
-            raise ProviderError(f"workspace: {root.parent} has no room for copies of {size} MiB", "config")
         await copy_tree(self._template.path, path)
         if self.workspace.overlay is not None:
             await run_in_thread(partial(lay_over, Path(self.workspace.overlay), path), "agentv-copy")
@@ -267,10 +255,6 @@ class Workbench(OuterAdapter):
         root, self._root, self.path = self._root, None, None
         if root is not None:
             await run_in_thread(partial(remove_folder, root), "agentv-remove")
-
-    def _has_room(self, copies: int) -> bool:
-        assert self._template is not None
-        return shutil.disk_usage(tempfile.gettempdir()).free >= copies * self._template.size
 
 
 def _named(workspace: Workspace, folder: Path) -> str:

@@ -329,13 +329,13 @@ class _Engine:
                 where = f"the worker on {socket.gethostname()} does not see {job.case.path}"
                 text = f"{where}: start it in the project's folder"
                 identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
-                result = error_result(identity, "setup", "config", text, dry_run=job.options.dry_run)
+                result = error_result(identity, "setup", "config", text)
             self._masker.look_again()
             record = recordable(result.to_plain(), self._masker)
         except Exception as error:  # noqa: BLE001 - see the docstring
             identity = job.identity.replace(case_hash=None)  # as above
             text = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
-            broken = error_result(identity, "provider", "crash", text.removesuffix(": "), dry_run=job.options.dry_run)
+            broken = error_result(identity, "provider", "crash", text.removesuffix(": "))
             record = recordable(broken.to_plain(), self._masker)
         return record
 

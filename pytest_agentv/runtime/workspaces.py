@@ -133,11 +133,6 @@ def lay_over(source: Path, target: Path) -> None:
             shutil.copy2(Path(root, name), at, follow_symlinks=False)
 
 
-def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(Path(root, name).lstat().st_size for root, _, names in os.walk(folder) for name in names)
-
-
 def content_of(folder: Path) -> str:
     """Return a hash of the names and contents of the files below a folder, where changes count."""
     digest = hashlib.sha256()

@@ -195,7 +195,7 @@ class Away:
         if ends:
             self._pool.stop_reason = self._pool.stop_reason or reason
         identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
-        return error_result(identity, "provider", "process", f"worker lost: {reason}", dry_run=job.options.dry_run)
+        return error_result(identity, "provider", "process", f"worker lost: {reason}")
 
     def _note(self, reply: Reply, log: CaseLog) -> None:
         log.lines.extend(map(self._pool.masker.mask, reply.log))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -191,15 +191,15 @@ def lost_text(reason: str) -> str:
     return f"results cannot be recorded: {reason}"
 
 
+@dataclass(slots=True, eq=False)
 class CaseCosts:
     """What is paid for each case of each target: in this process, and before. Used on the event loop."""
 
-    def __init__(self, store: AnswerStore | None, finished: FinishedCases, *, has_others: bool) -> None:
-        """`has_others`: whether other processes or runs may have paid for cases of this one."""
-        self._store = store
-        self._finished = finished
-        self._has_others = has_others
-        self._own: dict[tuple[str | None, str, str], Spent | None] = {}
+    store: AnswerStore | None
+    finished: FinishedCases
+    has_others: bool
+    """Whether other processes or runs may have paid for cases of this one."""
+    _own: dict[tuple[str | None, str, str], Spent | None] = field(default_factory=dict)
 
     def add(self, answer: EvalResult) -> None:
         case = (answer.node_id, answer.eval_id, answer.target)
@@ -214,10 +214,10 @@ class CaseCosts:
     def total(self, result: EvalResult) -> Spent | None:
         """Return what was paid for the case of a result, whatever became of the answers."""
         own = self._own.get((result.node_id, result.eval_id, result.target))
-        if not self._has_others or result.node_id is None:
+        if not self.has_others or result.node_id is None:
             return own
-        last = self._finished.last(result.node_id, result.eval_id)
-        stored = None if self._store is None else self._store.spent(result.node_id, result.eval_id, result.target)
+        last = self.finished.last(result.node_id, result.eval_id)
+        stored = None if self.store is None else self.store.spent(result.node_id, result.eval_id, result.target)
         told = None if last is None or last.target != result.target else last.spent
         # The run may have been killed before its line, or the store may be on another machine: the larger one is right.
         known = [each for each in (stored, told) if each is not None]
@@ -361,6 +361,6 @@ def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResul
     """
     identity = job.identity.replace(case_hash=None)
     if reason is not None:
-        return error_result(identity, "provider", "cancelled", reason, dry_run=job.options.dry_run)
+        return error_result(identity, "provider", "cancelled", reason)
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
-    return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
+    return error_result(identity, "provider", "crash", message)

@@ -30,7 +30,7 @@ from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -72,8 +72,6 @@ _ALL_TARGETS: Final = ""
 _BATCHES: Final = "batches"
 _NO_CALLS: Final = "no calls"
 """The group of cases without calls: broken ones and carried-over ones."""
-_Target: TypeAlias = tuple[Path, str]
-"""The folder of eval files, and the name of a target there."""
 
 
 class Flight:
@@ -102,10 +100,6 @@ class Flight:
         """The highest limit so far. The targets of following items may have a higher limit."""
         self.places = 1
         """How many cases may be in flight here; 1 until a case is begun ahead of its turn."""
-        self._limits: dict[_Target, int] = {}
-        """The limits of the targets in matrices."""
-        self._matrices: dict[Path, frozenset[_Target]] = {}
-        """The targets of eval files with a matrix."""
 
     def __contains__(self, key: object) -> bool:
         """Whether a case was begun in this run at least once."""
@@ -184,10 +178,7 @@ class Flight:
             self._give_up(item, error, kind_of_break(error), text_of_break(error))
 
     def _give_up(self, item: EvalItem, error: BaseException, kind: ErrorKind, reason: str) -> None:
-        """Record a case whose item does not wait for it.
-
-        If the whole run ends, a case that ran ahead keeps its result: pytest reports nothing about the item.
-        """
+        """Record a case whose item does not wait for it. One that ran ahead keeps its result if the whole run ends."""
         begun, is_run_ending = self.ahead.pop(item, None), isinstance(error, RUN_ENDS)
         if begun is not None:
             if is_run_ending and begun.result is not None:
@@ -262,46 +253,12 @@ class Flight:
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
         """Begin the cases after an item. Called at its turn, and repeatedly while it waits."""
-        if not self._stopping.runs_on:
+        if begun.limit == 1 or not self._stopping.runs_on:
             return
-        if begun.limit == 1:
-            self._run_wider_targets(item)
-            return
-        reach = self._widest if self._session.stopping.failures.maximum else _REACH
+        reach = self._widest if self._stopping.failures.maximum else _REACH
         free = AHEAD * self._widest - self.scheduler.unfinished
         for following in self._lookahead.after(item, self, reach=reach, count=max(0, free)):
             self._begin_ahead(following, item)
-
-    def _run_wider_targets(self, item: EvalItem) -> None:
-        """Begin cases of a matrix whose targets allow several cases, while a target with one place is busy."""
-        if item.matrix_target is None:
-            return
-        if item.path not in self._matrices:
-            combinations = (entry.combination for entry in item.suite.entries)
-            names = {each.target for each in combinations if each is not None and each.target is not None}
-            self._matrices[item.path] = frozenset((item.path.parent, name) for name in names)
-        others = self._matrices[item.path]
-        if len(others) < 2 or all(self._limits.get(target, 2) == 1 for target in others):
-            return
-        reach = self._widest if self._session.stopping.failures.maximum else _REACH
-        for following in self._lookahead.after(item, self, reach=reach):
-            if self._is_wide(following, item):
-                if self.scheduler.unfinished >= AHEAD * self._widest:
-                    return
-                self._begin_ahead(following, item)
-
-    def _is_wide(self, item: EvalItem, current: EvalItem) -> bool:
-        """Whether the target of a combination allows several cases at a time. Asked once per target."""
-        target = item.matrix_target
-        if target is None:
-            return False
-        if target not in self._limits:
-            prepared = self._prepare(item, current)
-            if isinstance(prepared.job, EvalResult):
-                return False
-            self._limits[target] = self._planner.limit(self._planner.plan(prepared))
-            self._widest = max(self._widest, self._limits[target])
-        return self._limits[target] > 1
 
     # Cases that share a call of a target with `provider_batching`. No batch has the same id twice.
 

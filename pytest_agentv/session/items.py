@@ -148,12 +148,6 @@ class EvalItem(pytest.Function):
         """Those of `own_fixtures` whose values do not ask what they replace."""
         return tuple(name for name in self.own_fixtures if name != OWN_PROVIDER or not uses_own_fixture(self, name))
 
-    @property
-    def matrix_target(self) -> tuple[Path, str] | None:
-        """The folder of the eval file and the name of a target there; None: no matrix chooses the target."""
-        combination = self.entry.combination
-        return None if combination is None or combination.target is None else (self.path.parent, combination.target)
-
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.entry.line - 1, self.name
 
@@ -170,10 +164,7 @@ class EvalItem(pytest.Function):
         return len(self.user_properties) != self.properties
 
     def annotate(self, report: pytest.TestReport) -> None:
-        """Show the case's own time in the phase that reports it, and pass its figures to JUnit and other reporters.
-
-        A case runs during the set-up of its item. The duration of the call shows the time of the case.
-        """
+        """Show the time of the case, which runs in the set-up, with the call. Pass its figures to JUnit and others."""
         result = self.result
         took = ((result.duration_ms if result else None) or 0) / 1000
         if report.when == "call":

@@ -49,17 +49,10 @@ class Lookahead:
         """Learn which item comes after the one that begins now."""
         self._next = next_item
 
-    def after(
-        self,
-        item: pytest.Item,
-        known: Container[object],
-        *,
-        reach: int | None = None,
-        count: int | None = None,
-    ) -> Iterator[EvalItem]:
+    def after(self, item: pytest.Item, known: Container[object], *, reach: int, count: int) -> Iterator[EvalItem]:
         """Yield the following eval items that may run ahead of their turn.
 
-        Checks the first `count` unknown items among the next `reach` items; None: all. Stops at a test in Python, and
+        Checks the first `count` unknown items among the next `reach` items. Stops at a test in Python, and
         at an item with a hook or a fixture of its own: a case behind it must not see what it patches.
         """
         new = (each for each in self._following(item, known, reach) if each not in known)

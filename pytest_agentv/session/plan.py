@@ -67,8 +67,7 @@ class PreparedCase(Record):
         """Return the result of a case that must not or cannot run for an external reason."""
         if isinstance(self.job, EvalResult):
             return self.job
-        result = error_result(self.job.identity, "setup", "config", reason, dry_run=self.job.options.dry_run)
-        return result.replace(duration_ms=0.0)
+        return error_result(self.job.identity, "setup", "config", reason).replace(duration_ms=0.0)
 
     @property
     def eval_id(self) -> str:
@@ -114,7 +113,7 @@ class CasePreparer:
         suite: SuiteSource,
         entry: CaseEntry,
         node_id: str,
-        adjust: Callable[[EvalCase], EvalCase] = lambda case: case,
+        adjust: Callable[[EvalCase], EvalCase],
     ) -> PreparedCase:
         """Load a case, let `adjust` change it, and make it a job."""
         log = CaseLog()
@@ -162,8 +161,7 @@ class CasePreparer:
 
     def _error(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> EvalResult:
         identity = self._identify(suite, entry, node_id, dataset=suite.dataset, target=suite.target_of(entry))
-        result = error_result(identity, "setup", kind, reason, dry_run=self._options.dry_run)
-        return result.replace(duration_ms=0.0)
+        return error_result(identity, "setup", kind, reason).replace(duration_ms=0.0)
 
     def target_of(self, suite: SuiteSource, entry: CaseEntry) -> str:
         """Return the name of a case's target, as far as it is known before it is loaded."""
@@ -201,6 +199,7 @@ class CasePreparer:
             row=None if entry.row is None else entry.row.shown_from(self._root),
             combination=None if entry.combination is None else entry.combination.name,
             shard=self.shard,
+            dry_run=self._options.dry_run or None,
             **of_case,
         )
 

@@ -52,11 +52,12 @@ class Recorder:
 
         A result is written even if its case is cancelled meanwhile: the future cannot be cancelled.
         """
+        if self._thread is None:
+            thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
+            thread.start()
+            self._thread = thread
         written = _Written()
-        if self._thread is not None or self._start_thread():
-            self._queue.put((result, written))
-        else:
-            self._write([(result, written)])
+        self._queue.put((result, written))
         return written
 
     def record_here(self, result: EvalResult) -> EvalResult:
@@ -74,16 +75,6 @@ class Recorder:
             self._thread.join()
             self._thread = None
         self._sink.close()
-
-    def _start_thread(self) -> bool:
-        """Start the thread. False: the system gives no more threads, as at a limit of processes."""
-        thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            return False
-        self._thread = thread
-        return True
 
     def _write_all(self) -> None:
         is_open = True

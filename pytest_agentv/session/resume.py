@@ -193,8 +193,9 @@ class CrashResults:
             run_id=self._run.run_id,
             combination=entry.combination.name if entry and entry.combination else None,
             row=entry.row.shown_from(self._config.rootpath) if entry and entry.row else None,
+            dry_run=self._options.dry_run or None,
         )
-        return error_result(identity, "setup", "crash", message, dry_run=self._options.dry_run)
+        return error_result(identity, "setup", "crash", message)
 
     def _find(self, node_id: str) -> tuple[SuiteSource | None, CaseEntry | None] | None:
         """Return the eval file and the case of an item, as far as the file can be read; None: it is no case."""

@@ -86,46 +86,6 @@ def test_each_target_has_as_many_cases_in_flight_as_it_says(project):
     assert {name: noted.of(name).most for name in ("two", "three")} == {"two": 2, "three": 3}
 
 
-def test_a_slow_target_with_one_worker_does_not_hold_up_the_other(project):
-    """The slow target answers its first case once the other has answered all of its cases, two at a time."""
-    project.write("agent.py", """
-        import threading
-
-        CASES = 6
-        lock, both, done = threading.Lock(), threading.Barrier(2, timeout=60), threading.Event()
-        answered, slow_now = 0, 0
-
-        def quick(prompt):
-            global answered
-            both.wait()  # fails unless two cases are in flight
-            with lock:
-                answered += 1
-                if answered == CASES:
-                    done.set()
-            return "yes"
-
-        def slow(prompt):
-            global slow_now
-            with lock:
-                slow_now += 1
-                alone = slow_now == 1
-            waited = done.wait(60)
-            with lock:
-                slow_now -= 1
-            return "yes" if waited and alone else "no"
-        """)  # fmt: skip
-    project.write("targets.yaml", """
-        targets:
-          - {name: slow, provider: python, callable: 'agent.py:slow', workers: 1}
-          - {name: quick, provider: python, callable: 'agent.py:quick', workers: 2}
-        """)  # fmt: skip
-    checks = "evaluators: [{name: w, type: heuristic, hits: ['yes']}]"
-    cases = "\n".join(f"  - {{id: c{number}, input: hi, {checks}}}" for number in range(6))
-    project.write("a.eval.yaml", f"matrix: {{target: [slow, quick]}}\nevalcases:\n{cases}\n")
-    run = project.run()
-    assert (run.exit_code, run.outcomes) == (0, {"passed": 12})
-
-
 @pytest.mark.scenario("Immediate work scheduling")
 def test_a_case_starts_the_moment_another_one_ends_and_waits_for_no_batch(project):
     write_cases(project, {"case-0": "start_of case-9; say hello"} | dict(list(numbered(10).items())[1:]))

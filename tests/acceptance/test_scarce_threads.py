@@ -54,15 +54,6 @@ def write(project, condition, command="echo hello"):
     project.write("qa.eval.yaml", "evalcases:\n  - {id: a, input: q, evaluators: [{contains: hello}]}\n")
 
 
-@pytest.mark.parametrize(
-    "condition", ["self.name == 'agentv-results' and not refused", "self.name == 'agentv-results'"]
-)
-def test_a_result_is_written_without_a_thread_for_it(project, condition):
-    write(project, condition)
-    run = project.run(subprocess=True)
-    assert (run.exit_code, run.statuses, run.internals) == (0, {"a": "pass"}, [])
-
-
 def test_a_program_that_nothing_waits_for_is_killed(project):
     write(project, "self.name == 'agentv-wait'", "sleep 9 && echo late > late.txt")
     run = project.run(subprocess=True)
