@@ -1,7 +1,6 @@
 """Runs one case: prompt, call, trace, evaluators, score."""
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -55,6 +54,7 @@ from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderRespo
 from pytest_agentv.reports.dumps import dump_prompt, dump_trace
 from pytest_agentv.runtime.user_code import attempt_here, run_in_thread, user_traceback
 from pytest_agentv.store.answers import Question, current_case
+from pytest_agentv.store.fingerprints import digest
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -123,8 +123,7 @@ def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
     target = pool.definition(job.case.folder, job.identity.target)
     warning = None if target.provider_batching else lost_guidelines(job.case, question, target.name, target.settings)
     if warning is not None:
-        named = f"{target.name}\n{job.case.path}"
-        pool.warn_once(warning, f"guidelines-{hashlib.sha256(named.encode('utf-8', 'replace')).hexdigest()[:16]}")
+        pool.warn_once(warning, f"guidelines-{digest([target.name, job.case.path])}")
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import hashlib
 import logging
 import os
 import time
@@ -36,7 +35,7 @@ from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
 from pytest_agentv.store.answers import AnswerStore
-from pytest_agentv.store.fingerprints import Fingerprints
+from pytest_agentv.store.fingerprints import Fingerprints, digest
 from pytest_agentv.targets.definitions import (
     Environment,
     TargetKinds,
@@ -607,8 +606,7 @@ class TargetPool:
         remove_at_end(folder)
         folder.mkdir(mode=0o700, exist_ok=True)
         below = path.relative_to(root) if path.is_relative_to(root) else path  # the same in all processes
-        name = repr((str(below), target.name))
-        await once_in_run(folder / hashlib.sha256(name.encode()).hexdigest()[:16], provider.check)
+        await once_in_run(folder / digest([str(below), target.name]), provider.check)
 
 
 # Calls a target with a single prompt of user code: without a case, or for a part of a case's answer.

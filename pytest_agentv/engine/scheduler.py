@@ -181,15 +181,6 @@ class Scheduler(Generic[T]):
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A request that waits for the others."""
-
-    place: int
-    request: ProviderRequest
-    response: "asyncio.Future[Outcome[ProviderResponse]]"
-
-
 class Batch:
     """Gathers the requests of a known number of cases and sends them together.
 
@@ -203,41 +194,33 @@ class Batch:
     def __init__(self, size: int, limit: int) -> None:
         self._missing = size
         self._limit = limit
-        self._provider: Adapter | None = None
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[BatchMember] = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> Outcome[ProviderResponse]:
-        """Wait for the other cases, and return the outcome of this request."""
-        waiting = _Waiting(place, request, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        self._provider = provider
-        self.count()
-        return await waiting.response
-
-    def count(self) -> None:
-        """Count a case that has reached its call or will not reach it."""
+    def count(self, *waiting: "BatchMember") -> None:
+        """Count a case that has reached its call, and waits for it, or that will not reach it."""
         self._missing -= 1
-        if self._missing == 0 and self._provider is not None:
-            self._waiting.sort(key=lambda waiting: waiting.place)
-            self._sending = asyncio.create_task(self._send(self._provider))
+        self._waiting += waiting
+        if self._missing == 0 and self._waiting:
+            self._waiting.sort(key=lambda member: member.place)
+            self._sending = asyncio.create_task(self._send(self._waiting[0].provider))
 
     async def _send(self, provider: Adapter) -> None:
         try:
-            responses = await _send_together(provider, [waiting.request for waiting in self._waiting])
+            responses = await _send_together(provider, [member.request for member in self._waiting])
         except ProviderError as error:  # after any error, each case gets its own call
             _LOGGER.warning(
                 "batching was asked for and did not work, each case is sent by itself: %s", masked(str(error))
             )
             places = asyncio.Semaphore(self._limit)
-            await asyncio.gather(*(self._send_one(provider, waiting, places) for waiting in self._waiting))
+            await asyncio.gather(*(self._send_one(member, places) for member in self._waiting))
             return
-        for waiting, response in zip(self._waiting, responses, strict=True):
-            _settle(waiting, Outcome(response))
+        for member, response in zip(self._waiting, responses, strict=True):
+            member.settle(Outcome(response))
 
-    async def _send_one(self, provider: Adapter, waiting: _Waiting, places: asyncio.Semaphore) -> None:
+    async def _send_one(self, member: "BatchMember", places: asyncio.Semaphore) -> None:
         async with places:
-            _settle(waiting, await attempt_async(lambda: provider.invoke(waiting.request)))
+            member.settle(await attempt_async(lambda: member.provider.invoke(member.request)))
 
 
 async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> Sequence[ProviderResponse]:
@@ -250,34 +233,37 @@ async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest])
     return one_for_each(requests, outcome.get())
 
 
-def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:
-    if not waiting.response.done():
-        waiting.response.set_result(outcome)
-
-
 class BatchMember(OuterAdapter):
     """Stands before the adapter of a target: sends the request of one case together with those of the others."""
 
     keeps_limits = True
+    provider: Adapter
+    request: ProviderRequest
 
     def __init__(self, batch: Batch, place: int) -> None:
         self.mode: PromptMode = "lm"
+        self.place = place
         self._batch = batch
-        self._place = place
-        self._provider: Adapter | None = None
+        self._response: asyncio.Future[Outcome[ProviderResponse]] | None = None
         self._is_counted = False
 
     def around(self, provider: Adapter) -> Adapter:
         """Take the adapter of the target, and return what asks it."""
-        self._provider, self.mode = provider, provider.mode
+        self.provider, self.mode = provider, provider.mode
         return self
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        assert self._provider is not None
+        """Wait for the other cases, and return the response to this request."""
         if self._is_counted:  # a retry after a time-out
-            return await self._provider.invoke(request)
+            return await self.provider.invoke(request)
         self._is_counted = True
-        return (await self._batch.invoke(self._place, self._provider, request)).get()
+        self.request, self._response = request, asyncio.get_running_loop().create_future()
+        self._batch.count(self)
+        return (await self._response).get()
+
+    def settle(self, outcome: Outcome[ProviderResponse]) -> None:
+        if self._response is not None and not self._response.done():
+            self._response.set_result(outcome)
 
     def leave(self) -> None:
         """Let the other cases go on if this case has not reached its call."""

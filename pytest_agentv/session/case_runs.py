@@ -1,6 +1,7 @@
 """Runs a case on the event loop, carries it over or gives it up, and writes its result."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -25,7 +26,7 @@ from pytest_agentv.session.plan import PreparedCase
 from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recorder import Recorder
 from pytest_agentv.session.resume import Carried, FinishedCases
-from pytest_agentv.session.workers import Parent
+from pytest_agentv.session.workers import stop_mark
 from pytest_agentv.store.answers import AnswerStore
 from pytest_agentv.store.writers import stored_name
 
@@ -159,7 +160,8 @@ class Stopping:
         self.failures = FailureLimit(config)
         self._pool = pool
         self._recorder = recorder
-        self._parent = Parent(config, run_id)
+        self._controller = os.getppid() if hasattr(config, "workerinput") else None
+        self._stop_mark = stop_mark(run_id, os.getppid())
 
     @property
     def runs_on(self) -> bool:
@@ -181,8 +183,8 @@ class Stopping:
             session.shouldfail = f"agentv: {lost_text(self._recorder.error)}"
 
     def end_without_parent(self) -> None:
-        """End a worker whose controller is gone. Nobody would see the results that it pays for."""
-        if self._parent.is_gone():
+        """End a worker whose controller is gone, or was interrupted. Nobody would see the results that it pays for."""
+        if self._controller is not None and (os.getppid() != self._controller or self._stop_mark.exists()):
             self.is_ending = True
             pytest.exit("the controller of this worker is gone")
 

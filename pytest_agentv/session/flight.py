@@ -26,7 +26,7 @@ import sys
 import threading
 import unittest
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import CancelledError, wait
 from functools import cached_property, partial
 from pathlib import Path
@@ -246,8 +246,10 @@ class Flight:
         if planned.pace is not None and planned.pace.is_batched:
             planned = self._checked(item, planned)
             if not isinstance(planned.job, EvalResult) and item not in self:
-                for begun in self._begin_together(item, planned):
-                    self._widest = max(self._widest, begun.limit)
+                cases = {item: planned} | self._followers(item, planned)
+                members = _members([*cases.values()], self._planner.limit(planned))
+                for each, places in zip(cases, members, strict=True):
+                    self._widest = max(self._widest, self.begin(each, cases[each], places).limit)
                 return
         self._widest = max(self._widest, self.begin(item, planned).limit)
 
@@ -282,12 +284,6 @@ class Flight:
         )
         broken = preparer.broken(item.suite, item.entry, item.nodeid, "config", reason)
         return prepared.replace(job=broken.job)
-
-    def _begin_together(self, item: EvalItem, prepared: PreparedCase) -> Iterator[Begun]:
-        """Begin the cases that share calls. Repeated cases share one call per answer."""
-        cases = {item: prepared} | self._followers(item, prepared)
-        for each, members in zip(cases, _members([*cases.values()], self._planner.limit(prepared)), strict=True):
-            yield self.begin(each, cases[each], members)
 
     def _followers(self, item: EvalItem, prepared: PreparedCase) -> dict[EvalItem, PreparedCase]:
         """Return the other cases of an item's batch: those in its folder with the same target."""
@@ -474,6 +470,7 @@ def _result_soon(begun: Begun) -> EvalResult | None:
 
 
 def _members(cases: Sequence[PreparedCase], limit: int) -> list[tuple[BatchMember, ...]]:
+    """Return the places of cases in batches. Repeated cases share one call per answer."""
     counts = [prepared.repeat for prepared in cases]
     batches = [Batch(sum(count > number for count in counts), limit) for number in range(max(counts))]
     return [tuple(BatchMember(batch, place) for batch in batches[:count]) for place, count in enumerate(counts)]

@@ -403,13 +403,11 @@ class RunGate:
 
     def finish(self, results: Sequence[EvalResult]) -> list[str]:
         """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
-        if results and not self._is_judged:
-            self._no_verdict = (
-                self._trouble() or "the run broke off before its end" if self._options.judges_run else None
-            )
+        if results and not self._is_judged and self._options.judges_run:
+            self._no_verdict = self._trouble() or "the run broke off before its end"
+        is_open = self._statistics is not None and self._no_verdict is not None  # a crashed worker's line comes late
+        if results and (is_open or not self._is_judged):
             self._statistics = self._compared(cases_of_run(results))
-        elif results and self._statistics is not None and self._no_verdict is not None:
-            self._statistics = self._compared(cases_of_run(results))  # a crashed worker's line comes late
         elif self._is_judged and not results:
             # All were skipped: say so, because a gate was asked for.
             self._faults.append(_NOTHING if self._outcomes else f"{_NOTHING}, so there is no verdict")

@@ -334,7 +334,7 @@ class Planner:
         """Learn a target, its judge and others of a folder. Waits for the loop once, if one of them is new."""
         known = self._targets.get((folder, name))
         names = (name, *others, *((known.judge,) if known is not None and has_judge else ()))
-        if known is None or any((folder, each) not in self._targets for each in names):
+        if any((folder, each) not in self._targets for each in names):
             self._loop.run(self._learn(folder, names, has_judge=has_judge))
 
     async def _learn(self, folder: Path, names: Sequence[str], *, has_judge: bool) -> None:

@@ -1,4 +1,4 @@
-"""The live line on a terminal: behind pytest's progress, or below it, while an item waits."""
+"""The live line on a terminal, below pytest's progress, while an item waits."""
 
 import os
 import textwrap
@@ -13,14 +13,11 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.figures import format_cost, format_duration, total_cost_of
 from pytest_agentv.session.compat import terminal_file, uncaptured
 
-_SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
-_CLEAR_BELOW = "\x1b[J"
+_CLEAR, _CLEAR_BELOW = "\x1b[K", "\x1b[J"
 _REDRAW_SECONDS = 0.1
 """The least number of seconds between two drawings when one item follows another."""
 _MOST_LINES = 2
-"""The most lines that a live line takes if it does not fit behind pytest's progress."""
-_MARGIN = 12
-"""Columns at the right end for pytest's percentage."""
+"""The most lines that a live line takes."""
 
 
 class Progress:
@@ -39,7 +36,6 @@ class Progress:
         self._config = config
         self._file = _terminal(config)
         self._is_shown = False
-        self._lines_below = 0
         self._drawn: float | None = None
         """When the line was drawn last; None: no item has waited long enough."""
 
@@ -70,15 +66,12 @@ class Progress:
             return
         self._drawn = time.monotonic()
         writer = self._config.get_terminal_writer()
-        text, column = self.text(in_flight, self._drawn - self._started), writer.width_of_current_line + 1
-        fits = len(text) + 2 <= writer.fullwidth - writer.width_of_current_line - _MARGIN
-        below = [] if fits else textwrap.wrap(text, writer.fullwidth)[:_MOST_LINES]
-        drawn = f"{_SAVE}{f'  {text}' if fits else ''}{_CLEAR}{_RESTORE}"
-        if below:  # Newlines may scroll the screen, so a saved cursor position would be wrong.
-            lines = "".join(f"\r\n{line}{_CLEAR}" for line in below)
-            drawn += f"{lines}{_CLEAR_BELOW}\x1b[{len(below)}A\x1b[{column}G"
-        self._draw(drawn)
-        self._is_shown, self._lines_below = True, len(below)
+        text = self.text(in_flight, self._drawn - self._started)
+        lines = textwrap.wrap(text, writer.fullwidth)[:_MOST_LINES]
+        below = "".join(f"\r\n{line}{_CLEAR}" for line in lines)
+        # Newlines may scroll the screen, so a saved cursor position would be wrong.
+        self._draw(f"{below}{_CLEAR_BELOW}\x1b[{len(lines)}A\x1b[{writer.width_of_current_line + 1}G")
+        self._is_shown = True
 
     def show_again(self, in_flight: int) -> None:
         """Draw the line again that the end of the previous item has cleared, if this run shows it."""
@@ -88,7 +81,7 @@ class Progress:
     def clear(self) -> None:
         """Clear the line, so that pytest writes on an empty one."""
         if self._is_shown:
-            self._draw(_CLEAR_BELOW if self._lines_below else _CLEAR)
+            self._draw(_CLEAR_BELOW)
             self._is_shown = False
 
     def text(self, in_flight: int, elapsed_seconds: float) -> str:

@@ -65,18 +65,6 @@ def stop_mark(run_id: str, controller: int) -> Path:
     return Path(tempfile.gettempdir()) / f"agentv-{run_id}-{controller}.stopped"
 
 
-class Parent:
-    """The process that started this one. An xdist worker without its controller must make no more calls."""
-
-    def __init__(self, config: pytest.Config, run_id: str) -> None:
-        self._pid = os.getppid() if hasattr(config, "workerinput") else None
-        self._stop_mark = stop_mark(run_id, os.getppid())
-
-    def is_gone(self) -> bool:
-        """Whether the process was killed, or was interrupted and waits for this one."""
-        return self._pid is not None and (os.getppid() != self._pid or self._stop_mark.exists())
-
-
 # Watches for workers that die, in the controller of an xdist run, and tells the others.
 
 

@@ -75,12 +75,14 @@ def test_answers_of_repeated_cases_count_one_by_one_and_those_that_were_not_aske
 
 
 @pytest.mark.parametrize(("width", "shown"), [(22, ["0/4 done, 2 in flight,", "0 ms"]), (9, ["0/4 done,", "2 in"])])
-def test_a_line_without_room_goes_below(width: int, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_goes_below_and_takes_two_lines_at_most(
+    width: int, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pytest_agentv.session.progress.time.monotonic", lambda: 7.0)
     config = config_of(width)
     line, written = progress(4, config=config), config.get_terminal_writer()._file
     line.show(2)
     drawn = "".join(f"\r\n{each}\x1b[K" for each in shown)
-    assert written.getvalue() == f"\x1b7\x1b[K\x1b8{drawn}\x1b[J\x1b[{len(shown)}A\x1b[11G"
+    assert written.getvalue() == f"{drawn}\x1b[J\x1b[{len(shown)}A\x1b[11G"
     line.clear()
     assert written.getvalue().endswith("\x1b[J")
