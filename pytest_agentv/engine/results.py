@@ -223,10 +223,7 @@ def error_result(
 
 
 def unjudged_result(job: CaseJob, asked: Asked, answered: Answered, error: KindError) -> EvalResult:
-    """Return the result of a case whose target replied, but whose answer was not judged. Keeps the paid response.
-
-    Either the reply held no answer (`ProviderError`), or a hook failed between the answer and the evaluators.
-    """
+    """Return the result of a case whose target replied, but whose answer was not judged. Keeps the paid response."""
     stage: ErrorStage = "provider" if isinstance(error, ProviderError) else "evaluator"
     broken = error_result(job.identity, stage, error.kind, str(error), asked)
     return broken.replace(**_answer_fields(answered))

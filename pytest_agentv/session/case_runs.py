@@ -357,11 +357,8 @@ class CaseRuns:
 
 
 def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:
-    """Return the result of a case that was ended for a reason or raised an unexpected error.
-
-    It has no hash of its case, so that a resumed run does not carry it over.
-    """
-    identity = job.identity.replace(case_hash=None)
+    """Return the result of a case that was ended for a reason or raised an unexpected error."""
+    identity = job.identity.replace(case_hash=None)  # so that a resumed run does not carry it over
     if reason is not None:
         return error_result(identity, "provider", "cancelled", reason)
     message = f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -193,8 +193,7 @@ class Flight:
     def _end_item(self, item: EvalItem, begun: Begun, error: BaseException) -> EvalResult | None:
         """Cancel the case of an item that was ended while it waited.
 
-        The result is an error, like the item. A judged case keeps its result if a time-out comes too late, or if the
-        whole run ends: pytest reports nothing about the item then.
+        A judged case keeps its result if a time-out comes too late, or if the whole run ends.
         """
         reason, is_run_ending = ended_text(error), isinstance(error, RUN_ENDS)
         known = begun.result
@@ -214,10 +213,10 @@ class Flight:
     def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
         """Load an item's case. An exception becomes an error of this item, not of the current one."""
         hooks, preparer = self._session.user_hooks, self._session.preparer
-        self._session.learn_secrets(folder_of(item.path))
         try:
             prepared = preparer.prepare(item.suite, item.entry, item.nodeid, lambda case: hooks.adjust(item, case))
         except Exception as error:  # noqa: BLE001 - whatever it is, its case reports it
+            self._session.learn_secrets(folder_of(item.path))
             text = f"the case cannot be loaded: {text_of_break(error)}"
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
         if prepared.repeat > 1 and (names := [each for each in fixtures_per_case(item) if each not in OWN_FIXTURES]):
@@ -438,17 +437,7 @@ class Flight:
                 return frozenset()
             return store.numbers(identity.node_id, identity.eval_id)
 
-        group, limit = self._place(planned, members)
-        return RepeatedCase(
-            self.scheduler,
-            job,
-            ask,
-            group=group,
-            limit=limit,
-            more=more,
-            is_batched=bool(members),
-            stored=stored,
-        )
+        return RepeatedCase(self.scheduler, job, ask, *self._place(planned, members), more, bool(members), stored)
 
     def _place(self, planned: PreparedCase, members: Sequence[BatchMember]) -> tuple[str, int]:
         """Return where a case queues, with the limit there: with its target's cases, unless it is a part of batches."""

@@ -350,10 +350,9 @@ class RunGate:
         rate, gate = self._options.fail_under, self._options.gate
         checks = [] if rate is None else [rate_gate(RUN, rate, cases, gate)]
         checks += check_tags(self._gates, cases, gate)
-        yield from (check for check in checks if check.name not in self._set_aside)
-        for check in checks:
-            if (reason := self._set_aside.get(check.name)) is not None:
-                yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
+        for check in sorted(checks, key=lambda check: check.name in self._set_aside):
+            reason = self._set_aside.get(check.name)
+            yield check if reason is None else GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # before pytest ends its line of progress
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:

@@ -16,7 +16,7 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import is_own_property, result_properties, visible
 from pytest_agentv.session.flight import LOG_SECTION, Flight
-from pytest_agentv.session.items import TAKE_TURN, EvalItem
+from pytest_agentv.session.items import EvalItem
 from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.masks import (
     is_masked,
@@ -54,7 +54,6 @@ def participate(config: pytest.Config) -> EvalSession:
     if not config.pluginmanager.has_plugin(_NAME):
         lookahead = Lookahead(config)
         session.flight = Flight(session, lookahead)
-        config.stash[TAKE_TURN] = session.flight.take
         config.pluginmanager.register(SessionHooks(config, session, lookahead), _NAME)
         if session.options.judges_run:
             from pytest_agentv.session.gates import JudgedCases  # noqa: PLC0415 - only for runs with a gate

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,8 +92,8 @@ def _files_of_fixture(item: pytest.Item, name: str) -> tuple[Path, ...]:
 
 # Eval items: the cases of an eval file in pytest's tree.
 
-TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
-"""Gives an item the result of its case and returns it. The hooks set it."""
+_PLACE: Final = pytest.StashKey[str]()
+"""The path of an eval file below the root directory."""
 
 
 class EvalItem(pytest.Function):
@@ -128,7 +129,7 @@ class EvalItem(pytest.Function):
         session = EvalSession.of(self.config)
         if session.options.dry_run:
             allow_to_pass(self)  # mocked answers pass
-        result = self.config.stash[TAKE_TURN](self)
+        result = session.flight.take(self)
         session.stopping.stop_if_needed(self.session)
         if result.status == "error":
             raise self._errored(result)
@@ -147,6 +148,15 @@ class EvalItem(pytest.Function):
     def stand_ins(self) -> tuple[str, ...]:
         """Those of `own_fixtures` whose values do not ask what they replace."""
         return tuple(name for name in self.own_fixtures if name != OWN_PROVIDER or not uses_own_fixture(self, name))
+
+    @cached_property
+    def location(self) -> tuple[str, int | None, str]:
+        """Return the same as pytest, but look for the path once for all items of a file."""
+        assert self.parent is not None
+        of_file = self.parent.stash
+        if _PLACE not in of_file:
+            of_file[_PLACE] = super().location[0]
+        return of_file[_PLACE], self.entry.line - 1, self.name
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.entry.line - 1, self.name

@@ -26,8 +26,7 @@ class Lookahead:
         self._config = config
         self.items: list[pytest.Item] = []
         """The items of the run, in their final order."""
-        self._position = 0
-        """The position of the last item that was searched for."""
+        self._positions: dict[pytest.Item, int] = {}
         self._first_new = 0
         """Items before this position cannot be begun, so they are not checked again."""
         self._next: pytest.Item | None = None
@@ -43,7 +42,8 @@ class Lookahead:
     def remember(self, items: list[pytest.Item]) -> None:
         """Learn the items of the run, in their final order."""
         self.items = items
-        self._position = self._first_new = 0
+        self._positions = {item: position for position, item in enumerate(items)}
+        self._first_new = 0
 
     def begin(self, next_item: pytest.Item | None) -> None:
         """Learn which item comes after the one that begins now."""
@@ -86,19 +86,9 @@ class Lookahead:
             queued = iter(() if self._next is None else (self._next,))
         return islice(queued, reach)
 
-    def _find(self, item: pytest.Item) -> int:
-        """Return the position of an item. It is usually near the last one, because pytest runs items in order."""
-        for start in (self._position, 0):
-            try:
-                self._position = self.items.index(item, start)
-            except ValueError:
-                continue
-            return self._position
-        return len(self.items)
-
     def _behind(self, item: pytest.Item, known: Container[object], reach: int | None) -> Iterator[pytest.Item]:
         items = self.items
-        start = self._find(item) + 1
+        start = self._positions.get(item, len(items)) + 1
         end = len(items) if reach is None else min(len(items), start + reach)
         if reach is not None and end < len(items):
             # The reach grows by steps: beginning many cases together costs a tenth less than one by one.

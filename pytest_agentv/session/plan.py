@@ -109,11 +109,7 @@ class CasePreparer:
         self._contexts: dict[Path, LoadContext] = {}
 
     def prepare(
-        self,
-        suite: SuiteSource,
-        entry: CaseEntry,
-        node_id: str,
-        adjust: Callable[[EvalCase], EvalCase],
+        self, suite: SuiteSource, entry: CaseEntry, node_id: str, adjust: Callable[[EvalCase], EvalCase]
     ) -> PreparedCase:
         """Load a case, let `adjust` change it, and make it a job."""
         log = CaseLog()

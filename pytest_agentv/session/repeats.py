@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, EvalResult]]
 """Asks for the answer of a number, 0-based, and returns its result. Raises only for a cancellation."""
 
 
+@dataclass(slots=True, eq=False)
 class RepeatedCase:
     """One case and its answers. Each is a job of the scheduler, and counts as one in flight.
 
@@ -22,44 +24,32 @@ class RepeatedCase:
     certain. If there are free places for all answers, all are asked at once, because nobody else needs these places.
     """
 
-    def __init__(
-        self,
-        scheduler: Scheduler[EvalResult],
-        job: CaseJob,
-        ask: Ask,
-        *,
-        group: str,
-        limit: int,
-        more: int = 0,
-        is_batched: bool = False,
-        stored: Callable[[], frozenset[int]] = frozenset,
-    ) -> None:
-        """Prepare the answers of a case.
+    scheduler: Scheduler[EvalResult]
+    job: CaseJob
+    ask: Ask
+    group: str
+    limit: int
+    more: int
+    """How many are asked, even if the verdict is certain, after all answers of the case; 0: those of the case are."""
+    is_batched: bool
+    """Whether each goes into a call with those of other cases."""
+    stored: Callable[[], frozenset[int]]
+    """Returns the numbers of the answers that earlier runs have. Called on the event loop."""
+    _plan: RepeatPlan = field(init=False)
+    _results: dict[int, EvalResult] = field(default_factory=dict)
+    _queuer: Queuer = field(default_factory=Queuer)
+    _queued: set[Future[EvalResult]] = field(default_factory=set)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _done: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
+    _is_over: bool = False
 
-        `more` of them are asked, even if the verdict is certain, after all answers of the case; 0: ask those.
-        `is_batched`: each goes into a call with those of other cases. `stored`, called on the event loop, returns the
-        numbers of those that earlier runs have.
-        """
-        self._scheduler = scheduler
-        plan = RepeatPlan.of(job, more or job.repeat)
-        self._plan = plan.replace(stops_early=False) if more else plan
-        self._ask = ask
-        self._group = group
-        self._limit = limit
-        first = job.repeat if more else 0
-        self._numbers = range(first, first + plan.answers)
-        self._is_batched = is_batched
-        self._stored = stored
-        self._results: dict[int, EvalResult] = {}
-        self._queuer = Queuer()
-        self._queued: set[Future[EvalResult]] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._done: asyncio.Queue[int] = asyncio.Queue()
-        self._is_over = False
+    def __post_init__(self) -> None:
+        plan = RepeatPlan.of(self.job, self.more or self.job.repeat)
+        self._plan = plan.replace(stops_early=False) if self.more else plan
 
     def hurry(self) -> None:
         """Start the answers before all others, even in a run that starts nothing new. Any thread may call it."""
-        self._scheduler.hurry(self._queuer)
+        self.scheduler.hurry(self._queuer)
 
     async def result(self, *, with_answers: bool = False) -> EvalResult:
         """Return the result of the case; `with_answers`: with those of all answers."""
@@ -76,8 +66,9 @@ class RepeatedCase:
 
         Asks until no further answer is needed. When cancelled, waits for the answers in flight to end.
         """
-        stored = self._stored()  # an early stop must not ask for others
-        numbers = sorted(self._numbers, key=lambda number: number not in stored)
+        stored = self.stored()  # an early stop must not ask for others
+        first = self.job.repeat if self.more else 0
+        numbers = sorted(range(first, first + self._plan.answers), key=lambda number: number not in stored)
         together = False
         try:
             while not any(map(is_set_up_error, self._results.values())):
@@ -90,7 +81,7 @@ class RepeatedCase:
                 expected = set(missing[:wanted])
                 for number in sorted(expected):
                     start, queuer = partial(self._run, number), self._queuer
-                    queued = self._scheduler.submit(start, group=self._group, limit=self._limit, queuer=queuer)
+                    queued = self.scheduler.submit(start, group=self.group, limit=self.limit, queuer=queuer)
                     self._queued.add(queued)
                 while expected:
                     expected.discard(await self._done.get())
@@ -99,7 +90,7 @@ class RepeatedCase:
         return tuple(self._sorted()), together
 
     def _has_room(self, count: int) -> bool:
-        return not self._is_batched and self._scheduler.free_places(self._group, self._limit) >= count
+        return not self.is_batched and self.scheduler.free_places(self.group, self.limit) >= count
 
     def _sorted(self) -> list[EvalResult]:
         return [self._results[number] for number in sorted(self._results)]
@@ -111,7 +102,7 @@ class RepeatedCase:
         assert task is not None
         self._tasks.add(task)
         try:
-            result = self._results[number] = await self._ask(number)
+            result = self._results[number] = await self.ask(number)
             self._done.put_nowait(number)
             return result
         finally:
@@ -121,7 +112,7 @@ class RepeatedCase:
         """Remove waiting answers, cancel those in flight, and wait for their end."""
         self._is_over = True
         for future in self._queued:
-            self._scheduler.drop(future)
+            self.scheduler.drop(future)
         tasks = list(self._tasks)
         for task in tasks:
             if not task.cancelling():  # a second cancellation would interrupt the clean-up after the first

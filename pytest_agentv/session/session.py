@@ -174,10 +174,7 @@ class EvalSession:
                 self.masker.add_environment(self.places.environment(folder, {}).dotenv)
 
     def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
-        """Skip a test with evaluations if the project runs evals only on request, and nobody requested this one.
-
-        `path` is its file. With `has_own_target`, an object of the project replaces the target.
-        """
+        """Skip a test with evaluations if the project runs evals only on request, and nobody requested this one."""
         is_paid = lambda: not has_own_target and self.spending.is_paid_target(path.parent, target)  # noqa: E731
         if self.asking.refuses(path, is_paid):
             pytest.skip(self.asking.reason)

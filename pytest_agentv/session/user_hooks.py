@@ -238,7 +238,7 @@ _HOOKS_AROUND: Final = pytest.StashKey[dict[pytest.Collector | None, str | None]
 def is_free_to_run_ahead(item: pytest.Function) -> bool:
     """Whether no fixture that is set up for each item can change what the case sees. Those of plugins do not count."""
     own = _fixtures_of_conftests(item)
-    return all(each.scope == "session" and each.cached_result is not None for each in own)
+    return all(each is not None and each.scope == "session" and each.cached_result is not None for each in own)
 
 
 def hook_around(item: pytest.Item) -> str | None:
@@ -260,7 +260,7 @@ def held_by(item: pytest.Function) -> str | None:
     """Return the hook or the fixture of a conftest that keeps the case of an item in its turn; None: there is none."""
     if (hook := hook_around(item)) is not None:
         return hook
-    own = (each for each in _fixtures_of_conftests(item) if each.scope != "session")
+    own = (each for each in _fixtures_of_conftests(item) if each is not None and each.scope != "session")
     return next((f"a conftest.py has the fixture {each.argname} of {each.scope} scope" for each in own), None)
 
 
@@ -273,14 +273,16 @@ def bound_by(item: pytest.Item) -> str | None:
 
 def fixtures_per_case(item: pytest.Function) -> list[str]:
     """Return the fixtures of conftest files that are set up anew for each item."""
-    return [each.argname for each in _fixtures_of_conftests(item) if each.scope == "function"]
+    own = _fixtures_of_conftests(item)
+    return [each.argname for each in own if each is not None and each.scope == "function"]
 
 
 def _fixtures_of_conftests(item: pytest.Function) -> list[Any]:
-    """Return the definitions of the fixtures of conftest files that an item is set up with."""
+    """Return the definitions of the fixtures of conftest files that an item is set up with; None for an unknown one."""
     definitions = item._fixtureinfo.name2fixturedefs
-    found = (definitions[name][-1] for name in item.fixturenames if name in definitions)
-    return [each for each in found if _is_of_the_project(each, item.config)]
+    names = (name for name in item.fixturenames if name != "request")
+    found = (definitions[name][-1] if name in definitions else None for name in names)
+    return [each for each in found if each is None or _is_of_the_project(each, item.config)]
 
 
 def _is_of_the_project(definition: Any, config: pytest.Config) -> bool:
