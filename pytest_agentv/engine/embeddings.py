@@ -32,34 +32,29 @@ _WAIT_SECONDS: Final = 0.01
 """How long a text waits for texts of other cases, in seconds."""
 
 
+@dataclass(slots=True, eq=False)
 class TargetEmbedder:
-    """The embeddings of one target. Used on the event loop."""
+    """The embeddings of one target. Raises `TargetError` for one that gives none. Used on the event loop."""
 
-    def __init__(
-        self,
-        target: Target,
-        provider: Adapter,
-        identity: Json,
-        store: AnswerStore | None,
-        timeout_seconds: float | None,
-    ) -> None:
-        """Take a target with its adapter. Raises `TargetError` for one that gives no embeddings.
+    target: Target
+    provider: Adapter
+    identity: Json
+    """What stands for the target in keys of the store."""
+    store: AnswerStore | None
+    """None: no embeddings are kept."""
+    timeout_seconds: float | None
+    _ask: Ask = field(init=False)
+    _known: dict[str, asyncio.Future[Outcome[Embedding]]] = field(default_factory=dict)
+    _waiting: list[str] = field(default_factory=list)
+    _sending: set[asyncio.Task[None]] = field(default_factory=set)
 
-        `identity` stands for the target in keys of the store. Without a store no embeddings are kept.
-        """
-        ask: Ask | None = getattr(provider, "embed", None)
+    def __post_init__(self) -> None:
+        target, ask = self.target, getattr(self.provider, "embed", None)
         if ask is None or getattr(target.settings, "embed", ask) is None:
             how = ", without `client`" if getattr(target.settings, "client", None) == "litellm" else ""
             what = f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
             raise TargetError(f"{what}{how}")
-        self._name = target.name
-        self._identity = identity
         self._ask = ask
-        self._store = store
-        self._timeout_seconds = timeout_seconds
-        self._known: dict[str, asyncio.Future[Outcome[Embedding]]] = {}
-        self._waiting: list[str] = []
-        self._sending: set[asyncio.Task[None]] = set()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
         """Return the embeddings of texts. The first caller pays for a text. Raises `EvaluatorError`."""
@@ -73,10 +68,10 @@ class TargetEmbedder:
         try:
             found = {text: outcome.get() for text, outcome in outcomes.items()}
         except ProviderError as error:
-            raise EvaluatorError(f"the target {self._name!r} gave no embeddings: {error}", error.kind) from None
+            raise EvaluatorError(f"the target {self.target.name!r} gave no embeddings: {error}", error.kind) from None
         if not all(each.vector for each in found.values()):
             told = "gave no embeddings: it replied without a vector for one of the texts"
-            raise EvaluatorError(f"the target {self._name!r} {told}", "crash")
+            raise EvaluatorError(f"the target {self.target.name!r} {told}", "crash")
         free = {text: Embedding(each.vector) for text, each in found.items()}
         is_paid = [text in sent and text not in texts[:place] for place, text in enumerate(texts)]
         return [found[text] if paid else free[text] for text, paid in zip(texts, is_paid, strict=True)]
@@ -85,7 +80,7 @@ class TargetEmbedder:
         """Get the embedding of a text. Returns whether the target is asked for it, because it is not in the cache."""
         loop = asyncio.get_running_loop()
         self._known[text] = loop.create_future()
-        found = None if self._store is None else self._store.find(self._question(text))
+        found = None if self.store is None else self.store.find(self._question(text))
         vectors = None if found is None else vectors_of([found.response.get("vector")])
         if vectors and vectors[0]:
             self._known[text].set_result(Outcome(Embedding(vectors[0])))
@@ -106,7 +101,7 @@ class TargetEmbedder:
         """Ask for some texts in one request, for all who wait for them."""
 
         async def ask() -> list[Embedding]:
-            return list(_shares(await self._ask(texts, self._timeout_seconds), texts))
+            return list(_shares(await self._ask(texts, self.timeout_seconds), texts))
 
         outcome = await attempt_async(ask)
         if isinstance(outcome.error, ContentError) and len(texts) > 1:
@@ -123,7 +118,7 @@ class TargetEmbedder:
 
     async def _keep(self, outcomes: Mapping[str, Outcome[Embedding]]) -> None:
         """Write the embeddings that the running case has asked for: a row for each text, one of them with the call."""
-        if self._store is None:
+        if self.store is None:
             return
         for number, (text, outcome) in enumerate(outcomes.items(), start=1):
             found = None if outcome.error is not None else outcome.get()
@@ -131,11 +126,11 @@ class TargetEmbedder:
             costs = Costs.of_call(usage, None if found is None else found.cost_usd)
             vector = json.dumps({"vector": found.vector}) if found is not None and found.vector else None
             costs = costs if number == 1 else costs.replace(calls=0)
-            await self._store.add(self._question(text), vector, costs, waits=number == len(outcomes))
+            await self.store.add(self._question(text), vector, costs, waits=number == len(outcomes))
 
     def _question(self, text: str) -> Question:
         item, eval_id, tested = current_case.get()
-        key = digest_of({"embedding": self._identity, "text": text})
+        key = digest_of({"embedding": self.identity, "text": text})
         return Question(item, eval_id, key, target=tested, role="judge")
 
 

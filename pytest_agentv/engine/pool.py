@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.engine.answers import invoke_with_retries, invoke_within_limit, timed
@@ -145,35 +145,35 @@ class ProcessVariables:
         self._added.clear()
 
 
+@dataclass(eq=False)
 class InProcessProvider:
     """Calls a provider while `os.environ` shows the variables of its folder. Masks those that a call sets."""
 
-    keeps_limits = True  # The time limit of a call starts when its turn comes.
-    is_in_process = True
+    provider: Adapter
+    process: ProcessVariables
+    variables: Mapping[str, str]
+    masker: Masker
+    mode: PromptMode = field(init=False)
+    keeps_limits: ClassVar = True  # The time limit of a call starts when its turn comes.
+    is_in_process: ClassVar = True
 
-    def __init__(
-        self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str], masker: Masker
-    ) -> None:
-        self.mode: PromptMode = provider.mode
-        self._provider = provider
-        self._process = process
-        self._variables = variables
-        self.masker = masker
-        if isinstance(provider, BatchProvider):
-            self._batch_provider = provider
+    def __post_init__(self) -> None:
+        self.mode = self.provider.mode
+        if isinstance(self.provider, BatchProvider):
+            self._batch_provider = self.provider
             self.invoke_batch = self._invoke_batch
 
     async def check(self) -> None:
         async with self._shown():
-            await self._provider.check()
+            await self.provider.check()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         async with self._shown():
             started = time.perf_counter()
-            return timed(await invoke_within_limit(self._provider, request), started)
+            return timed(await invoke_within_limit(self.provider, request), started)
 
     async def close(self) -> None:
-        await self._provider.close()
+        await self.provider.close()
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         async with self._shown():
@@ -182,7 +182,7 @@ class InProcessProvider:
     @asynccontextmanager
     async def _shown(self) -> AsyncIterator[None]:
         try:
-            async with self._process.shown(self._variables):
+            async with self.process.shown(self.variables):
                 yield
         finally:
             self.masker.look_again()

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from glob import iglob
@@ -68,12 +68,6 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
         "a single case on the command line": any("::" in str(arg) for arg in config.args),
     }
     return next((name for name, value in given.items() if value), None)
-
-
-def tags_of(node_ids: Iterable[str], root: Path, wanted: Collection[str]) -> set[str]:
-    """Return the tags of the items' eval files."""
-    files = {node_id.partition("::")[0] for node_id in node_ids if may_be_eval(node_id)}
-    return set().union(*(_tags(root / name, wanted) for name in files))
 
 
 def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
@@ -334,13 +328,14 @@ class RunGate:
     def _set_gates_aside(self, node_ids: Collection[str]) -> None:
         """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
         root, wanted = self._config.rootpath, [gate.tag for gate in self._gates]
-        tags = tags_of(node_ids, root, wanted) if wanted else set()
+        files = {node_id.partition("::")[0] for node_id in node_ids if may_be_eval(node_id)} if wanted else ()
+        tags = set[str]().union(*(_tags(root / name, wanted) for name in files))
         left = left_out_tags(self._config, wanted) if wanted else {}
         if fault := unmatched_tags(self._gates, tags | left.keys()):
             raise pytest.UsageError(f"agentv_gates: {fault}")
         partly = {f"gate::{tag}": file for tag, file in left.items()}
-        if self._options.fail_under is not None and (files := left_out_of_rate(self._config)):
-            partly[RUN] = files[0]
+        if self._options.fail_under is not None and (others := left_out_of_rate(self._config)):
+            partly[RUN] = others[0]
         reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
         missing = [f"gate::{tag}" for tag in wanted if tag in left and tag not in tags]
         self._set_aside = reasons | dict.fromkeys(missing, "none of its cases was collected: no verdict")

@@ -89,16 +89,8 @@ class EvalSession:
         self.progress = Progress(config)
         self.stopping = Stopping(config, self.pool, self.recorder, self.identity.run_id)
         is_alone = not hasattr(config, "workerinput") and config.getoption("dist", "no") == "no"
-        has_others = self.identity.resumed is not None or not is_alone
-        self.runs = CaseRuns(
-            pool=self.pool,
-            recorder=self.recorder,
-            progress=self.progress,
-            stopping=self.stopping,
-            identity=self.identity,
-            away=self.away,
-            costs=CaseCosts(self.store, self.finished, has_others=has_others),
-        )
+        costs = CaseCosts(self.store, self.finished, has_others=self.identity.resumed is not None or not is_alone)
+        self.runs = CaseRuns(self.pool, self.recorder, self.progress, self.stopping, self.identity, self.away, costs)
         self._shown: set[Problem] = set()
         self._known_folders: set[Path] = set()
         self._log_handler = CaseLogHandler(config, self.masker)
