@@ -40,33 +40,41 @@ UNMENTIONED = re.compile(
 )
 """Lines of pytest's own that differ from machine to machine."""
 VOLATILE = {"timestamp", "run_id", "duration_ms", "waited_ms", "schema_version", "eval_file", "line_hash", "pid"}
-CHANGES = (
-    (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
-    (r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
-    (r"/[^\s'\"]*/agentv-([\w-]+)-[a-z0-9_]{8}(?![a-z0-9_])", r"$TEMP/agentv-\1"),
-    (r"(_attempt-\d+_)[0-9a-f]{8}\b", r"\1HASH"),
-    (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
-    (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
-    (r'("judge": ?"[^"@]*)@[^"]*"', r'\1@…"'),  # the fingerprint of a judge, which holds the port of the server
-    (r"\bquoted-[0-9a-f]{16}\b", "quoted-…"),
-    (r"file:///\S*/pytest_agentv/", "file://$PACKAGE/"),
-    (r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),  # a class, wherever its module is
-    (r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
-    (r"^(Time: +).*", r"\1N"),
-    (r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
-    (r"available fixtures: [\w, ]+", "available fixtures: …"),  # those of plugins and of pytest's version
-    (r" /\S+\.\.\.$", " /…"),  # a path that pytest cuts, in a folder of any name
-    (r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),  # the place of a warning that no file of the project causes
-    (r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),  # the place of a line of a log
-    (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
-    (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
-    (r'(time|timestamp|hostname|agentv_(?:duration|latency)_ms" value)="[^"]*"', r'\1="…"'),
-    (r'"[0-9a-f]{12,64}"', '"HASH"'),
-    (r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
-    (r"\b\d+\.\d s of waiting\b", "N s of waiting"),
-    (r"\(\d+\.\d\d MB\)", "(N MB)"),
-    (r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
+CHANGES = tuple(
+    (re.compile(pattern, re.MULTILINE), new, word)
+    for word, pattern, new in (
+        ("T", r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
+        ("T", r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
+        ("/agentv-", r"/[^\s'\"]*/agentv-([\w-]+)-[a-z0-9_]{8}(?![a-z0-9_])", r"$TEMP/agentv-\1"),
+        ("_attempt-", r"(_attempt-\d+_)[0-9a-f]{8}\b", r"\1HASH"),
+        ("127.0.0.1:", r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+        (" ms", r"\b\d+(?:\.\d+)? ms\b", "N ms"),
+        # the fingerprint of a judge, which holds the port of the server
+        ('"judge"', r'("judge": ?"[^"@\n]*)@[^"\n]*"', r'\1@…"'),
+        ("quoted-", r"\bquoted-[0-9a-f]{16}\b", "quoted-…"),
+        ("file:///", r"file:///\S*/pytest_agentv/", "file://$PACKAGE/"),
+        # a class, wherever its module is
+        ("pytest_agentv.", r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),
+        ("attempt", r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
+        ("Time:", r"^(Time: +).*", r"\1N"),
+        ("  ", r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
+        # those of plugins and of pytest's version
+        ("available fixtures", r"available fixtures: [\w, ]+", "available fixtures: …"),
+        ("...", r" /\S+\.\.\.$", " /…"),  # a path that pytest cuts, in a folder of any name
+        # the place of a warning that no file of the project causes, and of a line of a log
+        ("/pytest_agentv/", r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),
+        ("pytest_agentv", r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),
+        ("in ", r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
+        ("", r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
+        ('="', r'(time|timestamp|hostname|agentv_(?:duration|latency)_ms" value)="[^"\n]*"', r'\1="…"'),
+        ('"', r'"[0-9a-f]{12,64}"', '"HASH"'),
+        ("Made ", r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
+        ("waiting", r"\b\d+\.\d s of waiting\b", "N s of waiting"),
+        (" MB)", r"\(\d+\.\d\d MB\)", "(N MB)"),
+        ("| ", r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
+    )
 )
+"""What differs from run to run, what stands for it, and a text that is in all of it."""
 
 
 def folders() -> list[str]:
@@ -174,17 +182,14 @@ def read_output(path: Path) -> list[str]:
     return (text.replace("><", ">\n<") if path.suffix == ".xml" else text).split("\n")
 
 
-def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
-    for line in lines:
-        text = (
-            line.replace(str(project), "$PROJECT")
-            .replace(project.name, "PROJECT")
-            .replace(sys.executable, "python")
-            .rstrip()
-        )
-        for pattern, new in CHANGES:
-            text = re.sub(pattern, new, text)
-        yield text
+def replaced(lines: Iterable[str], project: Path) -> list[str]:
+    text = "\n".join(line.rstrip() for line in lines)
+    for old, new in ((str(project), "$PROJECT"), (project.name, "PROJECT"), (sys.executable, "python")):
+        text = text.replace(old, new)
+    for pattern, new, word in CHANGES:
+        if word in text:
+            text = pattern.sub(new, text)
+    return text.split("\n")
 
 
 def read_records(commands: list[str], project: Path) -> Iterator[str]:
