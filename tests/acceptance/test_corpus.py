@@ -1,7 +1,7 @@
 """Each folder of `tests/corpus` is a small project, the commands that a user types there, and what comes out.
 
-`run.txt` holds the command lines, each with the exit code after `->`. Lines that begin with `#` say what the folder
-shows. What comes out is compared with `expected.txt` (what a person sees), `expected.jsonl` (the records of the results
+`run.txt` holds the command lines, each with the exit code after `->`; `cd` alone goes to a folder of the project. Lines
+that begin with `#` say what the folder shows. What comes out is compared with `expected.txt` (what a person sees), `expected.jsonl` (the records of the results
 files) and each file of `expected/` (another output of the same path). `pytest tests/acceptance/test_corpus.py
 --update-corpus -k NAME` writes all of these anew: read the diff.
 
@@ -94,16 +94,23 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
     for variable, value in read_variables(source / "env.txt"):
         monkeypatch.setenv(variable, value.replace("$PROJECT", str(project)))
     seen: list[str] = []
+    place, asked = project, list[tuple[Path, str]]()
     commands = [line for line in (source / "run.txt").read_text("utf-8").splitlines() if line and line[0] != "#"]
     with model_server(source / "server.yaml", project, monkeypatch):
         for line in commands:
             command, _, expected_code = line.partition(" -> ")
             words, _, most = command.partition(" | head -n ")
-            code, text = run(shlex.split(words), project, unrecorded)
+            if words.startswith("cd "):
+                place = project / words[3:]
+                monkeypatch.chdir(place)
+                seen += [f"$ {command}", ""]
+                continue
+            asked.append((place, command))
+            code, text = run(shlex.split(words), project, place, unrecorded)
             seen += [f"$ {command} -> {code}", *shown(text, project, words)[: int(most or 0) or None], ""]
             assert str(code) == expected_code.strip(), text
     made = {"expected.txt": "\n".join(seen)}
-    if (records := "".join(f"{line}\n" for line in read_records(commands, project))) or (
+    if (records := "".join(f"{line}\n" for line in read_records(asked, project))) or (
         source / "expected.jsonl"
     ).exists():
         made["expected.jsonl"] = records
@@ -122,8 +129,8 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
         assert not changes, "\n".join(changes)
 
 
-def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int, str]:
-    """Run a command of a user in the project. pytest runs in this process, unless it starts workers."""
+def run(words: list[str], project: Path, place: Path, pytester: pytest.Pytester) -> tuple[int, str]:
+    """Run a command of a user in a folder of the project. pytest runs in this process, unless it starts workers."""
     others = [*OTHER_PLUGINS, *("-p", "no:rerunfailures", "-p", "no:timeout", "-p", "no:teamcity")]
     words = [word.replace("$PROJECT", str(project)) for word in words]
     if words[0] == "pytest" and "-n" not in words:
@@ -136,7 +143,7 @@ def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int
     program = [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(installed)]
     program = program if installed.exists() else words[:1]
     forked = warm.run(
-        [*program, *words[1:]], cwd=project, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
+        [*program, *words[1:]], cwd=place, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
     )
     return forked.returncode, forked.stdout + forked.stderr
 
@@ -192,13 +199,18 @@ def replaced(lines: Iterable[str], project: Path) -> list[str]:
     return text.split("\n")
 
 
-def read_records(commands: list[str], project: Path) -> Iterator[str]:
+def read_records(asked: list[tuple[Path, str]], project: Path) -> Iterator[str]:
     """Return the lines of all results files: those of the usual folder, and those that a flag names."""
     flags = [
-        word for command in commands for word in shlex.split(command) if re.match(r"--(agentv-)?out=.*\.jsonl", word)
+        (place, word)
+        for place, command in asked
+        for word in shlex.split(command)
+        if re.match(r"--(agentv-)?out=.*\.jsonl", word)
     ]
-    named = dict.fromkeys(project / flag.partition("=")[2].replace("$PROJECT", str(project)) for flag in flags)
-    for path in [*sorted((project / ".agentv/results").glob("*.jsonl")), *named]:
+    named = [place / flag.partition("=")[2].replace("$PROJECT", str(project)) for place, flag in flags]
+    places = dict.fromkeys(place for place, _ in asked)
+    usual = [path for place in places for path in sorted((place / ".agentv/results").glob("*.jsonl"))]
+    for path in [*usual, *dict.fromkeys(named)]:
         if path.is_file():
             lines = path.read_text("utf-8").splitlines()
             records = [json.loads(line) for line in replaced(lines, project) if re.match(r"\{.*\}$", line)]
