@@ -20,6 +20,8 @@ WITHOUT_PLUGIN = ("-p", "no:agentv")
 
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every run compiles what users compile once
+
 
 @dataclass(frozen=True, slots=True)
 class Contender:

@@ -7,7 +7,28 @@ first used: every pytest run of a project that has the plugin installed, and eve
 PYTEST_DONT_REWRITE: `agentv eval` has imported this file when pytest starts, which would be a warning otherwise.
 """
 
+import sys
+
 __version__ = "0.1.0"
+
+
+class _AsInstalled:
+    """Loads the modules of the package as any others.
+
+    pytest would compile those of a plugin anew to rewrite their asserts: a second in the first run after an
+    installation, and in each run where Python writes no bytecode, as in many containers.
+    """
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if not name.startswith("pytest_agentv.") or "pytest" not in sys.modules:
+            return None
+        from importlib.machinery import PathFinder  # noqa: PLC0415 - see above
+
+        return PathFinder.find_spec(name, path, target)
+
+
+sys.meta_path.insert(0, _AsInstalled)
 
 
 def _homes():

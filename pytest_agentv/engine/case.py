@@ -1,5 +1,6 @@
 """Runs one case: prompt, call, trace, evaluators, score."""
 
+import asyncio
 import hashlib
 import logging
 import time
@@ -333,12 +334,32 @@ class _CaseRun:
             return unjudged_result(job, self.asked, answered, unanswered)
         evaluations = None if self.row is None else self.row.judgement
         if evaluations is None:
-            context, known = self._context(answered), self.judged
-            evaluations = tuple([known.get(id(each)) or await run_evaluator(each, context) for each in self.evaluators])
+            evaluations = await self._judge(self._context(answered))
             if self.row is not None:
                 self.row.note(evaluations, self.pool.masker)
         self.pool.warnings.extend(self._warnings(evaluations))
         return judged_result(job, self.asked, answered, evaluations, self.threshold)
+
+    async def _judge(self, context: Context) -> tuple[EvaluatorResult, ...]:
+        """Judge by all evaluators: those that only ask models side by side, the others in turn.
+
+        A check of files may rest on what the command before it left.
+        """
+        found: dict[int, EvaluatorResult] = {}
+
+        async def judge(*places: int) -> None:
+            for place in places:
+                each = self.evaluators[place]
+                found[place] = self.judged.get(id(each)) or await run_evaluator(each, context)
+
+        only_models = self.ready.needs.only_models
+        waiting = [place for place, is_waiting in enumerate(only_models) if is_waiting]
+        others = [place for place, is_waiting in enumerate(only_models) if not is_waiting]
+        if not waiting:
+            await judge(*others)
+        else:
+            await asyncio.gather(judge(*others), *map(judge, waiting))
+        return tuple(map(found.__getitem__, sorted(found)))
 
     def _context(self, answered: Answered, prompt: Prompt | None = None) -> Context:
         """Return what evaluators see of an answer, or of a turn with this prompt."""

@@ -173,6 +173,8 @@ class Needs:
     """Whether they may look at what an answer left in files: scripts, code of users, `file` but for diffs."""
     threshold: bool
     """Whether a `required` evaluator, or each judge of a panel, has to reach the threshold of the case."""
+    only_models: tuple[bool, ...]
+    """Of each evaluator, whether it does no more than ask models, and thus may wait beside others."""
 
     @property
     def asked(self) -> tuple[str | None, ...]:
@@ -192,7 +194,14 @@ class Needs:
             runs_code or bool(embeddings) or any(each.asks_judge for each in members),
             runs_code or any(shared_key(each, "file") not in (None, "diff") for each in members),
             any(len(each.judged_by) > 1 or _has_threshold(each) for each in members),
+            tuple(map(_only_asks_models, evaluators)),
         )
+
+
+def _only_asks_models(evaluator: AnyEvaluator) -> bool:
+    members = list(evaluator.walk())
+    runs_more = any(each.own_code or each.scripts or shared_key(each, "file") is not None for each in members)
+    return not runs_more and any(each.asks_judge or each.embeds_with is not None for each in members)
 
 
 def _has_threshold(evaluator: AnyEvaluator) -> bool:

@@ -107,7 +107,8 @@ class Record:
 
     def replace(self, **changes: object) -> Self:
         """Return a copy with some fields changed."""
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        names, _, values = _fields(type(self))  # type: ignore[arg-type]
+        return type(self)(**dict(zip(names, values(self), strict=True)) | changes)
 
     def to_plain(self) -> dict[str, Json]:
         """Return plain JSON data under the snake_case field names, without fields that are None or absent.
@@ -115,8 +116,8 @@ class Record:
         User data (`Json` fields) stays unchanged.
         """
         plain: dict[str, Json] = {}
-        fields, values = _fields(type(self))  # type: ignore[arg-type]
-        for (name, absent), value in zip(fields, values(self), strict=True):
+        names, absences, values = _fields(type(self))  # type: ignore[arg-type]
+        for name, absent, value in zip(names, absences, values(self), strict=True):
             if value is not absent:
                 plain[name] = value if type(value) in ATOMS else _plain(value)
         return plain
@@ -130,13 +131,13 @@ class Record:
 
 
 @functools.cache
-def _fields(cls: Any) -> tuple[Sequence[tuple[str, Absent | None]], Callable[[Any], tuple[Any, ...]]]:
-    """Return the fields, each with the value that means "absent", and a function that reads all of them in one call."""
-    fields = [(each.name, ABSENT if each.default is ABSENT else None) for each in dataclasses.fields(cls)]
-    names = [name for name, _ in fields]
+def _fields(cls: Any) -> tuple[Sequence[str], Sequence[Absent | None], Callable[[Any], tuple[Any, ...]]]:
+    """Return the names of the fields, what means "absent" in each, and a function that reads all of them at once."""
+    fields = dataclasses.fields(cls)
+    names, absences = [each.name for each in fields], [ABSENT if each.default is ABSENT else None for each in fields]
     if len(names) < 2:
-        return fields, lambda record: tuple(getattr(record, name) for name in names)
-    return fields, operator.attrgetter(*names)
+        return names, absences, lambda record: tuple(getattr(record, name) for name in names)
+    return names, absences, operator.attrgetter(*names)
 
 
 @functools.cache
@@ -175,7 +176,8 @@ def own_copy(value: Any) -> Any:
         return value.model_copy(update={name: own_copy(each) for name, each in value})
     if not isinstance(value, Record):
         return unshared(value)
-    held = ((name, getattr(value, name)) for name, _ in _fields(type(value))[0])  # type: ignore[arg-type]
+    names, _, values = _fields(type(value))  # type: ignore[arg-type]
+    held = zip(names, values(value), strict=True)
     return value.replace(**{name: own_copy(each) for name, each in held if type(each) not in _FROZEN})
 
 

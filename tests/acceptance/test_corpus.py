@@ -36,9 +36,9 @@ from .conftest import OTHER_PLUGINS
 CORPUS = Path(__file__).parent.parent / "corpus"
 UNMENTIONED = re.compile(
     r"^(platform |cachedir: |rootdir: |configfile: |plugins: |hypothesis profile |-- Docs: "
-    r"|created: |\d+ workers? |gw\d+ |INTERNALERROR>(?! \w+Error:))"
+    r"|created: |\d+ workers? |gw\d+ |INTERNALERROR>(?! \w+Error:)|\d+ cases one after another, )"
 )
-"""Lines of pytest's own that differ from machine to machine."""
+"""Lines that differ from machine to machine: pytest's own, and the hint of a run that took long."""
 VOLATILE = {"timestamp", "run_id", "duration_ms", "waited_ms", "schema_version", "eval_file", "line_hash", "pid"}
 CHANGES = tuple(
     (re.compile(pattern, re.MULTILINE), new, word)

@@ -171,6 +171,19 @@ def test_the_top_of_the_package_is_tiny():
     assert len(finished.stdout.split()) <= 3
 
 
+def test_a_run_loads_our_modules_as_they_were_compiled_at_the_installation(project):
+    """pytest marks those of an installed plugin, whose asserts it rewrites."""
+    project.write("conftest.py", 'import pytest\n\npytest.register_assert_rewrite("pytest_agentv")\n')
+    project.write(
+        "test_python.py",
+        "import pytest_agentv.reports.merge as module\n\n"
+        "def test_one():\n    assert type(module.__loader__).__name__ == 'SourceFileLoader'\n",
+    )
+    command = [sys.executable, "-m", "pytest", "-q"]
+    finished = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
 @variation
 def test_evals_run_where_xdist_is_not_installed(project, suite):
     project.write("qa.eval.yaml", suite(a="hello", b="nothing"))

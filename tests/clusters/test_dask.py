@@ -204,7 +204,12 @@ def test_a_run_of_200_cases_that_loses_a_worker_says_what_was_lost(project, make
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(project, numbered(200, "sleep 0.2; say hello"))
     run = start(project, on(cluster))
-    until(lambda: len(passed(project)) > 60)
+    until(
+        lambda: (
+            len(passed(project)) > 60
+            and any(each["pid"] == cluster.workers["one"].process.pid for each in unfinished(project))
+        )
+    )
     cluster.workers["one"].kill()
     assert run.wait(LONGEST_WAIT) == 1
     results, before = results_of(project), read_calls(project.path).started

@@ -32,6 +32,8 @@ class Reply:
     is_compressed: bool = False
     delay_seconds: float = 0
     """Before each answer."""
+    waits_for: int = 0
+    """So many requests of the script are in flight together before any is answered."""
     fault: Literal["malformed", "empty", "cut", "cut_body", "hang"] | None = None
     """`cut` closes the connection instead of an answer, `cut_body` in the middle of one, `hang` never answers."""
     cached_tokens: int = 0

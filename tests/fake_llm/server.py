@@ -129,6 +129,8 @@ class FakeLlm:
         self.most_in_flight[script] = max(self.most_in_flight[script], self.in_flight[script])
         try:
             await asyncio.sleep(reply.delay_seconds)
+            while self.most_in_flight[script] < reply.waits_for:  # noqa: ASYNC110 - no event counts
+                await asyncio.sleep(0.01)
         finally:
             self.in_flight[script] -= 1
 
