@@ -1,9 +1,9 @@
 """Each folder of `tests/corpus` is a small project, the commands that a user types there, and what comes out.
 
 `run.txt` holds the command lines, each with the exit code after `->`; `cd` alone goes to a folder of the project. Lines
-that begin with `#` say what the folder shows. What comes out is compared with `expected.txt` (what a person sees), `expected.jsonl` (the records of the results
-files) and each file of `expected/` (another output of the same path). `pytest tests/acceptance/test_corpus.py
---update-corpus -k NAME` writes all of these anew: read the diff.
+that begin with `#` say what the folder shows. What comes out is compared with `expected.txt` (what a person sees),
+`expected.jsonl` (the records of the results files) and each file of `expected/` (another output of the same path).
+`pytest tests/acceptance/test_corpus.py --update-corpus -k NAME` writes all of these anew: read the diff.
 
 `env.txt` sets variables of the environment (`NAME=VALUE`). `server.yaml` scripts the replies of a model server
 (`NAME: [Reply fields]`, see `fake_llm.records`), whose address is in `FAKE_LLM`; what it was asked is in
