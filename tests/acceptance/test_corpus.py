@@ -96,6 +96,7 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
     seen: list[str] = []
     place, asked = project, list[tuple[Path, str]]()
     commands = [line for line in (source / "run.txt").read_text("utf-8").splitlines() if line and line[0] != "#"]
+    remembers = any(re.search(r" (--lf|--ff|--sw|ls -A)\b", f" {line}") for line in commands)
     with model_server(source / "server.yaml", project, monkeypatch):
         for line in commands:
             command, _, expected_code = line.partition(" -> ")
@@ -106,7 +107,7 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
                 seen += [f"$ {command}", ""]
                 continue
             asked.append((place, command))
-            code, text = run(shlex.split(words), project, place, unrecorded)
+            code, text = run(shlex.split(words), project, place, unrecorded, remembers=remembers)
             seen += [f"$ {command} -> {code}", *shown(text, project, words)[: int(most or 0) or None], ""]
             assert str(code) == expected_code.strip(), text
     made = {"expected.txt": "\n".join(seen)}
@@ -129,9 +130,11 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
         assert not changes, "\n".join(changes)
 
 
-def run(words: list[str], project: Path, place: Path, pytester: pytest.Pytester) -> tuple[int, str]:
+def run(words: list[str], project: Path, place: Path, pytester: pytest.Pytester, *, remembers: bool) -> tuple[int, str]:
     """Run a command of a user in a folder of the project. pytest runs in this process, unless it starts workers."""
-    others = [*OTHER_PLUGINS, *("-p", "no:rerunfailures", "-p", "no:timeout", "-p", "no:teamcity")]
+    others = [*OTHER_PLUGINS, *without(("rerunfailures", "timeout", "teamcity", "freeze_support", "terminalprogress"))]
+    others += [] if any(word.startswith("--setup") for word in words) else without(("setuponly", "setupplan"))
+    others += [] if remembers else without(("cacheprovider", "stepwise"))
     words = [word.replace("$PROJECT", str(project)) for word in words]
     if words[0] == "pytest" and "-n" not in words:
         with warnings.catch_warnings():
@@ -146,6 +149,11 @@ def run(words: list[str], project: Path, place: Path, pytester: pytest.Pytester)
         [*program, *words[1:]], cwd=place, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
     )
     return forked.returncode, forked.stdout + forked.stderr
+
+
+def without(plugins: tuple[str, ...]) -> list[str]:
+    """Return the flags that leave out plugins: a short run takes a tenth longer with those that no command asks for."""
+    return [word for name in plugins for word in ("-p", f"no:{name}")]
 
 
 def shown(text: str, project: Path, command: str) -> list[str]:

@@ -6,6 +6,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import pluggy
 import pytest
 from pluggy import _decorators, _manager
 
@@ -22,7 +23,7 @@ def find_hooks_once(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(pytest.PytestPluginManager, name, _parse_once(getattr(pytest.PytestPluginManager, name)))
     if hasattr(_manager, "_static_hook_attr"):
         patch.setattr(_manager, "_static_hook_attr", _without_search(_manager._static_hook_attr))
-    for module in (_manager, inspect.getmodule(_manager.HookImpl)):
+    for module in (_manager, inspect.getmodule(pluggy.HookImpl)):
         if hasattr(module, "varnames"):
             patch.setattr(module, "varnames", _names_of_arguments_once(_decorators.varnames))
 
