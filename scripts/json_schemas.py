@@ -19,7 +19,7 @@ from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import CASE_LIST_KEYS, EVALUATOR_LIST_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import FILLED_TEXT as KIND_FILLED_TEXT
-from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
+from pytest_agentv.model.kind import REFERENCE, Kind, Part, field_parts, spellings
 from pytest_agentv.model.kind_table import NEGATION
 from pytest_agentv.providers.table import KINDS as TARGETS
 from pytest_agentv.targets.definitions import TargetKinds
@@ -522,6 +522,14 @@ _JUDGED_KEYS: Final = ("execution", "rubrics", "turns", *EVALUATOR_LIST_KEYS)
 """Keys of cases and files whose evaluators may need no criteria."""
 _ASKING_KEYS: Final = (*INPUT_KEYS, "turns", "user")
 """Keys of cases that say what is asked."""
+
+
+def parts_of(part: type[BaseModel]) -> Iterator[type[Part]]:
+    """Yield the classes of all mappings that a class holds, at every depth."""
+    for name in part.model_fields:
+        for inner in field_parts(part, spellings(part)[name][0]):
+            yield inner
+            yield from parts_of(inner)
 
 
 def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:

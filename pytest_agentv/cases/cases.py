@@ -24,10 +24,8 @@ from pytest_agentv.cases.references import (
     References,
     WrittenCase,
     is_address,
-    is_picture,
 )
 from pytest_agentv.cases.variables import (
-    UNFILLED,
     TemplateFault,
     as_text,
     fill,
@@ -43,12 +41,21 @@ from pytest_agentv.files.places import (
     INPUT_KEYS,
     OUTCOME_KEYS,
     Place,
+    RenamedPlace,
     evaluator_lists,
     first_key,
     takes_place,
 )
-from pytest_agentv.files.problems import BlankInput, Problem, UnreadKey, did_you_mean, join_problems, with_problems
-from pytest_agentv.files.source import KeyPath, LayeredSource, Source, folder_of
+from pytest_agentv.files.problems import (
+    BlankInput,
+    Problem,
+    UnreadKey,
+    did_you_mean,
+    join_problems,
+    quotes,
+    with_problems,
+)
+from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json, JsonObject, pretty_json, unshared
 from pytest_agentv.model.base import mapping as as_mapping
 from pytest_agentv.model.cases import EvalCase, SimulatedUser, TurnPlan, Workspace
@@ -57,12 +64,7 @@ from pytest_agentv.model.messages import ContentPart, FilePart, InputMessage, Ob
 
 
 def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
-    """Check an entry of an eval file and read the files it refers to.
-
-    Raises `CaseError` with all faults, one per line with `path:line`. Unlike AgentV, which drops them, invalid messages
-    and evaluators and missing files are faults. A blank input alone is a warning in a strict run, too: a hook may fill
-    it in. Source: agentv-formats 1.3 to 1.9.
-    """
+    """Check an entry and read the files it names. Raises `CaseError` with all faults (agentv-formats 1.3 to 1.9)."""
     if entry.fault is not None:
         raise with_problems(CaseError(str(entry.fault)), [entry.fault])
     if suite.foreign is not None and context.unknown_keys == "error":
@@ -241,10 +243,7 @@ def _limit(name: str, of_case: float | None, of_file: float | None) -> dict[str,
 
 
 def note_twins(mapping: JsonObject, place: Place) -> None:
-    """Note a target, a threshold or a list of evaluators that is not read because there is another one.
-
-    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
-    """
+    """Note a target, a threshold or a list of evaluators beside another one that is read (agentv-formats 1.2)."""
     lists = evaluator_lists(mapping)
     twins = [(keys, ".".join(lists[0][0])) for keys, value in lists[1:] if value != []]
     execution = as_mapping(mapping.get("execution"))
@@ -316,7 +315,7 @@ _FILE: Final = "file"
 
 
 def _filled_key(key: str, template: Json, variables: JsonObject, place: Place) -> Json:
-    filled = fill(template, variables, place, UNFILLED, is_check=key in _CHECKS)
+    filled = fill(template, variables, place, is_check=key in _CHECKS)
     return _texts(filled, template) if key in _TEXTS and filled is not template else filled
 
 
@@ -389,7 +388,7 @@ def _texts_of(value: Json, place: Place, kinds: KindTable) -> Iterator[tuple[Pla
             if not (isinstance(item, dict) and _has_own_keys(item, kinds)):
                 yield from _texts_of(item, place.at(index), kinds)
     elif isinstance(value, dict):
-        raw = raw_keys(value, UNFILLED)
+        raw = raw_keys(value)
         for key, item in value.items():
             if key not in raw and (key not in ("llm_judge", "code_judge") or isinstance(item, dict)):
                 yield from _texts_of(item, place.at(key), kinds)
@@ -414,6 +413,8 @@ class WrittenMessage:
     role: Role
     value: JsonObject
     place: Place
+    of_files: tuple[Place, ...] = ()
+    """The places of the last items of its content, which are `input_files`."""
 
     @property
     def content(self) -> Json:
@@ -431,46 +432,33 @@ def _check_message(value: Json, place: Place) -> WrittenMessage | None:
     return None if message is None else WrittenMessage(message.role, value, place)
 
 
-def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place) -> tuple[WrittenMessage, ...]:
-    """Return messages with files attached to the first one of the user. Notes faults at the place of the files."""
+def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
+    """Return the messages to the target. The first one of the user gets the `input_files` of the case or its file."""
+    messages = _messages(written, INPUT_KEYS, "user")
+    place, value = written.place.at("input_files"), written.value.get("input_files")
+    if value is None and (of_file := written.suite.header.get("input_files")) is not None:
+        place = written.header_place().at("input_files")
+        value = written.fill(of_file, place)
+    if value is None:
+        return messages
     files = value if isinstance(value, list) else [value]
+    message = next((message for message in messages if message.role == "user"), None)
     if not all(isinstance(file, str) and file.strip() for file in files):
         place.expected("the path of a file, or a list of paths", value)
-        return messages
-    message = next((message for message in messages if message.role == "user"), None)
-    if message is None:
+    elif message is None:
         place.error("there is no message of the user to attach the files to")
-        return messages
-    content = message.content
-    if isinstance(content, dict) and content.get("type") not in ("text", "file", "image"):
-        content = pretty_json(content)  # as prompts show it
-    items = content if isinstance(content, list) else [] if content is None else [content]
-    parts = [{"type": "text", "value": item} if isinstance(item, str) else item for item in items]
-    origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
-    for index, file in enumerate(files):
-        keys = (*place.keys, index) if isinstance(value, list) else place.keys
-        origins["content", len(parts), "value"] = place.source, keys
-        parts.append({"type": "file", "value": file})
-    source = LayeredSource(message.place.source, message.place.keys, origins, message.place.source.row)
-    where = Place(source, message.place.keys, message.place.problems)
-    attached = WrittenMessage(message.role, {**message.value, "content": parts}, where)
-    return tuple(attached if each is message else each for each in messages)
-
-
-def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
-    """Return the messages to the target, with the `input_files` of the case, else those of its file.
-
-    The files are attached to the first message of the user.
-    """
-    messages = _messages(written, INPUT_KEYS, "user")
-    own, of_file = written.value.get("input_files"), written.suite.header.get("input_files")
-    if own is not None:
-        return attach_files(messages, own, written.place.at("input_files"))
-    if of_file is None:
-        return messages
-    place = written.header_place().at("input_files")
-    filled = written.fill(of_file, place)
-    return messages if filled is None else attach_files(messages, filled, place)
+    else:
+        content = message.content
+        if isinstance(content, dict) and content.get("type") not in ("text", "file", "image"):
+            content = pretty_json(content)  # as prompts show it
+        items = content if isinstance(content, list) else [] if content is None else [content]
+        parts = [{"type": "text", "value": item} if isinstance(item, str) else item for item in items]
+        parts += [{"type": "file", "value": file} for file in files]
+        each_place = [place.at(index) for index in range(len(files))] if isinstance(value, list) else [place]
+        of_items = [RenamedPlace(each.source, each.keys, each.problems, {"value": ()}) for each in each_place]
+        attached = WrittenMessage(message.role, {**message.value, "content": parts}, message.place, tuple(of_items))
+        return tuple(attached if each is message else each for each in messages)
+    return messages
 
 
 def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[WrittenMessage, ...]:
@@ -490,7 +478,7 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
         checked = (_check_message(item, place.at(index)) for index, item in enumerate(value))
         messages = tuple(message for message in checked if message is not None)
     else:
-        place.expected("a list of messages", value, place.quotes(value))
+        place.expected("a list of messages", value, quotes(value))
         messages = ()
     called = next((each for each in messages if role == "user" and each.value.get("tool_calls")), None)
     if called is not None:
@@ -510,14 +498,15 @@ def load_input_message(message: WrittenMessage, references: References) -> Input
     elif isinstance(content, dict):
         parts.append(ObjectPart(content))
     elif isinstance(content, list):
-        for index, item in enumerate(content):
-            part = _load_part(item, message.role, message.place.at("content", index), references)
+        places = [message.place.at("content", index) for index in range(len(content) - len(message.of_files))]
+        for item, place in zip(content, (*places, *message.of_files), strict=True):
+            part = _load_part(item, place, references)
             if part is not None:
                 parts.append(part)
     return InputMessage(message.role, tuple(parts))
 
 
-def _load_part(item: Json, role: Role, place: Place, references: References) -> ContentPart | None:
+def _load_part(item: Json, place: Place, references: References) -> ContentPart | None:
     if isinstance(item, str):
         return TextPart(item)
     if not isinstance(item, dict):
@@ -529,9 +518,12 @@ def _load_part(item: Json, role: Role, place: Place, references: References) -> 
             return None if text is None else TextPart(text)
         case "file" | "image":
             file = _read_file(item, place, references)
-            if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
-                return None
-            return _file_part(file, references)
+            if file is not None and item["type"] == "image":
+                no_picture = "is no picture (PNG, JPEG, GIF or WebP); a text or a PDF takes type: file"
+                fault = file.media.fault if file.media is not None and file.media.is_image else no_picture
+                if fault is not None:
+                    place.at("value").error(f"{locate(file.path, None)} {fault}")
+            return None if file is None else _file_part(file, references)
         case kind:
             hint = did_you_mean(kind, ("text", "file", "image")) if isinstance(kind, str) else None
             what = "without a type" if kind is None else f"of type {kind!r}"

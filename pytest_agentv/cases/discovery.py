@@ -38,18 +38,17 @@ _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 def looks_like_suite(path: Path) -> bool:
-    """Whether the first 64 kB of a file show eval cases. Never raises.
-
-    YAML needs at top level a list or a table under `evalcases`, or one under `cases` or `tests` with some key of a case
-    or with the name of a table. JSONL needs a first object with an id and an input. The input may be missing if the
-    sidecar has one for all.
-    Source: decisions 4.
-    """
+    """Whether the first 64 kB of a file show eval cases. Never raises."""
     return case_list_line(path) is not None
 
 
 def case_list_line(path: Path) -> int | None:
-    """Return the line on which a file's cases begin; None if it does not look like an eval file. Never raises."""
+    """Return the line on which a file's cases begin; None if it does not look like an eval file. Never raises.
+
+    YAML needs at top level a list or a table under `evalcases`, or one under `cases` or `tests` with some key of a case
+    or with the name of a table. JSONL needs a first object with an id and an input. The input may be missing if the
+    sidecar has one for all (decisions 4).
+    """
     head = _first_bytes(path)
     if path.suffix == ".jsonl":
         return _jsonl_line(head.removeprefix(b"\xef\xbb\xbf"), path)
@@ -96,8 +95,11 @@ def _jsonl_line(head: bytes, path: Path) -> int | None:
         return None
     except ValueError:  # without its end, the line is longer than the bytes read
         keys = () if newline else _JSONL_KEY.findall(line.decode(errors="replace"))
-    has_input = not _INPUT_KEYS.isdisjoint(keys)
-    return 1 if "id" in keys and (has_input or _has_sidecar(path)) else None
+    return 1 if _holds_case(keys) or ("id" in keys and _has_sidecar(path)) else None
+
+
+def _holds_case(keys: Collection[str]) -> bool:
+    return "id" in keys and not _INPUT_KEYS.isdisjoint(keys)
 
 
 def _has_sidecar(path: Path) -> bool:
@@ -125,11 +127,7 @@ def find_sidecar(path: Path) -> Path | None:
 
 
 def read_fault(path: Path) -> tuple[str, int | None] | None:
-    """Return why a file that may have eval cases cannot be read, and the line; None if it can. Never raises.
-
-    Files of others may be no YAML or JSON. Such faults count if the first 64 kB hint at cases: a list of ours in YAML,
-    an id and an input in JSONL.
-    """
+    """Return why a file whose first 64 kB hint at cases cannot be read, and the line; None: nothing. Never raises."""
     try:
         if path.exists() and not path.is_file():  # reading a FIFO would block, but a link may be broken
             return NO_REGULAR_FILE, None
@@ -141,22 +139,14 @@ def read_fault(path: Path) -> tuple[str, int | None] | None:
         return None
     if head.startswith(_UTF_16_MARKS):
         return "expected UTF-8, got UTF-16", None
-    text = head.lstrip()
-    first, newline, _ = text.partition(b"\n")
-    if path.suffix != ".jsonl":
-        is_meant = _OUR_LINE.search(b"\n" + head) is not None
-    else:  # of a longer first line, the end is not there
-        lines = map(_JSONL_KEY.findall, head.decode(errors="replace").split("\n"))
-        has_case = any("id" in keys and not _INPUT_KEYS.isdisjoint(keys) for keys in lines)
-        is_meant = has_case and (newline != b"" or len(head) < _SNIFFED_BYTES)
-    if not is_meant:
+    lines = head.decode(errors="replace").split("\n") if path.suffix == ".jsonl" else []
+    if not any(map(_holds_case, map(_JSONL_KEY.findall, lines)) if lines else _OUR_LINE.findall(b"\n" + head)):
         return None
     from pytest_agentv.files import source  # noqa: PLC0415 - the parsers, for few files
 
     try:
-        if path.suffix == ".jsonl":
-            number = head.removesuffix(text).count(b"\n") + 1
-            source.parse_json_object(path, first.decode(errors="replace"), number)
+        if lines:
+            source.parse_json_object(path, *next((line, n) for n, line in enumerate(lines, 1) if line.strip()))
         else:
             source.read_yaml(path)
     except SourceError as error:
@@ -286,11 +276,7 @@ def is_sidecar(path: Path) -> bool:
 
 
 def is_evals_folder(folder: Path, root: Path) -> bool:
-    """Whether a folder is named `evals` or lies in one.
-
-    The name of the root counts: without an ini file, `cd evals; pytest` makes that folder the root. Names of folders
-    above it do not.
-    """
+    """Whether a folder is named `evals` or lies in one. Of those above, only pytest's root directory counts."""
     names = (root.name, *folder.relative_to(root).parts) if folder.is_relative_to(root) else folder.parts
     return EVALS_FOLDER in names
 

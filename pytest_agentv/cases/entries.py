@@ -320,10 +320,7 @@ class SuiteSource:
         return Place(source, keys, problems)
 
     def target_of(self, entry: CaseEntry | None) -> str | None:
-        """Return the target of a case that cannot be loaded, as far as it is known.
-
-        Its result needs the target, so that the result of the mended case replaces it.
-        """
+        """Return the target of a case that cannot be loaded: the result of the mended case replaces its own."""
         if entry is None:
             return self.target
         if entry.combination is not None and entry.combination.target is not None:
@@ -361,10 +358,7 @@ def names_of(value: Json) -> tuple[str, ...]:
 
 
 def sample(names: Sequence[str], size: int, seed: int = 0) -> frozenset[int]:
-    """Return the positions of `size` names, chosen by their hashes.
-
-    The choice depends on the names, not on their order. Adding a name changes at most one of the chosen ones.
-    """
+    """Return the positions of `size` names, chosen by their hashes: another name changes at most one of them."""
     seeded = (f"{seed}:{name}".encode("utf-8", "surrogatepass") for name in names)
     draws = [hashlib.blake2b(each, digest_size=16).digest() for each in seeded]
     return frozenset(sorted(range(len(names)), key=lambda index: (draws[index], index))[:size])

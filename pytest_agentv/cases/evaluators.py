@@ -73,10 +73,7 @@ def load_evaluators(
 
 
 def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[tuple[Any, str | None]]:
-    """Yield the evaluators of a list, and the names of those with variables.
-
-    All texts of the list become one evaluator, in the place of the first text.
-    """
+    """Yield the evaluators of a list, all its texts as one, and the names of those with variables."""
     texts = [index for index, item in enumerate(scope.value) if isinstance(item, str) and item.strip()]
     for index, item in enumerate(scope.value):
         if not isinstance(item, str):
@@ -109,10 +106,7 @@ def _written_name(written: JsonObject, scope: Scope, filled: Any) -> str:
 
 
 def _names_kind(text: str, place: Place, table: KindTable) -> bool:
-    """Whether a text is the name of a kind, or begins with one and a colon. Notes an error if it does.
-
-    A model would judge in place of the check, and pass what the check fails.
-    """
+    """Whether a text begins with the name of a kind, which a model would judge. Notes an error if it does."""
     word, colon, _ = text.partition(":")
     found = table.find(word) or table.find(word.lower())
     if found is not None:
@@ -253,11 +247,7 @@ _OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
 
 
 def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
-    """Return the evaluators of the case and of its file; None if there are none at all.
-
-    Those of the file come behind a list called `assert`, or in place of a missing one, unless `skip_defaults` is true.
-    Source: agentv-formats 1.6, 6.4.
-    """
+    """Return the evaluators of the case and of its file (agentv-formats 1.6, 6.4); None if there are none at all."""
     value, place = written.value, written.place
     rubrics: tuple[AnyEvaluator, ...] = ()
     if value.get("rubrics") not in (None, []):
@@ -425,12 +415,9 @@ def check_judge_template(
         place.error(f"the template uses {{{{ {name} }}}}, a variable of newer AgentV", f"write {{{{ {ours} }}}}")
     used = [newer.get(name, name) for name in names]
     unknown = _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
-    if not needs_answer:
-        return
-    if template.is_file and not {"candidate_answer", "expected_messages", "file_changes"} & set(used):
-        place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}", unknown)
-    elif not {"candidate_answer", "output_messages", "file_changes"} & set(used):
-        note = place.error if unknown else place.warn
+    if needs_answer and not {"candidate_answer", "output_messages", "file_changes"} & set(used):
+        is_error = unknown or (template.is_file and "expected_messages" not in used)
+        note = place.error if is_error else place.warn
         note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
 
 
@@ -461,10 +448,7 @@ SCRIPT_SUFFIXES: Final = frozenset((*_INTERPRETERS, ".ts"))
 
 
 def script_command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:
-    """Return the command of a script that is written as a text: a shell command, or the path of a script file.
-
-    Source: evaluation-2025-11, "Code evaluator execution" (paths); agentv-formats 6.5 (shell commands).
-    """
+    """Return the command of a script that is a text: a shell command, or the path of a file (agentv-formats 6.5)."""
     interpreter = _INTERPRETERS.get(Path(script.strip()).suffix)
     if interpreter is not None:
         reference = scope.references.find(script.strip(), cwd)

@@ -55,11 +55,7 @@ def _shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Json:
-    """Return a value in a type of files.
-
-    An `if` without `else` that does not hold is an empty text, as in Jinja2.
-    Raises `TypeError` for a function and `UndefinedError` for a missing value.
-    """
+    """Return a value in a type of files. Raises `TypeError` for a function, `UndefinedError` for a missing value."""
     if isinstance(value, Undefined):
         return str(value)  # raises, unless it is that of an `if`
     if isinstance(value, str | bool | int | float | None):
@@ -111,6 +107,5 @@ def _missing(text: str, names: Iterable[str], variables: JsonObject, error: Unde
     unknown = [name for name in names if name not in variables and name not in (ALL_VARIABLES, "range")]
     if not unknown:
         return TemplateFault(f"cannot be filled: {error.message}")
-    found = {name: re.search(rf"\{{[{{%][^}}]*?\b{re.escape(name)}\b", text) for name in unknown}
-    position, name = min((place.end() if place else len(text), name) for name, place in found.items())
-    return unknown_name(name, variables, text.count("\n", 0, position) + 1)
+    name = min(unknown, key=text.find)
+    return unknown_name(name, variables, text.count("\n", 0, text.find(name)) + 1)

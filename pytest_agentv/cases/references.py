@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pytest_agentv.cases.discovery import matches_glob
 from pytest_agentv.cases.entries import SuiteSource
-from pytest_agentv.cases.variables import UNFILLED, fill
+from pytest_agentv.cases.variables import fill
 from pytest_agentv.errors import locate
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Problem
@@ -18,7 +18,7 @@ from pytest_agentv.files.source import folder_of
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind_table import KindTable
-from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media, Role
+from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media
 from pytest_agentv.model.options import UnknownKeys
 from pytest_agentv.targets.definitions import search_folders
 
@@ -93,14 +93,10 @@ class References:
         folders = (*search_folders(self.eval_dir, self.repo_root, self.cwd), *more_folders)
         candidates = (*absolute, *(folder / relative for folder in folders))
         searched = tuple(dict.fromkeys(Path(os.path.normpath(path)) for path in candidates))
-        return Reference(value, next(filter(_exists, searched), None), searched)
+        return Reference(value, next(filter(os.path.exists, searched), None), searched)
 
     def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
-        """Read the file of a reference as UTF-8, without a byte order mark.
-
-        Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
-        be a picture or a PDF, whose bytes are read when they are sent.
-        """
+        """Read the file of a reference; with `is_text` no picture or PDF. Notes an error if it cannot be read."""
         reference = self.at(place).find(value)
         path = reference.path
         if path is None:
@@ -144,20 +140,9 @@ class References:
         return reference.path
 
     def is_guideline(self, path: Path) -> bool:
-        """Whether a file is a guideline, by its path relative to the repository's root (agentv-formats 3.2).
-
-        Source: evaluation-2026-01, "Match files with glob patterns".
-        """
+        """Whether a file is a guideline, by its path relative to the repository root (agentv-formats 3.2)."""
         relative = os.path.relpath(path, self.repo_root).replace(os.sep, "/")
         return matches_guideline(relative, self.guideline_patterns)
-
-
-def _exists(path: Path) -> bool:
-    """Work like `Path.exists`, but return False for an invalid name (too long, or with a NUL)."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,21 +195,6 @@ def is_address(value: str, place: Place) -> bool:
     return True
 
 
-def is_picture(path: Path, media: Media | None, role: Role, place: Place) -> bool:
-    """Whether the file of an image item can be sent. Notes an error if not."""
-    file, value = locate(path, None), place.at("value")
-    if media is None or media.media_type == PDF:
-        what = "a text" if media is None else "a PDF"
-        value.error(f"expected a picture (PNG, JPEG, GIF or WebP), but {file} is {what}", "write type: file")
-    elif media.fault is not None:
-        value.error(f"{file} {media.fault}")
-    elif role != "user":
-        place.error(f"models take pictures in messages of the user only, and the role of this one is {role}")
-    else:
-        return True
-    return False
-
-
 # A case that is loaded, and what is known about it.
 
 
@@ -261,7 +231,7 @@ class WrittenCase:
 
     def fill(self, value: Json, place: Place, *, is_check: bool = False) -> Json:
         """Return a value with the case's variables filled in; the same object if it has none."""
-        return value if self.variables is None else fill(value, self.variables, place, UNFILLED, is_check=is_check)
+        return value if self.variables is None else fill(value, self.variables, place, is_check=is_check)
 
     def header_place(self, problems: list[Problem] | None = None) -> Place:
         """Return the place of the file's own keys for this case. By default, faults there belong to the case."""

@@ -29,12 +29,12 @@ from pytest_agentv.files.places import (
     CASE_LIST_KEYS,
     FOREIGN_KEYS,
     INPUT_KEYS,
-    INSTEAD,
-    REFUSED,
     Layer,
     Place,
     evaluator_lists,
     first_key,
+    instead_of_key,
+    is_refused,
     mapping_at,
     takes_place,
     with_includes,
@@ -165,16 +165,13 @@ def _foreign(header: JsonObject, place: Place) -> UnreadKey | None:
     key = first_key(header, FOREIGN_KEYS)
     if key is None:
         return None
-    hints = "; ".join(f"{each}: {INSTEAD[each]}" for each in header if each in REFUSED)
+    hints = "; ".join(f"{each}: {instead_of_key(each)}" for each in header if is_refused(each, header[each]))
     where = place.at(key)
     return UnreadKey(where.path, where.line, where.key, _of_other_tool(header), hints)
 
 
 def _of_other_tool(header: JsonObject) -> str:
-    """Return which tool a file with some of `FOREIGN_KEYS` belongs to, and which page shows the same here.
-
-    promptfoo writes keys such as `defaultTest`, and the ids of providers with colons: `openai:gpt-6-luna`.
-    """
+    """Return which tool a file with some of `FOREIGN_KEYS` belongs to, and which page shows the same here."""
     providers = header.get("providers")
     listed = providers if isinstance(providers, list) else [providers]
     ids = [each.get("id", each) if isinstance(each, dict) else each for each in listed]
@@ -265,11 +262,11 @@ def dataset_fault(path: Path) -> Problem:
 
 _TARGET: Final = "target"
 _PROMPT: Final = "prompt"
-_INSTEAD: Final[Mapping[str, tuple[str, Sequence[KeyPath]]]] = {
-    _TARGET: ("targets of the file's matrix are asked", ((_TARGET,), ("execution", _TARGET))),
-    _PROMPT: ("prompts of the file's matrix are sent", tuple((key,) for key in INPUT_KEYS)),
+_OVERRULED: Final[Mapping[str, Sequence[KeyPath]]] = {
+    _TARGET: ((_TARGET,), ("execution", _TARGET)),
+    _PROMPT: tuple((key,) for key in INPUT_KEYS),
 }
-"""What takes the place of keys of a case, and these keys."""
+"""The keys of a case that a matrix takes the place of."""
 _PLURALS: Final = {"targets": _TARGET, "prompts": _PROMPT}
 
 
@@ -328,15 +325,13 @@ def _name(key: str, value: Json, index: int) -> str:
 def _warn_of_own_values(entries: Sequence[CaseEntry], axes: Sequence[_Axis], place: Place) -> None:
     """Warn of cases whose own target, input or variable is not used, because the matrix sets it."""
     for axis in axes:
-        of_variable = "variable of the matrix takes its place", (("vars", axis.key),)
-        said, written = _INSTEAD.get(axis.key, of_variable)
-        for entry, keys in itertools.product(entries, written):
+        for entry, keys in itertools.product(entries, _OVERRULED.get(axis.key, (("vars", axis.key),))):
             value: Json = entry.value
             for key in keys:
                 value = mapping(value).get(str(key))
             is_own = value is not None and not any(keys[: len(known)] == known for known in entry.origins)
             if is_own and entry.row is None:
-                place.at(entry.index, *keys).warn(f"is not read: the {said}")
+                place.at(entry.index, *keys).warn("is not read: the file's matrix takes its place")
 
 
 def _read_axes(header: JsonObject, places: tuple[Place, Place]) -> list[_Axis]:
@@ -363,14 +358,9 @@ def _axis(key: str, values: Json, place: Place) -> _Axis | None:
         place.expected("a list of at least one value", values)
         return None
     noted = len(place.problems)
-    names: list[str] = []
-    for index, value in enumerate(values):
-        if key in (_TARGET, _PROMPT) and not (isinstance(value, str) and value.strip()):
+    for index, value in enumerate(values if key in (_TARGET, _PROMPT) else ()):
+        if not isinstance(value, str) or not value.strip():
             place.at(index).expected("the name of a target" if key == _TARGET else "the path of a prompt", value)
-        name = _name(key, value, index)
-        if name in names:
-            place.at(index).error(f"{name!r} is there twice")
-        names.append(name)
     return _Axis(key, values) if len(place.problems) == noted else None
 
 
@@ -381,10 +371,7 @@ _REASONS: Final = ("skip", "xfail")
 
 
 def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
-    """Yield the entries with the variables in marks, tags, fixtures and skip reasons filled in.
-
-    A template that cannot be filled is a fault of the entry.
-    """
+    """Yield the entries with the variables filled in that collection needs. What cannot be filled is their fault."""
     of_file = {key: suite.header[key] for key in COLLECTED_KEYS if _holds_template(suite.header.get(key))}
     with_own: dict[int, dict[str, Json]] = {}  # the rows of a table share one value
     for entry in suite.entries:

@@ -4,6 +4,7 @@ import base64
 import csv
 import datetime
 import decimal
+import io
 import math
 import re
 import sys
@@ -41,9 +42,6 @@ from pytest_agentv.model.base import Json, JsonObject, counted, mapping
 
 _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
-_EXCEL_HEAD: Final = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
-"""A first line that tells Excel the delimiter."""
-_LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def read_delimited(path: Path) -> list[Row]:
@@ -51,12 +49,9 @@ def read_delimited(path: Path) -> list[Row]:
 
     A row with too few or too many cells has a fault. Raises `SourceError` for an invalid header.
     """
-    lines = _LINES.findall(_read_text(path))
-    head = _EXCEL_HEAD.fullmatch(lines[0]) if lines else None
-    skipped = 0 if head is None else 1
-    delimiter = head[1] if head else _delimiter(path, lines)
+    lines = io.StringIO(read_text(path), newline="").readlines()
     with _long_cells():
-        records = _records(lines[skipped:], delimiter, skipped)
+        records = _records(lines, _delimiter(path, lines))
         number, header, fault = next(records, (1, [], None))
         if fault is not None or not any(map(str.strip, header)):
             raise SourceError(path, fault or "expected a first line with the names of the columns", number)
@@ -69,20 +64,6 @@ def read_delimited(path: Path) -> list[Row]:
             Row(table, line, index, *_values(columns, cells, fault))
             for index, (line, cells, fault) in enumerate(records)
         ]
-
-
-def _read_text(path: Path) -> str:
-    """Return the text of a file in UTF-8, or, with a byte order mark, in the UTF-16 of spreadsheets."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
-    try:
-        return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        fault = f"is not UTF-8: byte 0x{data[error.start]:02x} (save it as CSV UTF-8)"
-        raise SourceError(path, fault, line) from None
 
 
 def _delimiter(path: Path, lines: list[str]) -> str:
@@ -103,7 +84,7 @@ def _long_cells() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str], str | None]]:
+def _records(lines: list[str], delimiter: str) -> Iterator[tuple[int, list[str], str | None]]:
     """Yield the cells of each record with its first line and its fault.
 
     In a table of one column, a line of delimiters is a text. In others, it is a line of empty cells.
@@ -111,7 +92,7 @@ def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[i
     width: int | None = None
     reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
     while True:
-        number = reader.line_num + skipped + 1
+        number = reader.line_num + 1
         try:
             cells = next(reader)
         except StopIteration:
@@ -255,10 +236,7 @@ def _row(table: RowSource, index: int, item: object) -> Row:
 
 
 def _plain(value: Any) -> Json:
-    """Return a value of Python or pyarrow in a type of files. Bytes that are no text become base64, NaN becomes null.
-
-    Raises `TypeError` for other types, and `RecursionError`.
-    """
+    """Return a value of Python or pyarrow in a type of files. Raises `TypeError` for others, and `RecursionError`."""
     match value:
         case Enum():
             return _plain(value.value)
@@ -352,10 +330,7 @@ def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
 
 
 def row_entries(spec: TableSpec, place: Place, shared: FileKeys, call: CallFunction) -> tuple[CaseEntry, ...]:
-    """Return the entries of the rows of tables, or of a sample of them.
-
-    `place` is that of the case list. `call` calls functions that make rows.
-    """
+    """Return the entries of the rows of tables, or of a sample of them. `place` is that of the case list."""
     rows = read_tables(spec.names, place.path, call)
     if shared.template is not None:
         used = str(shared.template.value)

@@ -74,7 +74,7 @@ _COMMENT: Final = re.compile(r"(?<!['\"])\{#.*?#\}", re.DOTALL)
 _JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "None", "loop", "self", ALL_VARIABLES})
 
 
-UNFILLED: Final = ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python")
+_UNFILLED: Final = ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python")
 """Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
 
 
@@ -83,36 +83,26 @@ def has_template(text: str) -> bool:
     return "{" in text and _TAG.search(text) is not None
 
 
-def fill(
-    value: Json, variables: JsonObject, place: Place, unfilled: Collection[str] = (), *, is_check: bool = False
-) -> Json:
+def fill(value: Json, variables: JsonObject, place: Place, *, is_check: bool = False) -> Json:
     """Return a value with all its templates filled in; the same object if it has none. Keys are not templates.
 
-    A text that is only one `{{ … }}` becomes its value: a number, a list or a mapping keeps its type.
-
-    Args:
-        value: The value.
-        variables: The variables.
-        place: Its place. Notes an error there for each template that cannot be filled.
-        unfilled: Keys that stay, at every depth. So does the `value` of a mapping whose `type` is one of them.
-        is_check: Whether mappings from variables become `Data`, and mappings with variables become `Filled`.
+    A text that is only one `{{ … }}` becomes its value: a number, a list or a mapping keeps its type. Notes an error
+    for each template that cannot be filled. In a check, mappings become `Data` from variables, and `Filled` with them.
     """
     if isinstance(value, str):
         filled = _fill_text(value, variables, place) if has_template(value) else value
         return Data(filled) if is_check and isinstance(filled, dict) else filled
     if isinstance(value, dict):
-        raw = raw_keys(value, unfilled)
+        raw = raw_keys(value)
         filled = {
-            key: item if key in raw else fill(item, variables, place.at(key), unfilled, is_check=is_check)
+            key: item if key in raw else fill(item, variables, place.at(key), is_check=is_check)
             for key, item in value.items()
         }
         if all(filled[key] is item for key, item in value.items()):
             return value
         return Filled(filled, value) if is_check else filled
     if isinstance(value, list):
-        items = [
-            fill(item, variables, place.at(index), unfilled, is_check=is_check) for index, item in enumerate(value)
-        ]
+        items = [fill(item, variables, place.at(index), is_check=is_check) for index, item in enumerate(value)]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
 
@@ -164,7 +154,6 @@ def _compiled(text: str) -> Render:
     return fill_names
 
 
-def raw_keys(value: JsonObject, unfilled: Collection[str]) -> Collection[str]:
+def raw_keys(value: JsonObject) -> Collection[str]:
     """Return the keys of a mapping that are not templates."""
-    is_code = "python" in unfilled and value.get("type") in ("python", "not-python", "not_python")
-    return (*unfilled, "value") if is_code else unfilled
+    return (*_UNFILLED, "value") if value.get("type") in ("python", "not-python", "not_python") else _UNFILLED

@@ -633,11 +633,16 @@ class TargetPool:
         self, file: TargetsFile | None, name: str, environment: Environment, needs: Needs, case: EvalCase | None
     ) -> ReadyTarget:
         from pytest_agentv.engine.embeddings import CallableTargets  # noqa: PLC0415 - only for dry runs
-        from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - imports pydantic
+        from pytest_agentv.providers.mock import DRY_RUN_RESPONSE, Mock, MockProvider  # noqa: PLC0415 - imports pydantic
 
         known = name if file is None else file.find(name).name
-        delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
-        provider = dry_run_provider(*delays)
+        wait, least, most = (
+            self._options.dry_run_delay,
+            self._options.dry_run_delay_min,
+            self._options.dry_run_delay_max,
+        )
+        settings = Mock(response=DRY_RUN_RESPONSE, delay_ms=wait, delay_min_ms=least, delay_max_ms=most)
+        provider = MockProvider("dry-run", settings)
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
         judges = dict.fromkeys(needs.judges, judge)

@@ -20,7 +20,7 @@ from pytest_agentv.model.cases import Target, Workspace
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
-from pytest_agentv.runtime.files import InUse, hold_folder
+from pytest_agentv.runtime.files import InUse
 from pytest_agentv.runtime.processes import ProcessResult
 from pytest_agentv.runtime.reaper import keep_folder, remove_at_end, remove_folder, remove_unused, remove_with_last
 from pytest_agentv.runtime.user_code import run_in_thread
@@ -33,6 +33,7 @@ from pytest_agentv.runtime.workspaces import (
     changes_since,
     clone,
     copy_tree,
+    hold_folder,
     lay_over,
     run_in,
     sandbox_of,

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_agentv.files.places import Place, misspelt_key
-from pytest_agentv.files.problems import did_you_mean, near_word
+from pytest_agentv.files.problems import did_you_mean, near_word, quotes
 from pytest_agentv.files.source import KeyPath
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, format_number, is_number
 from pytest_agentv.model.kind import EXPECTED, Kind, Part, field_parts, spellings
@@ -213,10 +213,7 @@ def _name_of(key: str, parts: Sequence[type[Part]]) -> str:
 
 
 def _written_path(part: type[Part], loc: KeyPath) -> tuple[KeyPath, type[Part]]:
-    """Return where the value of a fault is written, and the class of the mapping around it. Leaves out tags of unions.
-
-    `healthcheck, http, url` is `healthcheck.url`, where `http` is the `type` of one of two classes.
-    """
+    """Return where the value of a fault is written, without tags of unions, and the class of the mapping around it."""
     where: list[str | int] = []
     owner, inner = part, list[type[Part]]()
     for key in loc:
@@ -272,7 +269,7 @@ def _note(fault: ErrorDetails, where: Place) -> None:
             hint = did_you_mean(str(value), choices)
         case kind if kind == EXPECTED or kind in WORDING:
             what = context["what"] if kind == EXPECTED else WORDING[kind]
-            hint = where.quotes(value) if what in _TEXTS else None
+            hint = quotes(value) if what in _TEXTS else None
         case _:
             where.error(fault["msg"])
             return

@@ -20,7 +20,7 @@ from pytest_agentv.files.problems import (
     near_word,
 )
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, read_yaml
-from pytest_agentv.model.base import Json, JsonObject, format_number, is_number
+from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.base import mapping as as_mapping
 
 _MISSPELT: Final = 0.75
@@ -65,16 +65,6 @@ class Place:
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
-
-    def quotes(self, value: Json) -> str | None:
-        """Return the hint to put a number into quotes. It shows the number where it is written so: 007 is not "7"."""
-        if not is_number(value):
-            return None
-        number = format_number(value)
-        source, keys = self.source.origin(self.keys)
-        line = source.text.split("\n")[source.line_of(keys) - 1 :][:1]
-        is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", "".join(line)) is not None
-        return f'put it into quotes: "{number}"' if is_written else "put it into quotes as it is written"
 
     @property
     def line(self) -> int | None:
@@ -171,27 +161,25 @@ _MARKS_WITH_ARGUMENTS: Final[Mapping[str, str]] = {
 `skipif` would skip every case, and `timeout` would crash.
 """
 
+_CHECKED: Final = "write the checks as a list under `assert`"
 _UNTURNED: Final = "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part"
-REFUSED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        ("assert_scoring_function", "assertScoringFunction"), "`composite` has aggregators beside the mean"
-    ),
-    **dict.fromkeys(
-        ("default_test", "defaultTest"), "write `defaults` for keys of all cases, `assert` for their checks"
-    ),
+_REFUSED: Final[Mapping[str, str]] = {
+    "assert_scoring_function": "`composite` has aggregators beside the mean",
+    "default_test": "write `defaults` for keys of all cases, `assert` for their checks",
     "depends_on": "no case waits for another one: prepare what it needs in a fixture",
-    **dict.fromkeys(("derived_metrics", "derivedMetrics"), "a name for several checks: `composite`"),
+    "derived_metrics": "a name for several checks: `composite`",
     "env": "write ${{ NAME }} at the target in targets.yaml, and the value into .env",
-    **dict.fromkeys(
-        ("evaluate_options", "evaluateOptions"), "write `repeat`, or give --agentv-workers, --agentv-timeout"
-    ),
+    "evaluate_options": "write `repeat`, or give --agentv-workers, --agentv-timeout",
     **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `assert`"),
     "extensions": "write a fixture, or a hook in conftest.py",
     "input": "write it in the cases, or under `defaults`",
+    **dict.fromkeys(("metrics", "scorer", "scorers"), _CHECKED),
     "options": f"`repeat` is a key of the case itself; {_UNTURNED}",
     "preprocessors": _UNTURNED,
+    "prompt": "write `input`",
     "prompts": "write the prompt as `input` under `defaults`, or several as `matrix: {prompt: [a.md, b.md]}`",
     "providers": "write `matrix: {target: [a, b]}`, and the providers in targets.yaml",
+    "query": "write `input`, or the variable under `vars`",
     "targets": "write `matrix: {target: [a, b]}`, and the targets themselves in targets.yaml",
     "timeout_seconds": "write it at the target in targets.yaml, or give --agentv-timeout",
     "trials": "write `repeat`",
@@ -217,7 +205,7 @@ def mark_fault(name: str) -> str | None:
 
 def is_refused(key: str, value: Json) -> bool:
     """Whether a key that nobody reads says what is asked or checked. `options` may be data of a case."""
-    return key in MEANT or (key in REFUSED and (key != "options" or (isinstance(value, dict) and "transform" in value)))
+    return _snake(key) in _REFUSED and (key != "options" or (isinstance(value, dict) and "transform" in value))
 
 
 _LIST_PLACES: Final = frozenset(("execution", *EVALUATOR_LIST_KEYS))
@@ -243,30 +231,20 @@ def takes_place(case: JsonObject) -> bool:
 
 # Replacements for the keys and names of other tools.
 
-_CHECKED: Final = "write the checks as a list under `assert`"
-
-INSTEAD: Final[Mapping[str, str]] = {
-    **REFUSED,
+_INSTEAD: Final[Mapping[str, str]] = {
+    **_REFUSED,
     "answer": "write the ideal answer as `expected`, or the variable under `vars`",
     "completion_time": "the answer is timed: write `latency` under `assert`",
     "expectations": "write the ideal answer as `expected`, facts and guidelines as sentences under `assert`",
-    "metrics": _CHECKED,
-    "prompt": "write `input`",
     "provider": "write `target`, and the provider in targets.yaml",
-    "query": "write `input`, or the variable under `vars`",
     "redteam": "nothing makes up attacks: write them as cases",
     "reference_contexts": "no check reads it: as a variable under `vars`, prompts of `llm_judge` may use it",
     "report_evaluators": "no check judges a whole run: options such as --agentv-fail-under and --agentv-baseline do",
     **dict.fromkeys(("__prefix", "__suffix"), "write it into `input` under `case`"),
-    "scorer": _CHECKED,
-    "scorers": _CHECKED,
     "testing_criteria": _CHECKED,
-    "transform": REFUSED["preprocessors"],
+    "transform": _UNTURNED,
 }
 """Keys of a file or a case, and columns of a table."""
-
-MEANT: Final = frozenset(("metrics", "scorer", "scorers", "prompt", "query"))
-"""Keys of a case that replace ours in other tools, so that ours is missing."""
 
 _CHECKS: Final = re.compile(r"__expected\d*")
 NAMES: Final[Mapping[str, str]] = {
@@ -281,7 +259,12 @@ def instead_of_key(key: str) -> str | None:
     """Return the replacement for a key or a column; None for any other."""
     if _CHECKS.fullmatch(key):
         return "write the checks once for all rows, under `case`: assert: [contains: '{{ answer }}']"
-    return INSTEAD.get(key)
+    return _INSTEAD.get(_snake(key))
+
+
+def _snake(key: str) -> str:
+    """Return a key of promptfoo, such as `defaultTest`, in the spelling of AgentV."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", key).lower()
 
 
 # Merges mappings with inherited keys: a file with its included files, a case with its `defaults`.

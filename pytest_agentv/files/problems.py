@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from pytest_agentv.errors import AgentvError, FileError, locate
-from pytest_agentv.model.base import Record
+from pytest_agentv.model.base import Record, is_number
 from pytest_agentv.model.secrets import Masker, masked, secrets_within
 
 _Error = TypeVar("_Error", bound=AgentvError)
@@ -97,6 +97,11 @@ def raise_errors(problems: Sequence[Problem], kind: type[FileError]) -> None:
         first = errors[0]
         text = join_problems(errors).removeprefix(f"{locate(first.path, first.line)}: ")
         raise with_problems(kind(first.path, text, first.line), problems)
+
+
+def quotes(value: object) -> str | None:
+    """Return the hint to put a number into quotes; None for any other value."""
+    return "put it into quotes" if is_number(value) else None
 
 
 def describe_value(value: object) -> str:

@@ -211,7 +211,9 @@ def read_text(path: Path) -> str:
         raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise SourceError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}", line) from None
+        raise SourceError(
+            path, f"is not UTF-8: byte 0x{error.object[error.start]:02x} (save it as UTF-8)", line
+        ) from None
 
 
 @lru_cache

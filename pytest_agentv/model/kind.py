@@ -160,14 +160,6 @@ def field_parts(part: type[BaseModel], key: str | int) -> Iterator[type[Part]]:
             yield from _classes(part.model_fields[name].annotation)
 
 
-def parts_of(part: type[BaseModel]) -> Iterator[type[Part]]:
-    """Yield the classes of all mappings that a class holds, at every depth."""
-    for name in part.model_fields:
-        for inner in field_parts(part, spellings(part)[name][0]):
-            yield inner
-            yield from parts_of(inner)
-
-
 def _classes(annotation: Any) -> Iterator[type[Part]]:
     if isinstance(annotation, type) and not get_args(annotation):
         if issubclass(annotation, Part) and not issubclass(annotation, Kind):

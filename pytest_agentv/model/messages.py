@@ -120,11 +120,8 @@ RESULT: Final = "tool-result"
 
 
 def kind_of(part: object) -> str:
-    """Return the type of a part of a message: of tools, `tool-call` or `tool-result` for the words of all APIs.
-
-    A part of Bedrock has no type: its only key tells it.
-    """
-    if isinstance(part, Mapping):
+    """Return the type of a part of a message: of tools, `tool-call` or `tool-result` for the words of all APIs."""
+    if isinstance(part, Mapping):  # of Bedrock, the only key tells the type
         kind = next(iter(part)) if len(part) == 1 else part.get("type")
     else:
         kind = getattr(part, "type", None)

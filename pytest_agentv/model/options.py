@@ -292,15 +292,9 @@ _HIDDEN: Final = frozenset(
 """Options that few people need. Other spellings of options are hidden as well."""
 
 _HELP: Final = {
-    "target": (
-        "Ask this target, or several: a,b. Each of several runs all cases. The name `default` alone overrides no case "
-        "and no file (default: the case's, else the file's, else `default`)."
-    ),
-    "judge": (
-        "Let this target judge, where no evaluator names another. It overrides `judge` of cases and files, and "
-        "`judge_target` of targets."
-    ),
-    "targets-file": ("Read the targets from this file or folder. Default: search from the eval file's folder upward."),
+    "target": "Ask this target, or several: a,b. It overrides cases and files, unless it is `default`.",
+    "judge": "Let this target judge, where no evaluator names another. It overrides cases, files and `judge_target`.",
+    "targets-file": "Read the targets from this file or folder. Default: search from the eval file's folder upward.",
     "eval-id": "Run only the case with this id; may be repeated. Deselects everything else.",
     "run": (
         "Say which cases run without being asked for. always: all (also the bare flag); asked: none; asked-if-paid: "
@@ -308,33 +302,18 @@ _HELP: Final = {
         "folders (default: always)."
     ),
     "sample": "Run only N of the selected cases. They are the same ones each time, as long as their names stay.",
-    "shard": (
-        "Run one part of the evaluations. 2/8 is part 2 of 8. Other tests run in each part. `agentv merge` joins the "
-        "results."
-    ),
+    "shard": "Run one part of the evaluations: 2/8 is part 2 of 8. `agentv merge` joins the results.",
     "out": "Write the results to this file. Default: .agentv/results/eval_<time>.jsonl.",
-    "output-format": (
-        "Write results as jsonl or yaml (default: jsonl). A suffix .jsonl, .yaml or .yml of --agentv-out decides."
-    ),
+    "output-format": "Write results as jsonl or yaml, unless the suffix of --agentv-out says it (default: jsonl).",
     "dry-run": "Replace targets and judges with mocks. No network, no agent, no credentials; scores mean nothing.",
     "dry-run-delay": "Delay each mocked answer by milliseconds (default: 0).",
     "dry-run-delay-min": "Set the shortest random delay of a mocked answer in milliseconds (default: 0).",
     "dry-run-delay-max": "Set the longest random delay of a mocked answer in milliseconds (default: 0).",
-    "timeout": ("Limit each call of a target or judge script. In seconds; 0 = no limit (default: 120)."),
-    "max-retries": (
-        "Retry a call that timed out N times. `max_retries` of a target counts its HTTP retries (default: 2)."
-    ),
-    "threshold": (
-        "Set the lowest score that passes, 0 to 1. It overrides the thresholds of cases, files and the ini file "
-        "(default: 1)."
-    ),
-    "repeat": (
-        "Ask for N answers per case, 1 to 100. It overrides `repeat` of cases, files and the ini file (default: 1)."
-    ),
-    "min-pass-rate": (
-        "Set the share of a case's answers that must pass. 0 to 1; it overrides `min_pass_rate` of cases, files and "
-        "the ini file (default: 1)."
-    ),
+    "timeout": "Limit each call of a target or judge script. In seconds; 0 = no limit (default: 120).",
+    "max-retries": "Retry a call that timed out N times. `max_retries` of a target counts HTTP retries (default: 2).",
+    "threshold": "Set the lowest score that passes, 0 to 1. It overrides cases, files and the ini file (default: 1).",
+    "repeat": "Ask for N answers per case, 1 to 100. It overrides cases, files and the ini file (default: 1).",
+    "min-pass-rate": "Set the share of a case's answers that must pass. It overrides cases and files (default: 1).",
     "stop": (
         "Say when to stop asking a repeated case. certain: once no answer could change its verdict; or never (default: "
         "certain; with a baseline, never)."
@@ -342,13 +321,12 @@ _HELP: Final = {
     "dump-prompts": "Write each case's prompt to a JSON file in DIR (default: .agentv/prompts).",
     "dump-traces": "Write each attempt's trace to a JSON file in DIR (default: .agentv/traces).",
     "workers": (
-        "Keep up to N cases in flight, 1 to 50. They count for the whole run; with an executor, up to 3200 (default: "
-        "the target's `workers`, else 1: one after another)."
+        "Keep up to N cases in flight, 1 to 50. With an executor, up to 3200 (default: the target's `workers`, else 1: "
+        "one after another)."
     ),
     "executor": (
-        "Run cases on the workers of a Dask cluster. local: in this process, or dask://HOST:PORT or "
-        "dask+tls://HOST:PORT. The hook `pytest_agentv_executor` may name another (default: that of the hook, else "
-        "local)."
+        "Run cases on the workers of a Dask cluster. dask://HOST:PORT or dask+tls://HOST:PORT, or local (default: the "
+        "hook `pytest_agentv_executor`, else local)."
     ),
     "cache": "Reuse the answers of earlier runs. They count while target, prompt and files are the same.",
     "resume": (
@@ -359,14 +337,12 @@ _HELP: Final = {
         "Judge earlier answers anew, and ask no target. FILE is the results file of their run (default: the newest in "
         ".agentv/results)."
     ),
-    "retry-errors": ("Run only what could not be judged last time. With --agentv-resume, also run the missing cases."),
+    "retry-errors": "Run only what could not be judged last time. With --agentv-resume, also run the missing cases.",
     "baseline": (
         "Compare the run with the baseline PATH. Fail if cases broke or the run regressed (default: "
         "agentv.baseline.jsonl in the root directory)."
     ),
-    "update-baseline": (
-        "Make this run the baseline. HOW is write (the default) or force (write it even where CI is set)."
-    ),
+    "update-baseline": "Make this run the baseline. HOW is write (the default) or force (also where CI is set).",
     "gate": (
         "Say what makes the run fail. cases: each failing case, and a regression; run: required cases, errors and the "
         "verdict on the run; strict: as run, and a verdict that cannot tell; or off (default: cases)."

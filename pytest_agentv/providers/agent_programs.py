@@ -22,6 +22,7 @@ from pytest_agentv.providers.agents import (
     agent_document,
     agent_prompt,
     as_number,
+    calls_among,
     guess_kind,
     joined_text,
     result_output,
@@ -98,11 +99,7 @@ class _Transcript:
     def add_reply(self, message: JsonObject, parent: str | None) -> None:
         """Add a reply; `parent` is the call that started the sub-agent that it is from."""
         text = joined_text(message.get("content"))
-        calls = tuple(
-            ToolCall(str(block.get("name")), block.get("input", ABSENT), id=text_or_none(block.get("id")))
-            for block in entries(message.get("content"))
-            if block.get("type") == "tool_use"
-        )
+        calls = calls_among(message.get("content"), "tool_use", "input")
         if self.messages and self.reply_id is not None and self.reply_id == message.get("id"):
             last = self.messages[-1]
             whole = "\n".join(part for part in (text_or_none(last.content), text) if part is not None)
@@ -333,10 +330,6 @@ class Pi(CodingAgent):
 
 def _read_message(message: JsonObject) -> Message:
     text = joined_text(message.get("content"))
-    calls = tuple(
-        ToolCall(str(block.get("name")), block.get("arguments", ABSENT), id=text_or_none(block.get("id")))
-        for block in entries(message.get("content"))
-        if block.get("type") == "toolCall"
-    )
+    calls = calls_among(message.get("content"), "toolCall", "arguments")
     metadata = {key: message[key] for key in _METADATA if key in message}
     return Message("assistant", ABSENT if text is None else text, calls, metadata=metadata)

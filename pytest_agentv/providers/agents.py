@@ -21,14 +21,14 @@ from pytest_agentv.cases.prompts import PromptMode, build_preread
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_number, mapping, text_or_none
 from pytest_agentv.model.kind import Items, filled, spelled
-from pytest_agentv.model.messages import Message, TokenUsage
+from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
 from pytest_agentv.model.options import LOGS_FOLDER
-from pytest_agentv.model.secrets import Secret, masked
+from pytest_agentv.model.secrets import Secret, beginning, masked
 from pytest_agentv.providers.api.base import entries, text_of
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetAdapter, TargetEnvironment, shortest
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
+from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.targets.fields import (
     OptionalText,
     Program,
@@ -38,12 +38,9 @@ from pytest_agentv.targets.fields import (
     reveal,
 )
 
-# Reads the output of a coding agent's program while it runs: its events, its log, and other lines.
-
 _LOGGER: Final = logging.getLogger(__name__)
 _OFF: Final = frozenset({"false", "0", "off", "no"})
 _LONGEST_NAME: Final = 80
-"""The most characters of a target's name and of a case's id in a file name."""
 
 
 class StreamLog:
@@ -69,7 +66,8 @@ class StreamLog:
     def write_event(self, event: JsonObject) -> None:
         """Write an event, as a line or in full."""
         if self._file is not None:
-            self.write_text("stdout", as_json(event, indent=2) if self._in_full else summarize(event))
+            whole = json.dumps(event, indent=2, ensure_ascii=False) if self._in_full else ""
+            self.write_text("stdout", whole or summarize(event))
 
     def write_text(self, stream: str, text: str) -> None:
         """Write a line that is not an event."""
@@ -97,11 +95,9 @@ class StreamLog:
 _TOLD: Final = frozenset({"type", "subtype", "role", "tool", "toolName", "text", "command", "query", "message"}) | {
     *("errorMessage", "error", "result", "content", "exit_code", "total_cost_usd", "duration_ms", "isError"),
 }
-"""Keys of events that a line of the log shows."""
 _IN_BRACKETS: Final = ("name", "tool_name", "toolCallId", "tool_use_id")
 _LONGEST_LINE: Final = 300
 _DEEPEST: Final = 6
-"""Levels of an event that a line of the log shows."""
 
 
 def summarize(event: JsonObject) -> str:
@@ -123,33 +119,22 @@ def _told(value: Json, key: str, depth: int) -> Iterator[str]:
         yield f"{key}={number:g}"
 
 
-def as_json(event: JsonObject, indent: int | None = None) -> str:
-    """Return an event as JSON, for people."""
-    try:
-        return json.dumps(event, indent=indent, ensure_ascii=False)
-    except RecursionError:  # writing recurses deeper than reading
-        return "(an event that is nested too deeply to be shown)"
-
-
 MOST_KEPT: Final = 256 * 2**20
 """In bytes. A program that writes more events, or a longer line, is not read any further."""
 _LONGEST_REPORT: Final = 2000
 """The most characters kept of text outside of events. The end is kept, where programs report errors."""
-_SHOWN_EVENTS: Final = 3
 
 
 class AgentOutput:
     """Listens to a program that writes an event per line of standard output."""
 
-    def __init__(self, log: StreamLog, skipped: frozenset[str] = frozenset(), most_kept: int = MOST_KEPT) -> None:
+    def __init__(self, log: StreamLog, skipped: frozenset[str] = frozenset()) -> None:
         self.events: list[JsonObject] = []
         self._log = log
         self._skipped = skipped
-        """Event types that are neither kept nor logged."""
         self._unread = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(skipped))
         """The usual beginnings of such lines. They are most of the output, and parsing them would be a waste."""
-        self._bytes_left = most_kept
-        """Bytes of events that may still come."""
+        self._bytes_left = MOST_KEPT
         self._pending = {"stdout": bytearray(), "stderr": bytearray()}
         """The last line of each stream, which has not ended yet."""
         self._said = {"stdout": "", "stderr": ""}
@@ -159,22 +144,9 @@ class AgentOutput:
         """Whether the program wrote more events than are kept."""
         return self._bytes_left < 0
 
-    @property
-    def stdout(self) -> str:
-        """The end of standard output, without secrets: the text outside of events, else the events."""
-        if self.noise:
-            return self.noise
-        return masked("\n".join(map(as_json, self.events[-_SHOWN_EVENTS:])))[-_LONGEST_REPORT:]
-
-    @property
-    def stderr(self) -> str:
-        """The end of standard error, without secrets."""
-        return self._said["stderr"].strip()
-
-    @property
-    def noise(self) -> str:
-        """The end of the text outside of events on standard output, without secrets."""
-        return self._said["stdout"].strip()
+    def said(self, stream: Literal["stdout", "stderr"]) -> str:
+        """Return the end of a stream's text outside of events, without secrets."""
+        return self._said[stream].strip()
 
     def listen(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
         """Read a piece of the program's output. Splits at newlines only: events hold raw U+2028."""
@@ -231,7 +203,6 @@ _SAID: Final[Mapping[ErrorKind, str]] = {
 }
 """Words of programs and APIs about a failure, by its kind."""
 _LONGEST_SUMMARY: Final = 50
-"""Characters of a text in the summary log."""
 _LARGEST_NUMBER: Final = 2**53
 """The largest integer that JavaScript programs count exactly."""
 
@@ -247,6 +218,14 @@ def joined_text(content: Json) -> str | None:
         return content
     texts = [text_of(block.get("text")) for block in entries(content) if block.get("type") == "text"]
     return "\n".join(texts) if texts else None
+
+
+def calls_among(content: Json, kind: str, given: str) -> tuple[ToolCall, ...]:
+    """Return the calls among the blocks of a message's content; `given` is the key of their input."""
+    blocks = [block for block in entries(content) if block.get("type") == kind]
+    return tuple(
+        ToolCall(str(block.get("name")), block.get(given, ABSENT), id=text_or_none(block.get("id"))) for block in blocks
+    )
 
 
 def result_output(content: Json) -> Json:
@@ -307,12 +286,8 @@ class AgentAnswer(Record):
     session: str | None = None
     """The id by which the program goes on with the conversation."""
     is_complete: bool = False
-    """Whether the program reported that it was done.
-
-    A killed program may end with exit code 0, but without that report.
-    """
+    """Whether the program reported that it was done. A killed one may end with exit code 0, but without that report."""
     failure: str | None = None
-    """Why there is no answer, in the program's words."""
     failure_kind: ErrorKind | None = None
     """None: guess it from these words."""
 
@@ -345,9 +320,7 @@ class CodingAgent(Provider):
     takes_workspace = True
     costs_money = True
     title: ClassVar[str]
-    """The name in messages."""
     program: ClassVar[str]
-    """The usual name of the program."""
     adds_up_usage: ClassVar[bool] = False
     """Whether it reports the tokens of the whole conversation when it goes on with one."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()
@@ -388,7 +361,7 @@ class CodingAgent(Provider):
 
     def goes_on(self, request: ProviderRequest) -> bool:
         """Whether the next turn is in the same folder, so that the program can go on with its conversation."""
-        return request.turn > 0 and (self.cwd or getattr(request, "workspace", None)) is not None
+        return request.turn > 0 and (self.cwd or request.workspace) is not None
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         """Read the events. Skips events of unexpected shapes."""
@@ -412,8 +385,6 @@ class AgentProvider(TargetAdapter):
         self._where = environment.where
         self._settings = settings
         self._environment = environment.variables
-        self._argv: tuple[str, ...] = ()
-        """The program's absolute path and the other words of `executable`; empty: it was not looked for."""
         self._target = environment.name
         self._used: dict[str, TokenUsage] = {}
         """The tokens so far of conversations that go on, where the program adds them up."""
@@ -422,10 +393,7 @@ class AgentProvider(TargetAdapter):
         self._locate()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Run the program. A failed call that reports its cost gives a response with an error.
-
-        Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling".
-        """
+        """Run the program. Raises `ProviderError` for a failed call, unless it reports what it cost."""
         argv = self._locate()
         command = self._settings.command(request)
         limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
@@ -438,7 +406,8 @@ class AgentProvider(TargetAdapter):
             "executable": argv[0],
             "args": [masked(reveal(argument)) for argument in command.arguments],
             "exit_code": result.exit_code,
-            "stderr": output.stderr,
+            "stdout": output.said("stdout"),
+            "stderr": output.said("stderr"),
         }
         if log.path is not None:
             raw["log_file"] = str(log.path)
@@ -454,14 +423,15 @@ class AgentProvider(TargetAdapter):
             raw=raw,
         )
         fault = find_fault(result, output, answer)
-        if fault is None or (fault == SILENT and request.workspace is not None):  # its work may be the answer
+        if fault is None or (fault == _SILENT and request.workspace is not None):  # its work may be the answer
             return response
         said = _said(output, answer)
         after = f" after {math.ceil(limit or 0)}s" if result.timed_out else ""
         where = "" if log.path is None else f"\nlog: {log.path}"
         error = f"{self._settings.title} {fault}{after}{': ' if said else ''}{said}{where}"
-        raw["stdout"] = output.stdout
-        kind = _KINDS_OF_FAULTS.get(fault) or answer.failure_kind or guess_kind(answer.failure or said)
+        kind = answer.failure_kind or guess_kind(answer.failure or said)
+        if result.timed_out or fault == _SILENT:
+            kind = "timeout" if result.timed_out else "no_answer"
         if not (answer.token_usage or answer.cost_usd):
             raise ProviderError(error, kind, raw)
         return response.replace(error=error, error_kind=kind)
@@ -482,7 +452,7 @@ class AgentProvider(TargetAdapter):
         request: ProviderRequest,
     ) -> ProcessResult:
         try:
-            with temporary_folder(f"agentv-{self._settings.kind}-") as folder, marked_processes() as mark:
+            with temporary_folder(f"agentv-{self._settings.kind}-") as folder:
                 temporary, workspace = folder / "tmp", folder / "workspace"
                 temporary.mkdir()
                 if (cwd := request.workspace or self._settings.cwd) is not None:
@@ -490,37 +460,32 @@ class AgentProvider(TargetAdapter):
                 else:
                     workspace.mkdir()
                     (workspace / "prompt.md").write_text(command.stdin, "utf-8", errors="replace")
-                changes = {"TMPDIR": str(temporary), **command.environment}
-                kept = {name: value for name, value in self._environment.items() if name not in changes}
-                added = {name: reveal(value) for name, value in changes.items() if value is not None}
+                own = {"TMPDIR": str(temporary), **command.environment}
+                variables = {**command.defaults, **self._environment, **own}
                 return await run_process(
                     request.sandboxed([*argv, *map(reveal, command.arguments)], temporary),
                     cwd=str(workspace),
-                    env={**command.defaults, **kept, **added, **mark},
+                    env={name: reveal(value) for name, value in variables.items() if value is not None},
                     stdin=command.stdin.encode("utf-8", "replace"),
                     timeout_seconds=limit,
                     listener=output.listen,
-                    leaves_nothing=request.workspace is not None,
+                    leaves_nothing=True,
                 )
         except ProcessStartError as error:
             raise ProviderError(f"{self._where}: {self._settings.title}: {error}", "config") from error
 
     def _locate(self) -> tuple[str, ...]:
-        """Find the program. Raises `ProviderError`."""
+        """Return the program's absolute path and the other words of `executable`. Raises `ProviderError`."""
         executable = self._settings.executable or self._settings.program
-        found = self._argv or find_program(executable, self._environment.get("PATH"))
+        found = find_program(executable, self._environment.get("PATH"))
         if found is None:
             what = "is no program that can be run" if "/" in executable else "was not found on PATH"
             fault = f"executable {executable!r} {what}; install it, or write its path as `executable`"
             raise ProviderError(f"{self._where}: {self._settings.title}: {fault}", "config")
-        self._argv = found
         return found
 
     def _open_log(self, request: ProviderRequest) -> StreamLog:
-        """Open `<time>_<target>_<eval id>_attempt-<n>_<8 hex>.log` in the log folder.
-
-        The environment variable `AGENTV_<KIND>_STREAM_LOGS` turns logs off with `false`, `0`, `off` or `no`.
-        """
+        """Open a log `<time>_<target>_<eval id>_attempt-<n>_<8 hex>.log`, unless a variable switches them off."""
         settings, attempt = self._settings, request.attempt + 1
         switch = f"AGENTV_{settings.kind.upper().replace('-', '_')}_STREAM_LOGS"
         if self._environment.get(switch, "").strip().lower() in _OFF:
@@ -548,18 +513,15 @@ def find_program(command: str, search_path: str | None) -> tuple[str, ...] | Non
 
 
 _LONGEST_HEADLINE: Final = 1000
-"""The most characters of each text of a program."""
 
 
-SILENT: Final = "ended without a word and without a call of a tool"
-TIMED_OUT: Final = "timed out"
-_KINDS_OF_FAULTS: Final[Mapping[str, ErrorKind]] = {SILENT: "no_answer", TIMED_OUT: "timeout"}
+_SILENT: Final = "ended without a word and without a call of a tool"
 
 
 def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) -> str | None:
     """Return why a call failed; None: it did not. The exit code alone does not tell."""
     if result.timed_out:
-        return TIMED_OUT
+        return "timed out"
     if output.overflowed:
         return f"wrote more than {MOST_KEPT // 2**20} MiB of events"
     if result.exit_code < 0:
@@ -572,17 +534,13 @@ def find_fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer) 
         return "wrote no events"
     if not answer.is_complete:
         return "ended without a result"
-    return None if answer.messages else SILENT
+    return None if answer.messages else _SILENT
 
 
 def _said(output: AgentOutput, answer: AgentAnswer) -> str:
     """Return the program's texts about its failure: in events, on standard error, and beside its events."""
-    texts = {"": answer.failure or "", "stderr: ": output.stderr, "stdout: ": output.noise}
-    found = []
-    for label, text in texts.items():
-        if text:
-            shown = masked(text)
-            found.append(f"{label}{shown[:_LONGEST_HEADLINE]}{'…' if len(shown) > _LONGEST_HEADLINE else ''}")
+    texts = {"": answer.failure or "", "stderr: ": output.said("stderr"), "stdout: ": output.said("stdout")}
+    found = [f"{label}{beginning(masked(text), _LONGEST_HEADLINE)}" for label, text in texts.items() if text]
     return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)
 
 

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import tempfile
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -65,7 +64,6 @@ PLACEHOLDERS: Final = (
     *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
     *("FILES", "ATTACHMENTS", "OUTPUT_FILE", "SESSION_ID", "WORKSPACE"),
 )
-"""The names that a command template may hold in braces."""
 
 KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
@@ -74,10 +72,7 @@ _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
 def call_values(
     request: ProviderRequest, files_format: str, output_file: Path, write: Callable[[str], str] = shlex.quote
 ) -> dict[str, str]:
-    """Return the values of the placeholders in one call as words of a command, or as `write` writes them.
-
-    Source: "Render and execute template".
-    """
+    """Return the values of the placeholders in one call as words of a command, or as `write` writes them."""
     prompt = "\n\n".join(filter(None, (request.system_prompt, request.prompt.question)))
     texts = {
         "PROMPT": prompt,
@@ -207,11 +202,7 @@ _QUOTED: Final = re.compile(
 
 
 def find_unsafe(template: str, placeholder: re.Pattern[str]) -> str | None:
-    """Return the first placeholder within quotes, a comment or a here-document; None if there is none.
-
-    Its value is quoted for the shell. Inside quotes of the template's author, its quotes would end these, and its text
-    would run as a command.
-    """
+    """Return the first placeholder within quotes, a comment or a here-document: its own quotes would end them."""
     names = [match[0] for match in placeholder.finditer(template)]
     marked = placeholder.sub("\0", template)
     for part in _QUOTED.finditer(marked):
@@ -224,7 +215,6 @@ def find_unsafe(template: str, placeholder: re.Pattern[str]) -> str | None:
 # Reads the output of a command as an answer (agentv-formats 5.8).
 
 _LONGEST_LINE: Final = 300
-"""The most characters of the last line when it comes first."""
 
 _LONGEST_REPORT: Final = 2000
 """The most characters of a command's output in an error. The end is kept, where programs report errors."""
@@ -237,10 +227,7 @@ class OutputError(ProviderError):
 
 
 def parse_output(content: str) -> ProviderResponse:
-    """Read the answer to one request. Output of any other shape is the text of the answer.
-
-    A warning says what is wrong with output that was meant as JSON.
-    """
+    """Read the answer to one request. Output of any other shape is the text of the answer."""
     try:
         data = strict_json(content)
         response = parse_response(data)
@@ -259,30 +246,27 @@ def _plain_text(content: str, *warnings: str) -> ProviderResponse:
 
 
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
-    """Read the JSONL answers to many requests, in the order of `eval_ids`. Skips other ids.
-
-    A missing id gives a response with an `error`. With an unusable line, all have one.
-    """
+    """Read the JSONL answers to many requests. Skips other ids. With an unusable line, all have an `error`."""
     answers: dict[str, ProviderResponse] = {}
     fault = None
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             try:
                 eval_id, response = _parse_record(line)
-                is_again = eval_id in answers
-                answers[eval_id] = response
-                if is_again:
+                if eval_id in answers:
                     raise WireError(f"the id {eval_id!r} was there before")
+                answers[eval_id] = response
             except WireError as error:
                 fault = fault or f"CLI batch output, line {number}: {error}"
     if fault is not None:
         found = [answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
         return [response.replace(error=fault, error_kind="process") for response in found]
-    missing = {eval_id: f"Batch output missing id '{eval_id}'" for eval_id in eval_ids if eval_id not in answers}
-    for eval_id, lacking in missing.items():
-        said = (answer_message(f"Error: {lacking}"),)
-        answers[eval_id] = ProviderResponse(output_messages=said, error=lacking, error_kind="no_answer")
-    return [answers[eval_id] for eval_id in eval_ids]
+    return [answers.get(eval_id) or _missing(eval_id) for eval_id in eval_ids]
+
+
+def _missing(eval_id: str) -> ProviderResponse:
+    error = f"Batch output missing id '{eval_id}'"
+    return ProviderResponse((answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
 
 
 def _parse_record(line: str) -> tuple[str, ProviderResponse]:
@@ -304,10 +288,7 @@ def _parse_record(line: str) -> tuple[str, ProviderResponse]:
 
 
 def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
-    """Read the answer to one request from a command that may have answered the batch with `batch_ids` again.
-
-    If the output names one of them, it is read as the answers to a batch: all together are no answer to one.
-    """
+    """Read the answer to one request, from a command that may have answered its batch again."""
     if {eval_id, *batch_ids}.isdisjoint(re.findall(r'"id"\s*:\s*"([^"]*)"', content)):
         return parse_output(content)
     [answer] = parse_batch_output(content, [eval_id])
@@ -356,11 +337,7 @@ def read_output(result: ProcessResult, path: Path | None, *, may_be_empty: bool 
 
 
 def report_output(result: ProcessResult) -> str:
-    """Return the text of a failed command: the end of standard error, else of standard output.
-
-    The last line comes first, because it names the cause and some reports show only one line. It is repeated in its
-    place.
-    """
+    """Return the text of a failed command. The last line comes first, for short reports."""
     said = masked(result.stderr.strip() or result.stdout.strip())
     end = said[-_LONGEST_REPORT:]
     left_out = len(said) - len(end)
@@ -415,15 +392,6 @@ Healthcheck: TypeAlias = Annotated[
 ]
 
 
-def _variable_name(value: str) -> str:
-    if not value.strip() or "=" in value or "\0" in value:
-        raise ValueError(f"{value!r} is no name of an environment variable")
-    return value
-
-
-VariableName: TypeAlias = Annotated[str, AfterValidator(_variable_name)]
-
-
 class Cli(Provider):
     """A command line, rendered and run once per case (agentv-formats 4.6)."""
 
@@ -458,7 +426,7 @@ class Cli(Provider):
         default=False,
         description="leave prompt and output files where they are, for debugging",
     )
-    env: dict[VariableName, ShieldedText] = Field(
+    env: dict[str, ShieldedText] = Field(
         default={}, description="variables of the command, in addition to those of the environment and of `.env`"
     )
     session: Flag = Field(
@@ -484,10 +452,7 @@ class Cli(Provider):
 
     @property
     def leaves_out_guidelines(self) -> bool:
-        """Whether the command gets the question, but neither the texts nor the paths of guidelines.
-
-        A command that gets no question, and one for a whole batch, reads the cases itself.
-        """
+        """Whether the command gets the question, but no guidelines. One without the question reads the cases itself."""
         text = f"{self.command_template} {self.stdin or ''}"
         names = set(KNOWN_PLACEHOLDER.findall(text))
         return (PROMPT_VARIABLE in text or bool(names & _PROMPTS)) and not names & _GUIDELINES
@@ -498,10 +463,7 @@ class Cli(Provider):
 
 
 class CliProvider(TargetAdapter):
-    """Runs a command template with `/bin/sh` (agentv-formats 5.8).
-
-    The answer is read from `{OUTPUT_FILE}` where the template has it, else from standard output.
-    """
+    """Runs a command template with `/bin/sh` (agentv-formats 5.8)."""
 
     mode: PromptMode = "agent"
 
@@ -569,7 +531,6 @@ class CliProvider(TargetAdapter):
         if request.workspace is not None:
             cwd, variables = request.workspace, {**variables, EVAL_DIR: cwd}
             argv = request.sandboxed(argv, output_file.parent)
-        started = time.perf_counter()
         try:
             leaves_nothing = cwd != self._cwd
             result = await run_process(
@@ -577,14 +538,12 @@ class CliProvider(TargetAdapter):
             )
         except ProcessStartError as error:
             raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
-        duration_ms = round((time.perf_counter() - started) * 1000)
+        duration_ms = round(result.duration_ms)
         self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
             self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
         raise_for_failure(result, limit)
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
-        if self._has_output_file and settings.keep_temp_files:
-            raw["output_file"] = str(output_file)
 
         def read() -> list[ProviderResponse]:
             path = output_file if self._has_output_file else None
@@ -613,10 +572,7 @@ async def run_healthcheck(
     timeout_seconds: float | None,
     kind: str = "CLI",
 ) -> None:
-    """Probe a target; `timeout_seconds` is the target's own limit, `kind` its name in messages.
-
-    Raises `ProviderError` if it is not healthy. Source: "Optional health check".
-    """
+    """Probe a target; `timeout_seconds` is its own limit. Raises `ProviderError` if it is not healthy."""
     limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         if isinstance(healthcheck, HttpHealthcheck):

@@ -45,7 +45,6 @@ class NativeAnswer(Record):
     """The facts in another package's result."""
 
     messages: tuple[Message, ...]
-    """The messages of this answer, in order."""
     replies: tuple[ModelReply, ...] = ()
     """The replies of models that report tokens, for what they cost: their texts are in the messages."""
     usage: TokenUsage | None = None
@@ -53,9 +52,7 @@ class NativeAnswer(Record):
     finish_reason: str | None = None
     retrieved_context: tuple[str, ...] | None = None
     refusal: str | None = None
-    """The words of a refusal in place of an answer."""
     error: str | None = None
-    """Why there is no answer."""
     is_single_reply: bool = False
     """Whether it is one reply of a model. Tools may have been called before it."""
 
@@ -147,10 +144,7 @@ def read_completion(value: object) -> NativeAnswer | None:
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation. The answer follows the last message of the user without results of tools.
-
-    Raises `ValueError` for an unknown role, and for a part that may be a call in an unknown shape.
-    """
+    """Read a conversation. Raises `ValueError` for an unknown role, and for an unknown part that may be a call."""
     said: list[Message] = []
     refusal = None
     context: list[str] = []
@@ -243,7 +237,7 @@ def read_response(reply: object) -> NativeAnswer:
     """Read a response."""
     failure = text(get(get(reply, "error"), "message"))
     return read_items(get(reply, "output")).replace(
-        replies=response_spent(reply, text(get(reply, "model"))),
+        replies=tuple(response_spent(reply, text(get(reply, "model")))),
         finish_reason=text(get(get(reply, "incomplete_details"), "reason")) or text(get(reply, "status")),
         error=f"the response has failed: {failure}" if failure else None,
         is_single_reply=True,
@@ -257,10 +251,7 @@ def read_items(found: Sequence[Any]) -> NativeAnswer:
 
 
 def item_messages(item: object, name: str | None = None, output: object = None) -> Iterator[JsonObject]:
-    """Yield an item as messages of chat completions. Calls of the API's own tools have no name, but an output.
-
-    `name` is that of its agent, `output` the value that a tool returned; None: what the item says of it.
-    """
+    """Yield an item as messages of chat completions. `name` is its agent's, `output` what a tool returned, if known."""
     kind = text(get(item, "type")) or "message"
     call_id = text(get(item, "call_id", "id"))
     result = get(item, "output", "results", "outputs") if output is None else output
@@ -280,21 +271,24 @@ def retrieved(found: Sequence[object]) -> tuple[str, ...] | None:
     return tuple(page for search in searches for page in _texts(get(search, "results"), "text")) or None
 
 
-def response_spent(reply: object, model: str | None) -> tuple[ModelReply, ...]:
+def response_spent(reply: object, model: str | None) -> list[ModelReply]:
     """Return the tokens of a response, and what else is paid for; nothing if the tokens are unknown."""
     usage, calls = get(reply, "usage"), items(get(reply, "output"))
-    found = read_usage(mapping(plain(usage)))
-    if found is None:
-        return ()
     places = [text(get(get(item, "environment"), "type")) for item in calls]
-    billing = Billing(
-        provider="openai",
-        written=count(get(get(usage, "input_tokens_details"), "cache_write_tokens")),
-        is_unknown=is_unusual(get(reply, "service_tier"))
+    is_unknown = (
+        is_unusual(get(reply, "service_tier"))
         or any(get(item, "type") in _UNPRICED for item in calls)
-        or "container_reference" in places,  # a shell in a container of OpenAI is paid for by the minute
+        or "container_reference" in places  # a shell in a container of OpenAI is paid for by the minute
     )
-    return (ModelReply("", model, usage=found, billing=billing),)
+    written = count(get(get(usage, "input_tokens_details"), "cache_write_tokens"))
+    return _spent(usage, model, "openai", written, is_unknown=is_unknown)
+
+
+def _spent(usage: object, model: str | None, provider: object, written: int, *, is_unknown: bool) -> list[ModelReply]:
+    """Return the tokens of a reply, for what they cost; nothing if they are unknown."""
+    found, name = read_usage(mapping(plain(usage))), text(provider)
+    billing = Billing(provider=_PROVIDERS.get(name, name), written=written, is_unknown=is_unknown)
+    return [] if found is None else [ModelReply("", model, usage=found, billing=billing)]
 
 
 # Anthropic. Lists of its messages are read as those of chat completions.
@@ -411,17 +405,14 @@ def _kind(message: object) -> str:
 
 
 def read_langchain(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation. The answer follows the last message of the user.
-
-    A human message with a name is from one agent to another, as in supervisor graphs.
-    """
+    """Read a conversation. A human message with a name is from one agent to another, as in supervisor graphs."""
     start = max((at for at, each in enumerate(messages) if _kind(each) == "human" and not get(each, "name")), default=0)
     messages = messages[start:]
     replies = [message for message in messages if _kind(message) == "ai"]
     context = [page for message in messages for page in _texts(get(message, "artifact"), "page_content")]
     last = replies[-1] if replies else None
     return read_messages([_as_message(message) for message in messages]).replace(
-        replies=tuple(found for reply in replies if (found := _spent_of_langchain(reply)).usage),
+        replies=tuple(found for reply in replies for found in _spent_of_langchain(reply)),
         finish_reason=text(get(get(last, "response_metadata"), "finish_reason", "stop_reason", "done_reason")),
         retrieved_context=tuple(context) or None,
         refusal=text(get(get(last, "additional_kwargs"), "refusal")),
@@ -439,18 +430,15 @@ def _as_message(message: object) -> JsonObject:
     }
 
 
-def _spent_of_langchain(message: object) -> ModelReply:
+def _spent_of_langchain(message: object) -> list[ModelReply]:
     usage, metadata = mapping(plain(get(message, "usage_metadata"))), get(message, "response_metadata")
     read, said = (mapping(usage.get(part)) for part in ("input_token_details", "output_token_details"))
-    provider = text(get(metadata, "model_provider"))
-    billing = Billing(
-        provider=_PROVIDERS.get(provider, provider),
-        written=count(read.get("cache_creation")) + count(read.get("ephemeral_5m_input_tokens")),
-        is_unknown=is_unusual(get(metadata, "service_tier"))
-        or any(read.get(name) for name in ("audio", "ephemeral_1h_input_tokens"))
-        or bool(said.get("audio")),
+    is_unknown = is_unusual(get(metadata, "service_tier")) or any(
+        (read.get("audio"), said.get("audio"), read.get("ephemeral_1h_input_tokens"))
     )
-    return ModelReply("", text(get(metadata, "model_name", "model")), usage=read_usage(usage), billing=billing)
+    written = count(read.get("cache_creation")) + count(read.get("ephemeral_5m_input_tokens"))
+    model = text(get(metadata, "model_name", "model"))
+    return _spent(usage, model, get(metadata, "model_provider"), written, is_unknown=is_unknown)
 
 
 def read_state(state: object) -> NativeAnswer:
@@ -538,7 +526,7 @@ def read_pydantic(history: Sequence[Any], output_tool: str | None = None) -> Nat
                 messages.append({"role": "tool", **result})
     replies = [message for message in history if get(message, "kind") == "response"]
     return read_messages(messages).replace(
-        replies=tuple(found for reply in replies if (found := _spent_of_pydantic(reply)).usage),
+        replies=tuple(found for reply in replies for found in _spent_of_pydantic(reply)),
         finish_reason=text(get(replies[-1], "finish_reason")) if replies else None,
     )
 
@@ -547,15 +535,11 @@ def _parts(message: object, kind: str) -> list[Any]:
     return [get(part, "content") for part in items(get(message, "parts")) if get(part, "part_kind") == kind]
 
 
-def _spent_of_pydantic(reply: object) -> ModelReply:
-    usage, provider = mapping(plain(get(reply, "usage"))), text(get(reply, "provider_name"))
+def _spent_of_pydantic(reply: object) -> list[ModelReply]:
+    usage, model = mapping(plain(get(reply, "usage"))), text(get(reply, "model_name"))
     audio = count(usage.get("input_audio_tokens")) + count(usage.get("output_audio_tokens"))
-    billing = Billing(
-        provider=_PROVIDERS.get(provider, provider),
-        written=count(usage.get("cache_write_tokens")),
-        is_unknown=bool(audio),
-    )
-    return ModelReply("", text(get(reply, "model_name")), usage=read_usage(usage), billing=billing)
+    written = count(usage.get("cache_write_tokens"))
+    return _spent(usage, model, get(reply, "provider_name"), written, is_unknown=bool(audio))
 
 
 async def run_pydantic_agent(agent: Any, question: PythonPrompt, **arguments: Any) -> NativeAnswer:
@@ -686,15 +670,15 @@ def _is(shape: str, value: object) -> bool:
 
 def join(chunks: Chunks) -> Any:
     """Return the value of the joined chunks: a text, an answer, or another value that must be read."""
-    if not chunks.parts:
+    if not chunks:
         raise ValueError("it yields nothing")
-    others = [part for part in chunks.parts if not isinstance(part, str)]
+    others = [part for part in chunks if not isinstance(part, str)]
     if not others:
-        return "".join(chunks.parts)
+        return "".join(chunks)
     for shape, join_parts in _JOINS.items():
         if all(_is(shape, part) for part in others):
             return join_parts(others)
-    is_piece = chunks.parts == (others[0],) and _is("gemini", others[0])  # of a stream, as all its pieces are
-    if len(others) == 1 and others[0] is chunks.parts[-1] and not is_piece:  # the whole result comes after its texts
+    is_piece = len(chunks) == 1 and _is("gemini", others[0])  # of a stream, as all its pieces are
+    if len(others) == 1 and others[0] is chunks[-1] and not is_piece:  # the whole result comes after its texts
         return others[0]
     raise ValueError(f"it yields values of type {type(others[0]).__name__}, of which no answer can be made")

@@ -79,9 +79,3 @@ class MockProvider(TargetAdapter):
             return parse_response(data).replace(is_text_only=False)  # it certainly calls no tool
         except WireError as error:
             raise ProviderError(f"target '{self._name}': {error}", "config") from error
-
-
-def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms: float = 0) -> MockProvider:
-    """Return the mock that replaces the target in a dry run. The delays are in milliseconds."""
-    settings = Mock(response=DRY_RUN_RESPONSE, delay_ms=delay_ms, delay_min_ms=delay_min_ms, delay_max_ms=delay_max_ms)
-    return MockProvider("dry-run", settings)

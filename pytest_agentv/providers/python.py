@@ -5,6 +5,7 @@ import inspect
 import json
 import time
 from collections.abc import Mapping, Sequence, ValuesView
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -36,8 +37,6 @@ from pytest_agentv.providers.kind import (
     plain,
 )
 from pytest_agentv.providers.python_calls import (
-    SIZE_LIMIT,
-    TOO_LARGE,
     Chunks,
     Function,
     build_question,
@@ -99,10 +98,7 @@ class Python(Provider):
 
 
 class FunctionProvider(TargetAdapter):
-    """Calls `function(prompt_text, **arguments)`, sync or async. A parameter named `request` gets the request as well.
-
-    Or runs an agent of another package. `read_value` says which return values are allowed.
-    """
+    """Calls `function(prompt_text, **arguments)`, or runs an agent. A parameter `request` gets the request as well."""
 
     mode: PromptMode = "lm"
 
@@ -139,7 +135,10 @@ class FunctionProvider(TargetAdapter):
         if self._runner is not None:
             question = build_question(request, as_messages=self._as_messages)
             return self._runner, (self._function, question), dict(self._extra)
-        keywords = self._arguments(request)
+        keywords = dict(self._extra)
+        with suppress(TypeError, ValueError):  # some functions in C have no signature
+            if "request" in list(inspect.signature(self._function).parameters)[1:]:
+                keywords.setdefault("request", request)
         if self._as_messages:
             return self._function, (conversation(request),), keywords
         if keywords.get("request") is not request:
@@ -147,24 +146,8 @@ class FunctionProvider(TargetAdapter):
             require_no_media(request, f"{self._label} gets a text, which", ways_out)
         return self._function, (prompt_text(request),), keywords
 
-    def _arguments(self, request: ProviderRequest) -> dict[str, Any]:
-        arguments = dict(self._extra)
-        try:
-            signature = inspect.signature(self._function)
-            if "request" in list(signature.parameters)[1:]:
-                arguments.setdefault("request", request)
-            signature.bind("prompt", **arguments)
-        except ValueError:  # some functions in C have no signature
-            return arguments
-        except TypeError as error:
-            names = "".join(f", {name}=…" for name in arguments)
-            raise ProviderError(
-                f"{self._label} cannot be called as function(prompt{names}): {error}", "config"
-            ) from None
-        return arguments
 
-
-def _is_agent(value: object) -> bool:
+def _can_be_asked(value: object) -> bool:
     return callable(value) or runner_of(value) is not None
 
 
@@ -186,7 +169,9 @@ class PythonProvider(FunctionProvider):
         async with self._lock:
             if self._function is None:  # in a thread, because importing an agent's libraries may take seconds
                 what = "a function, or an agent of a framework that is known"
-                load = partial(import_callable, self._name, self._folder, self._import_label, what, accepts=_is_agent)
+                load = partial(
+                    import_callable, self._name, self._folder, self._import_label, what, accepts=_can_be_asked
+                )
                 self._function = await run_in_thread(load, "agentv-import")
                 self._runner = runner_of(self._function)
 
@@ -195,23 +180,13 @@ class PythonProvider(FunctionProvider):
         return await super().invoke(request)
 
 
-def complete(value: Any, label: str, timeout_seconds: float | None) -> Adapter:
-    """Return the result of `Provider.open`, completed to an `Adapter`. Raises `ProviderError`."""
-    if callable(getattr(value, "invoke", None)):
-        return ForeignAdapter(value, label, is_owned=True, timeout_seconds=timeout_seconds)
-    raise ProviderError(f"{label}: open() returned {type(value).__name__}, expected an object with `invoke`", "config")
-
-
 def adapt_provider(value: object, label: str) -> Adapter:
-    """Return a provider for an object: an async `invoke`, a function of the prompt, or an agent.
-
-    Raises `ProviderError` of the kind `config` for any other object. Messages begin with `label`.
-    """
+    """Return a provider for an async `invoke`, a function of the prompt, or an agent. Raises `ProviderError`."""
     if runner_of(value) is not None:
         return FunctionProvider(label, value, {})
     invoke = getattr(value, "invoke", None)
     if inspect.iscoroutinefunction(invoke):
-        return ForeignAdapter(value, label, is_owned=False)
+        return ForeignAdapter(value, label)
     if callable(value) and not isinstance(value, type):
         return FunctionProvider(label, value, {})
     found = f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
@@ -221,19 +196,15 @@ def adapt_provider(value: object, label: str) -> Adapter:
 
 
 class ForeignAdapter:
-    """A user's object with `invoke`, and perhaps other parts of an `Adapter`.
+    """A user's object with `invoke`, and perhaps other parts of an `Adapter`."""
 
-    Its async methods share the loop for user code. Its sync methods run in threads.
-    """
-
-    def __init__(self, value: Any, label: str, *, is_owned: bool, timeout_seconds: float | None = None) -> None:
-        """Take an object. If it is not owned, its owner checks and closes it; else `timeout_seconds` limits both."""
+    def __init__(self, value: Any, label: str, timeout_seconds: float | None = None) -> None:
+        """Take an object, and the limit of its `check` and `close`. Nobody calls these of an object of a fixture."""
         self.mode: PromptMode = getattr(value, "mode", "lm")
         self.keeps_limits: bool = getattr(value, "keeps_limits", False)
         self.reads_environ: bool = getattr(value, "reads_environ", False)
         self._value = value
         self._label = label
-        self._is_owned = is_owned
         self._timeout_seconds = timeout_seconds
         if hasattr(value, "warm_up"):
             self.warm_up = value.warm_up
@@ -241,22 +212,20 @@ class ForeignAdapter:
             self.invoke_batch = self._invoke_batch
 
     async def check(self) -> None:
-        if self._is_owned:
-            await self._call("check", limit=self._timeout_seconds)
+        await self._call("check", limit=self._timeout_seconds)
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         value = await self._call("invoke", request, limit=request.timeout_seconds)
         return await read_value(value, f"{self._label}: invoke()")
 
     async def close(self) -> None:
-        if self._is_owned:
-            await self._call("close", limit=self._timeout_seconds)
+        await self._call("close", limit=self._timeout_seconds)
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Call `invoke_batch`. A result that is no list is an error of all cases: another call would cost again."""
         values = await self._call("invoke_batch", requests, limit=total_seconds(requests))
         # The keys of a mapping, the letters of a text and what has no order are no answers.
-        if isinstance(values, str | bytes | bytearray) or not isinstance(values, Sequence | ValuesView):
+        if isinstance(values, str | bytes | bytearray | Chunks) or not isinstance(values, Sequence | ValuesView):
             found = "a generator" if isinstance(values, Chunks) else f"a value of type {type(values).__name__}"
             error = f"{self._label}: invoke_batch() returned {found}, expected a list of answers"
             return [ProviderResponse(error=error) for _ in requests]
@@ -276,18 +245,13 @@ class ForeignAdapter:
 
 
 async def read_value(value: object, label: str) -> ProviderResponse:
-    """Return the response for a user's value. Raises `ProviderError`.
-
-    It is a text, a mapping with our keys, a result of another package, or a `ProviderResponse`.
-    """
+    """Return the response for a text, a mapping, or a result of another package. Raises `ProviderError`."""
     if isinstance(value, ProviderResponse):
         try:
             return checked(value)
         except WireError as error:
             return _without_answer(value, f"{label} returned {error}")
     if isinstance(value, str):
-        if len(value) > SIZE_LIMIT:
-            raise ProviderError(f"{label} returned a text that cannot be read: {TOO_LARGE}", "crash")
         return ProviderResponse(output_messages=(answer_message(value),), is_text_only=True)
     return await run_in_thread(lambda: _read(value, label), "agentv-answer")
 
@@ -324,8 +288,6 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
     try:  # a metric of any type is left out with a warning if it is no number
         text = json.dumps({key: plain(item) if key in _METRICS else item for key, item in value.items()})
-        if len(text) > SIZE_LIMIT:
-            raise WireError(TOO_LARGE)
         response = parse_response(json.loads(text, parse_constant=lambda _: None))  # NaN and infinity are not reported
     except WireError as error:
         return _without_answer(_figures(value), f"{label} returned a mapping that cannot be read: {error}")

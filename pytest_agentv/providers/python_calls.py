@@ -16,7 +16,7 @@ from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, guideli
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Record, format_number
 from pytest_agentv.providers.api.base import chat_content
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetAdapter
 from pytest_agentv.runtime.user_code import (
     USER_LOOP,
     CallTimeoutError,
@@ -27,7 +27,6 @@ from pytest_agentv.runtime.user_code import (
 )
 
 SIZE_LIMIT: Final = 64 * 2**20
-"""The most characters of a return value."""
 
 TOO_LARGE: Final = f"it has more than {SIZE_LIMIT // 2**20} million characters"
 
@@ -43,11 +42,7 @@ async def call_user(
     label: str,
     limit: float | None,
 ) -> object:
-    """Call a user's function: an async one on the loop for user code, a sync one in a thread of its own.
-
-    Reads generators, and streamed runs of openai-agents, to their end. Raises `ProviderError` for any exception of the
-    function, and if it exceeds the limit.
-    """
+    """Call a user's function, an async one on the loop for user code. Reads generators to their end."""
     if _is_async(function) or _is_async(type(function).__call__):
         return await call_async(lambda: _finished(function(*arguments, **keywords)), label, limit)
     started = time.monotonic()
@@ -67,10 +62,7 @@ async def call_user(
 async def call_async(
     start: Callable[[], Awaitable[T]], label: str, limit: float | None, *, whole_limit: float | None = None
 ) -> T:
-    """Await a user's coroutine on the loop for user code. An answer after the limit does not count.
-
-    Raises `ProviderError` for any exception of the coroutine, and if it cancels itself.
-    """
+    """Await a user's coroutine on the loop for user code. Raises `ProviderError` for any exception."""
     try:
         outcome = await USER_LOOP.call(start, limit)
     except CallTimeoutError as error:
@@ -99,7 +91,7 @@ async def _finished(value: Any) -> object:
             pass
     elif isinstance(value, AsyncIterator):
         budget = _Budget()
-        return Chunks(tuple([budget.take(part) async for part in value]))
+        return Chunks([budget.take(part) async for part in value])
     return _gathered(value)
 
 
@@ -115,7 +107,7 @@ def _gathered(value: object) -> object:
             if end.value is not None:
                 message = f"the generator ends with `return` and a {type(end.value).__name__}: yield it, or it is lost"
                 raise ProviderError(message, "config") from None
-            return Chunks(tuple(parts))
+            return Chunks(parts)
         parts.append(budget.take(part))
 
 
@@ -134,11 +126,10 @@ def _timeout_error(label: str, limit: float | None, note: str) -> ProviderError:
     return ProviderError(f"{label} timed out after {format_number(limit or 0)}s{note}", "timeout")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunks(Record):
+class Chunks(tuple[Any, ...]):
     """All values of a generator, in order."""
 
-    parts: tuple[Any, ...]
+    __slots__ = ()
 
 
 class _Budget:
@@ -168,7 +159,6 @@ class PythonPrompt(Record):
     """The prompt of a case, as a text and as a conversation."""
 
     text: str
-    """The whole prompt."""
     turns: tuple[Turn, ...]
     """The messages. Without a conversation, this is the text."""
 
@@ -179,10 +169,7 @@ class PythonPrompt(Record):
 
 
 def build_question(request: ProviderRequest, *, as_messages: bool | None) -> PythonPrompt:
-    """Return the question for an agent. Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
-
-    `as_messages` passes the conversation message by message; None: only if the case has one, or pictures or PDFs.
-    """
+    """Return the question for an agent. `as_messages`: None takes messages if the case has several, or pictures."""
     text, prompt = prompt_text(request), request.prompt
     is_conversation = prompt.chat_prompt is not None or bool(prompt.media) if as_messages is None else as_messages
     if not is_conversation:
@@ -199,10 +186,7 @@ def require_no_media(request: ProviderRequest, who: str, way_out: str) -> None:
 
 
 def conversation(request: ProviderRequest) -> list[Turn]:
-    """Return the messages of a request. The guidelines are a part of the first one, the system message.
-
-    Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
-    """
+    """Return the messages of a request, guidelines in the system message. Reads pictures: raises `ProviderError`."""
     prompt = request.prompt
     messages = prompt.chat_prompt or (ChatMessage(USER, prompt.question, prompt.parts),)
     guidelines = guidelines_section(prompt.guidelines) if prompt.chat_prompt is None else ""
@@ -288,10 +272,7 @@ class OwnCall:
 
     @contextmanager
     def asking(self, prompt: str) -> Iterator[ProviderRequest]:
-        """Give the request that asks the target for a part of this answer. It is cancelled if the call ends first.
-
-        Raises `ProviderError` after the call: a function that exceeded its limit runs on in its thread.
-        """
+        """Give the request that asks the target for a part of this answer. Raises `ProviderError` after the call."""
         if self._has_ended:
             raise ProviderError("the target was asked for an answer that nobody waits for any more", "cancelled")
         task = asyncio.current_task()
@@ -311,7 +292,7 @@ class OwnCall:
             task.cancel()
 
 
-class OwnProvider:
+class OwnProvider(TargetAdapter):
     """Calls a user's object, which may ask the target that it stands in for."""
 
     def __init__(self, provider: Adapter, calls: OwnCalls, eval_dir: Path, target: str) -> None:
@@ -321,9 +302,6 @@ class OwnProvider:
         self._calls = calls
         self._eval_dir = eval_dir
         self._target = target
-
-    async def check(self) -> None:
-        await self._provider.check()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         call = OwnCall(self._calls, self._eval_dir, self._target, request)
@@ -335,6 +313,3 @@ class OwnProvider:
             self._calls.running.discard(call)
             _CALL.reset(token)
             call.end()
-
-    async def close(self) -> None:
-        await self._provider.close()

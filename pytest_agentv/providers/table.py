@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind_table import Factory, KindTable
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
@@ -46,18 +47,17 @@ KINDS: Final = TargetKinds(
     },
     unsupported={"pi-agent-sdk": "is a JavaScript library, which cannot run here; use provider: pi-coding-agent"},
 )
-"""The built-in kinds."""
 
 
 def create_provider(target: Target, variables: Mapping[str, str], timeout_seconds: float | None = None) -> Adapter:
-    """Open a target with the variables of this process and of `.env`.
-
-    A user's object may take `timeout_seconds` to be checked or closed; None: no limit.
-    """
+    """Open a target. `timeout_seconds` is the limit for the checks and the end of a user's object; None: no limit."""
     environment = TargetEnvironment(target, variables)
     opened: Adapter = target.settings.open(environment)
     if type(opened).__module__.startswith("pytest_agentv."):
         return opened
-    from pytest_agentv.providers.python import complete  # noqa: PLC0415 - only for kinds of users
+    if not callable(getattr(opened, "invoke", None)):
+        found = f"open() returned {type(opened).__name__}, expected an object with `invoke`"
+        raise ProviderError(f"{environment.where}: {found}", "config")
+    from pytest_agentv.providers.python import ForeignAdapter  # noqa: PLC0415 - only for kinds of users
 
-    return complete(opened, environment.where, timeout_seconds)
+    return ForeignAdapter(opened, environment.where, timeout_seconds)

@@ -17,11 +17,9 @@ from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.runtime.user_code import user_traceback
+from pytest_agentv.runtime.user_code import FOLDER_PREFIX, user_traceback
 
 # Gives each folder modules of its own, so that two folders may both have an `agent.py` or a `pricing.py`.
-
-_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
 
 _NOT_IMPORTED: Final = re.compile(r"conftest|setup|test_.*|.*_test")
 """Files that no other file imports. So the same name in two folders is no conflict."""
@@ -136,7 +134,7 @@ _FOLDERS: Final[dict[str, FolderModules]] = {}
 
 class _Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        prefix = _PREFIX.match(fullname)
+        prefix = FOLDER_PREFIX.match(fullname)
         return _FOLDERS[prefix[0]].find(fullname) if prefix and prefix[0] in _FOLDERS else None
 
 
@@ -180,16 +178,9 @@ def _places(spec: ModuleSpec | None) -> set[str]:
 def import_callable(
     name: str, cwd: Path, label: str, expected: str, *, accepts: Callable[[Any], bool] = callable
 ) -> Any:
-    """Import a function or an agent. Blocks.
+    """Import `package.module:function`, or `file.py:function` with a path relative to `cwd`. Raises `ProviderError`.
 
-    Args:
-        name: `package.module:function`, or `file.py:function` with a path relative to `cwd`.
-        cwd: The folder whose modules can be imported, beside installed ones. For a file, it is the file's folder.
-        label: The beginning of messages: target and callable.
-        expected: What is needed, for messages: "a function that …".
-        accepts: Whether a value is what is needed.
-
-    Raises `ProviderError` of the kind `config`.
+    `label` begins messages, and `expected` says in them what is needed: "a function that …".
     """
     source, _, attribute = name.rpartition(":")
     if not (source and attribute):
@@ -230,11 +221,7 @@ _ROWS: Final = "a list of mappings, or a generator of them"
 
 
 def call_row_maker(name: str, folder: Path) -> Iterable[object]:
-    """Call `file.py:function` or `package.module:function` and return all its rows.
-
-    The function takes no arguments, and returns or yields mappings. Each process of a run calls it, so it must return
-    the same rows each time. Raises `ProviderError`.
-    """
+    """Call a function that makes the rows of a table, and return all of them. Raises `ProviderError`."""
     function = import_callable(name, folder, name, f"a function that returns {_ROWS}")
     try:
         given = function()

@@ -1,7 +1,6 @@
 """The `vscode` provider: requests that VS Code's chat answers in files (agentv-formats 5.7)."""
 
 import asyncio
-import codecs
 import hashlib
 import json
 import logging
@@ -11,11 +10,11 @@ import secrets
 import shlex
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 from pydantic import Field
 
@@ -33,8 +32,9 @@ from pytest_agentv.providers.base import (
     total_seconds,
 )
 from pytest_agentv.providers.kind import Provider, Sources, answer_message
-from pytest_agentv.runtime.files import hold_folder, read_regular_file, write_atomically
+from pytest_agentv.runtime.files import read_regular_file, write_atomically
 from pytest_agentv.runtime.processes import ProcessStartError, launch
+from pytest_agentv.runtime.workspaces import hold_folder
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, path_in
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -52,6 +52,14 @@ _POLL_SECONDS: Final = 0.5
 """The time between two looks at the answers. An answer that is unchanged for so long is complete."""
 
 
+def _command_of(edition: str) -> Any:
+    return spelled(
+        *("vscode_cmd", "command"),
+        default=edition,
+        description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
+    )
+
+
 class Vscode(Provider):
     """The chat of VS Code, on a machine with a desktop."""
 
@@ -62,11 +70,7 @@ class Vscode(Provider):
     is_one_by_one = True
     costs_money = True
 
-    vscode_cmd: DefaultText = spelled(
-        *("vscode_cmd", "command"),
-        default="code",
-        description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
-    )
+    vscode_cmd: DefaultText = _command_of("code")
     workspace_template: Annotated[OptionalText, path_in("targets_dir")] = Field(
         default=None,
         description="a workspace file whose folders and settings are added, relative to the targets file",
@@ -93,18 +97,11 @@ class VscodeInsiders(Vscode):
 
     kind = "vscode-insiders"
 
-    vscode_cmd: DefaultText = spelled(
-        *("vscode_cmd", "command"),
-        default="code-insiders",
-        description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
-    )
+    vscode_cmd: DefaultText = _command_of("code-insiders")
 
 
 class VscodeProvider(TargetAdapter):
-    """Passes requests to VS Code in files, and reads its answers.
-
-    There is one window at a time: all calls of a user, in any run, hold the lock on the root folder one after another.
-    """
+    """Passes requests to VS Code in files. All calls of a user, in any run, lock the root folder in turn."""
 
     mode: PromptMode = "agent"
     keeps_limits = True
@@ -125,61 +122,55 @@ class VscodeProvider(TargetAdapter):
             workspace_text(self._settings.workspace_template)
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        (response,) = await self._ask([request], request.timeout_seconds, is_batch=False)
-        return response
+        return (await self._ask([request], is_batch=False))[0]
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Send all requests in one chat. A missing answer is an error of its own request only."""
-        return await self._ask(requests, total_seconds(requests), is_batch=True)
+        return await self._ask(requests, is_batch=True)
 
-    async def _ask(
-        self, requests: Sequence[ProviderRequest], limit: float | None, *, is_batch: bool
-    ) -> list[ProviderResponse]:
+    async def _ask(self, requests: Sequence[ProviderRequest], *, is_batch: bool) -> list[ProviderResponse]:
         """Ask for some answers. The time limit starts when it is the call's turn. Raises `ProviderError`."""
+        if self._settings.dry_run:
+            reason = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
+            return [ProviderResponse(output_messages=(), error=reason, error_kind="no_answer") for _ in requests]
         try:
-            if self._settings.dry_run:
-                reason = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
-                dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
-                none = ProviderResponse(output_messages=(), error=reason, error_kind="no_answer")
-                return [none.replace(raw=exchange.describe()) for exchange in dispatch.exchanges]
             async with hold_folder(self._root):
-                dispatch = Dispatch(free_subagent(self._root), requests, is_batch=is_batch)
+                subagent = free_subagent(self._root)
+                chat = Chat(subagent, requests, self._program(), self._environment, is_batch=is_batch)
                 try:
-                    return await self._exchange(dispatch, limit)
+                    return await self._exchange(chat, total_seconds(requests))
                 finally:
-                    dispatch.subagent.release()
+                    subagent.release()
         except FileError as error:
             raise ProviderError(f"{self._where}: {error}", "config") from error
         except OSError as error:
             reason = f"subagent_root {self._root} cannot be used: {error.strerror} ({error.filename})"
             raise ProviderError(f"{self._where}: {reason}", "config") from error
 
-    async def _exchange(self, dispatch: "Dispatch", limit: float | None) -> list[ProviderResponse]:
+    async def _exchange(self, chat: "Chat", limit: float | None) -> list[ProviderResponse]:
         started = time.perf_counter()
-        exchanges = dispatch.exchanges
-        window = Window(self._program(), self._environment, dispatch.subagent)
+        exchanges = chat.exchanges
         try:
             async with asyncio.timeout(limit) as clock:
-                await dispatch.send(window, workspace_text(self._settings.workspace_template))
+                await chat.send(workspace_text(self._settings.workspace_template))
                 while self._settings.wait and [exchange for exchange in exchanges if not exchange.look()]:
-                    dispatch.subagent.keep()
+                    chat.subagent.keep()
                     await asyncio.sleep(_POLL_SECONDS)
                 if not self._settings.wait:
-                    dispatch.subagent.lock_file.write_text("", "utf-8")  # which the agent removes
+                    chat.subagent.lock_file.write_text("", "utf-8")  # which the agent removes
         except TimeoutError:
             if not clock.expired():
                 raise
             if not any(exchange.text for exchange in exchanges):
-                state = f"its window on {dispatch.subagent.folder} was not ready for the request"
-                state = exchanges[0].state if dispatch.is_sent else state
-                raise ProviderError(
-                    f"VS Code timed out after {format_number(limit or 0)}s: {state}", "timeout"
-                ) from None
+                state = f"its window on {chat.subagent.folder} was not ready for the request"
+                state = exchanges[0].state if chat.is_sent else state
+                error = f"VS Code timed out after {format_number(limit or 0)}s: {state}"
+                raise ProviderError(error, "timeout") from None
         took = round((time.perf_counter() - started) * 1000 / len(exchanges))
         return [self._response(exchange, limit).replace(duration_ms=took) for exchange in exchanges]
 
     def _response(self, exchange: "Exchange", limit: float | None) -> ProviderResponse:
-        raw = exchange.describe(exit_code=0)
+        raw = exchange.describe()
         if exchange.text is not None:
             return ProviderResponse((answer_message(exchange.text),), is_text_only=True, raw=raw)
         if self._settings.wait:
@@ -213,11 +204,7 @@ Create the file that you are asked for, empty, and do nothing else.
 
 
 class Subagent:
-    """A folder that VS Code works in.
-
-    Its lock file tells other programs that the folder is taken. The agent removes it when it is done, perhaps with an
-    earlier request that we gave up. Whoever calls this holds the lock on the root folder.
-    """
+    """A folder that VS Code works in. Its lock file shows that it is taken; the agent removes it when it is done."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -281,7 +268,7 @@ Leave `subagent.lock` where it is: other requests are answered in the same folde
 
 def _request_text(exchange: "Exchange", hand_in: str, lock: Path) -> str:
     paths = {"temp": exchange.temp_file, "final": exchange.response_file, "lock": lock}
-    quoted = {name: shlex.quote(str(path)) if hand_in is _HAND_IN else str(path) for name, path in paths.items()}
+    quoted = {name: shlex.quote(str(path)) for name, path in paths.items()}
     return f"""[[ ## task ## ]]
 
 {build_query(exchange.request)}
@@ -321,14 +308,10 @@ class Exchange:
         self.temp_file = messages / f"{prefix}_res.tmp.md"
         self.response_file = messages / f"{prefix}_res.md"
         self.text: str | None = None
-        """The answer, once its file is complete."""
         self._seen = b""
 
     def look(self) -> bool:
-        """Return whether the answer is complete: not blank, and the same as at the last look.
-
-        Agents write it in pieces, even if they are told not to. Raises `ProviderError` if it cannot be read.
-        """
+        """Return whether the answer is complete: not blank, and the same as at the last look."""
         if self.text is not None:
             return True
         try:
@@ -339,9 +322,8 @@ class Exchange:
             reason = f"VS Code's answer cannot be read: {self.response_file}: {error.strerror}"
             raise ProviderError(reason, "process") from error
         if data == self._seen:
-            is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes
             with suppress(UnicodeDecodeError):  # torn
-                text = data.decode("utf-16" if is_utf16 else "utf-8-sig").replace("\r\n", "\n")
+                text = data.decode("utf-8-sig").replace("\r\n", "\n")
                 self.text = text if text.strip() else None
         self._seen = data
         return self.text is not None
@@ -352,24 +334,32 @@ class Exchange:
         what = "is there, but blank, no UTF-8 text, or still being written"
         return f"{self.response_file} {what if self.response_file.exists() else 'was not written'}"
 
-    def describe(self, exit_code: int | None = None) -> JsonObject:
-        """Return the record of the request: its folder and files, or those that a dry run would use."""
-        session = {
-            "subagent_name": self.request_file.parents[1].name,
-            "response_file": str(self.response_file),
-            "temp_file": str(self.temp_file),
-        }
+    def describe(self) -> JsonObject:
+        """Return the record of the request: its folder and files."""
         return {
-            "session": session if exit_code is None else {"exit_code": exit_code, **session},
+            "session": {
+                "exit_code": 0,
+                "subagent_name": self.request_file.parents[1].name,
+                "response_file": str(self.response_file),
+                "temp_file": str(self.temp_file),
+            },
             "input_files": list(dict.fromkeys(self.request.file_paths)),
             "response_file": str(self.response_file),
         }
 
 
-class Dispatch:
-    """Requests that are sent in one chat."""
+class Chat:
+    """Requests that are sent in one chat, in the editor's window on one subagent's folder."""
 
-    def __init__(self, subagent: Subagent, requests: Sequence[ProviderRequest], *, is_batch: bool) -> None:
+    def __init__(
+        self,
+        subagent: Subagent,
+        requests: Sequence[ProviderRequest],
+        program: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        is_batch: bool,
+    ) -> None:
         """Name the files, so that no answer to an earlier request can be taken for one of these.
 
         The protocol's names have a time in seconds, but requests may be faster. So the time is at least one more than
@@ -377,6 +367,8 @@ class Dispatch:
         """
         self.subagent = subagent
         self.is_sent = False
+        self._program = program
+        self._environment = environment
         self._messages = subagent.folder / "messages"
         names = [path.name for path in self._messages.iterdir()] if self._messages.is_dir() else []
         now = datetime.now(UTC)
@@ -389,7 +381,7 @@ class Dispatch:
         ]
         self._orchestrator_file = self._messages / f"{stamp}_orchestrator.md" if is_batch else None
 
-    async def send(self, window: "Window", workspace: str) -> None:
+    async def send(self, workspace: str) -> None:
         """Write the requests and start the chat. Raises `ProviderError`, `OSError`."""
         self.subagent.prepare(workspace)
         lock, orchestrator = self.subagent.lock_file, self._orchestrator_file
@@ -405,74 +397,45 @@ class Dispatch:
         for path in self._messages.iterdir():
             if path not in texts and not path.is_dir():
                 path.unlink(missing_ok=True)
-        await window.open()
+        await self._open_window()
         self.subagent.keep()  # by now, another program that took the folder at the same moment has shown itself
         entry = orchestrator or self.exchanges[0].request_file
         files = dict.fromkeys(path for exchange in self.exchanges for path in exchange.request.file_paths)
         text = f"Follow instructions in [{entry.name}]({file_uri(str(entry))})"
-        if orchestrator is None:
-            await window.chat([*files, str(entry)], text)
-        else:
-            await window.chat([str(entry), *files], f"{text}. Use #runSubagent tool.")
+        attached = [*files, str(entry)]
+        if orchestrator is not None:
+            attached, text = [str(entry), *files], f"{text}. Use #runSubagent tool."
+        words = [word for path in attached for word in ("-a", path)]
+        await self._call("-r", "chat", "-m", secrets.token_hex(4), *words, text)
         self.is_sent = True
 
-
-def build_query(request: ProviderRequest) -> str:
-    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens.
-
-    Source: evaluation-2025-11, "VS Code Copilot provider".
-    """
-    prompt, tokens = request.prompt.question, ["[[ ## sha256_tokens ## ]]\n"]
-    document = build_preread(prompt, request.guideline_paths, request.input_paths, input_word="attachment")
-    for path in dict.fromkeys(request.file_paths):
-        try:
-            tokens.append(f"{hashlib.sha256(Path(path).read_bytes()).hexdigest()}  {path}")
-        except OSError as error:
-            raise ProviderError(f"attachment {path} cannot be read: {error.strerror}", "config") from error
-    shown = "\n".join(tokens) if request.file_paths else ""
-    return "\n\n".join(filter(None, (request.system_prompt, document, shown)))
-
-
-class Window:
-    """The editor's window on one subagent's folder, handled by the editor's command line program."""
-
-    def __init__(self, program: Sequence[str], environment: Mapping[str, str], subagent: Subagent) -> None:
-        self._program = program
-        self._environment = environment
-        self._folder = subagent.folder
-        self._workspace_file = subagent.workspace_file
-
-    async def open(self) -> None:
-        """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
+    async def _open_window(self) -> None:
+        """Bring the window to the front. Waits for a new window."""
+        folder = self.subagent.folder
         status = await self._call("--status", seconds=_STATUS_SECONDS)
         # An open window shows by its title; `subagent-1` is not `subagent-10`.
-        is_open = re.search(rf"(?<![\w-]){re.escape(self._folder.name)}(?![\w-])", status)
-        alive = self._folder / ".alive"
+        is_open = re.search(rf"(?<![\w-]){re.escape(folder.name)}(?![\w-])", status)
+        alive = folder / ".alive"
         alive.unlink(missing_ok=True)
-        await self._call(str(self._workspace_file))
+        await self._call(str(self.subagent.workspace_file))
         if not is_open:
             await asyncio.sleep(_OPEN_SECONDS)
-            wish = f"Create an empty file named .alive in the folder {self._folder}"
+            wish = f"Create an empty file named .alive in the folder {folder}"
             await self._call("-r", "chat", "-m", "wakeup", wish)
             for _ in range(round(_READY_SECONDS / _READY_POLL_SECONDS)):
                 if alive.exists():
                     break
                 await asyncio.sleep(_READY_POLL_SECONDS)
             else:
-                _LOGGER.warning("VS Code did not show within %gs that %s is open", _READY_SECONDS, self._folder)
+                _LOGGER.warning("VS Code did not show within %gs that %s is open", _READY_SECONDS, folder)
         await asyncio.sleep(_FOCUS_SECONDS)
-
-    async def chat(self, attachments: Iterable[str], text: str) -> None:
-        """Start a new chat. Raises `ProviderError`."""
-        attached = [word for path in attachments for word in ("-a", path)]
-        await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
 
     async def _call(self, *arguments: str, seconds: float | None = None) -> str:
         """Run the program and return what it says. Without its own limit, a failure raises `ProviderError`."""
         try:
             exit_code, output = await launch(
                 [*self._program, *arguments],
-                cwd=str(self._folder),
+                cwd=str(self.subagent.folder),
                 env=self._environment,
                 timeout_seconds=seconds or _LAUNCH_SECONDS,
             )
@@ -488,6 +451,19 @@ class Window:
         raise ProviderError(f"{reason}: {said}" if said else reason, "process")
 
 
+def build_query(request: ProviderRequest) -> str:
+    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens."""
+    prompt, tokens = request.prompt.question, ["[[ ## sha256_tokens ## ]]\n"]
+    document = build_preread(prompt, request.guideline_paths, request.input_paths, input_word="attachment")
+    for path in dict.fromkeys(request.file_paths):
+        try:
+            tokens.append(f"{hashlib.sha256(Path(path).read_bytes()).hexdigest()}  {path}")
+        except OSError as error:
+            raise ProviderError(f"attachment {path} cannot be read: {error.strerror}", "config") from error
+    shown = "\n".join(tokens) if request.file_paths else ""
+    return "\n\n".join(filter(None, (request.system_prompt, document, shown)))
+
+
 # The workspace file that VS Code opens for a subagent, by itself or from a template of the user.
 
 DEFAULT_WORKSPACE: Final[JsonObject] = {
@@ -495,7 +471,6 @@ DEFAULT_WORKSPACE: Final[JsonObject] = {
     "settings": {"chat.modeFilesLocations": {".github/agents/**/*.md": True}},
 }
 _LOCATIONS: Final = ("chat.promptFilesLocations", "chat.instructionsFilesLocations", "chat.modeFilesLocations")
-"""Settings whose keys are paths."""
 
 _STRING: Final = r'"(?:\\.|[^"\\\n])*"'
 _COMMENT: Final = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -503,12 +478,7 @@ _TRAILING_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
 
 
 def workspace_text(template: str | None) -> str:
-    """Return the text of a subagent's workspace file.
-
-    The folders of a template come after the subagent's own. Relative paths are relative to the template.
-
-    Raises `ProviderError` that names the template's file and, if known, the line.
-    """
+    """Return the text of a subagent's workspace file. Raises `ProviderError`."""
     if template is None:
         return pretty_json(DEFAULT_WORKSPACE)
     path = Path(template)

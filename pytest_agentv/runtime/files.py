@@ -5,13 +5,13 @@ import os
 import stat
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import FileError, locate
+from pytest_agentv.errors import NO_REGULAR_FILE, FileError, locate
 
 # Locks between processes: a file lock that is cheap enough for every record, and a folder lock.
 
@@ -23,15 +23,13 @@ with suppress(ImportError):
 
 _POLL_SECONDS: Final = 0.01
 """Interval between attempts to take a lock that another process holds. An append takes far less."""
-_FOLDER_POLL_SECONDS: Final = 0.05
 
 
 class OpenFile:
     """An unbuffered file with the operations that every record needs.
 
-    Each system call can hand the interpreter to another thread, for milliseconds in a busy process. So it makes few.
-    All are those of the system: while a record is written, a test may have put a file system of its own in place of
-    `os`, `io` and `pathlib`. `FileIO` opens a path itself.
+    It makes few system calls, because each can hand the interpreter to another thread. All are those of the system: a
+    test may have put a file system of its own in place of `os`, `io` and `pathlib`. `FileIO` opens a path itself.
     """
 
     _fstat, _stat, _samestat = staticmethod(os.fstat), staticmethod(os.stat), staticmethod(os.path.samestat)
@@ -41,8 +39,6 @@ class OpenFile:
         self.raw = raw
         self.descriptor = raw.fileno()
         self._opened = self._fstat(self.descriptor)
-        self.is_regular = stat.S_ISREG(self._opened.st_mode)
-        """Whether it is neither a device nor a pipe."""
 
     @classmethod
     def make(cls, path: Path, mode: str) -> "OpenFile":
@@ -63,10 +59,7 @@ class OpenFile:
 
 
 class ProcessLock:
-    """A file that one process at a time locks. The first one creates it, and the last one that closes it removes it.
-
-    The threads of one process need another lock.
-    """
+    """A file that one process at a time locks. The last one that closes it removes it. Threads need another lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -110,10 +103,7 @@ class ProcessLock:
 
 
 def flocked(path: Path, *, is_shared: bool = False) -> int | None:
-    """Lock an existing file or folder, and return its descriptor; None: another holder has it. Raises `OSError`.
-
-    Writes no file. The operating system releases the lock when its holder dies.
-    """
+    """Lock an existing file or folder, and return its descriptor; None: another holder has it. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_NB | (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX))
@@ -142,25 +132,8 @@ class InUse:
             self._descriptor = None
 
 
-@asynccontextmanager
-async def hold_folder(folder: Path) -> AsyncIterator[None]:
-    """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
-    import asyncio  # noqa: PLC0415 - already imported by code that waits; the controller of an xdist run without evals never waits
-
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short system call, like all others here
-    while (descriptor := flocked(folder)) is None:  # noqa: ASYNC110 - another process cannot notify this one
-        await asyncio.sleep(_FOLDER_POLL_SECONDS)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
 # Writing. There is no fsync: written data survives a crash of the process, but not of the machine.
 
-_TEMPORARY: Final = ".agentv-"
-_LEFT_SECONDS: Final = 3600.0
-"""No write takes so long. Older leftovers are from killed processes."""
 _LOCK_SECONDS: Final = 30.0
 """A process that holds the lock for longer hangs. The run must not hang with it."""
 
@@ -168,11 +141,8 @@ _LOCK_SECONDS: Final = 30.0
 class LockedAppender:
     """Appends whole records to a file to which other threads and processes append too.
 
-    The first record creates the file, its folder and the lock beside it (`.<name>.lock`). If somebody deletes the
-    file, the next record creates it again with its old content. If a writer died within a line, the next record
-    starts on a new line.
-
-    Source: delta-parallel-2025-11, "Thread-Safe Output Writing".
+    If somebody deletes the file, the next record creates it again with its old content. If a writer died within a
+    line, the next record starts on a new line. Source: delta-parallel-2025-11, "Thread-Safe Output Writing".
     """
 
     def __init__(self, path: Path) -> None:
@@ -185,10 +155,7 @@ class LockedAppender:
         """The offset at which the last record ended."""
 
     def append(self, data: bytes) -> None:
-        """Append one or more records at once. Each record ends with a newline.
-
-        Raises `FileError` with path and reason. The file then holds no part of `data`, and the lock is free.
-        """
+        """Append whole records at once. After an error (`FileError`), the file holds no part of `data`."""
         with self._writing():
             file, end = self._open()
             if end not in (0, self._end):  # a writer that appended part of a line moved the end
@@ -198,21 +165,15 @@ class LockedAppender:
             self._end = _append_whole(file.raw, end, data)
 
     def probe(self) -> None:
-        """Check that the file can be appended to, and leave it as it is. Raises like `append`.
-
-        Opening a file on a full device succeeds, so this writes a newline and removes it from a regular file.
-        """
+        """Check that the file can be appended to, by a newline that is removed again. Raises like `append`."""
         with self._writing():
             file, end = self._open()
             _append_whole(file.raw, end, b"\n")
-            if file.is_regular:
+            with suppress(OSError):  # a device or a pipe
                 file.raw.truncate(end)
 
     def rewrite(self, pieces: Callable[[], Iterable[bytes]]) -> None:
-        """Replace the whole file in one step, while nobody appends to it. Raises like `append`; so may `pieces`.
-
-        The appenders of other threads and processes go on with the new file.
-        """
+        """Replace the whole file in one step, while nobody appends to it. Raises like `append`; so may `pieces`."""
         with self._writing():
             write_pieces_atomically(self._path, pieces())
 
@@ -274,26 +235,19 @@ def _append_whole(file: FileIO, end: int, data: bytes) -> int:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text as UTF-8 in one step: readers see the old file or the new one, never a part. Creates parents.
-
-    An existing file keeps its mode, and a link to it stays a link.
-    Raises `FileError` with path and reason. The old file is then unchanged.
-    """
+    """Write a text as UTF-8 in one step, never a part, and keep mode and link. Raises `FileError`."""
     write_pieces_atomically(path, (text.encode(),))
 
 
 def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file as `write_atomically` does, piece by piece. What `pieces` raises leaves the old file unchanged.
-
-    A device or a pipe is written into: nothing may take its place.
-    """
+    """Write a file as `write_atomically` does, piece by piece. A device or a pipe is written into."""
     temporary: Path | None = None
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             path.write_bytes(b"".join(pieces))
             return
         real = path.resolve() if path.is_symlink() else path
-        temporary = real.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
+        temporary = real.with_name(f".agentv-{os.urandom(8).hex()}.tmp")
         real.parent.mkdir(parents=True, exist_ok=True)
         mode: int | None = None
         with suppress(FileNotFoundError):
@@ -320,29 +274,10 @@ def _write_error(path: Path, error: OSError | RuntimeError) -> FileError:
     return FileError(path, f"cannot be written: {reason}")
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what `write_atomically` left in a folder if its process was killed before the last step.
-
-    A writer cannot do so itself. Files that may still be written stay.
-    """
-    with suppress(OSError):
-        for path in folder.glob(f"{_TEMPORARY}{'[0-9a-f]' * 16}.tmp"):
-            if path.stat().st_mtime < time.time() - _LEFT_SECONDS:
-                path.unlink()
-
-
 # Reading files that other programs wrote. They may be huge, or not regular files.
 
 READ_LIMIT: Final = 10 * 2**20
 """Limit in bytes of an answer in a file, the same as on standard output."""
-
-_TYPES: Final = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def utf8_fault(data: bytes | bytearray) -> str | None:
@@ -356,17 +291,12 @@ def utf8_fault(data: bytes | bytearray) -> str | None:
 
 
 def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
-    """Read a regular file. Other files could block for ever or never end.
-
-    Raises `OSError`, also for a file above the limit. Its `strerror` says what is wrong.
-    """
+    """Read a regular file. Raises `OSError`, also for any other, which may have no end."""
     # Opening a named pipe blocks until somebody writes to it, unless O_NONBLOCK is set.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     try:
-        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-        if kind != stat.S_IFREG:
-            what = _TYPES.get(kind, "something else")
-            raise OSError(errno.EINVAL, f"it is {what}, not a regular file", str(path))
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, NO_REGULAR_FILE, str(path))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(limit + 1)
     finally:

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 import signal
 import subprocess
 import sys
@@ -16,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import IO, Final, Literal, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.base import Record
 from pytest_agentv.runtime.files import utf8_fault
-from pytest_agentv.runtime.reaper import PROGRAM_MARK, ProcessTree, kill_marked, send_group, watched
+from pytest_agentv.runtime.reaper import Program, kill_marked, send_group, watched
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Limit in bytes, for standard output and standard error each."""
@@ -37,7 +36,6 @@ _POLL_SECONDS: Final = 0.02
 _DRAIN_SECONDS: Final = 0.2
 """Enough time to read the whole output. Only a daemon that keeps the pipes open takes longer."""
 
-_LAUNCHER_SECONDS: Final = 1.0
 _OUTPUT_LIMIT: Final = 64 * 1024
 """Bytes kept of the output of a launcher: enough for an error message."""
 
@@ -69,6 +67,8 @@ if os.WIFSIGNALED(status):
 os._exit(os.waitstatus_to_exitcode(status))
 """
 """Runs a program, and kills what it leaves running, wherever that went and whatever its environment is."""
+
+_MARK: Final = "AGENTV_PROGRAM_ID"
 
 OutputListener: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes], None]
 """Gets the output of a program as it arrives, in chunks that may end anywhere. Called on the event loop."""
@@ -104,25 +104,20 @@ async def run_process(
     listener: OutputListener | None = None,
     leaves_nothing: bool = False,
 ) -> ProcessResult:
-    """Run a program in its own session.
+    """Run a program in its own session. Raises `ProcessStartError`.
 
-    After a time-out its process group, and every descendant that moved to another group, gets SIGTERM, and SIGKILL
-    five seconds later. After a cancellation of the caller, SIGKILL follows half a second later. Descendants that left
-    the group and lost their parent, which only their environment tells, are killed then too. When the program ends by
-    itself, children that are left in its group are killed; with `leaves_nothing`, on Linux, all its descendants,
-    daemons included. Without `stdin` the program reads from /dev/null. A listener
-    gets all output without a limit, and the result then holds none.
-
-    Raises `ProcessStartError`.
+    After a time-out its process group, and every descendant, gets SIGTERM, and SIGKILL five seconds later; after a
+    cancellation, half a second later. When the program ends by itself, children that are left in its group are killed;
+    with `leaves_nothing`, on Linux, all its descendants. A listener gets all output, and the result then holds none.
     """
     value = uuid.uuid4().hex
-    mark = f"{PROGRAM_MARK}={value}"
+    mark = f"{_MARK}={value}"
     if leaves_nothing and sys.platform == "linux":
         argv = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *argv]
     started = time.perf_counter()
     with watched(f"MARK {mark}"):
-        child = Child(argv, cwd, {**env, PROGRAM_MARK: value}, listener, has_stdin=stdin is not None)
-        with watched(f"GROUP {child.pid}"):
+        child = Child(argv, cwd, {**env, _MARK: value}, listener, has_stdin=stdin is not None)
+        with watched(f"PROGRAM {child.pid} {mark}"):
             try:
                 await child.connect(stdin)
                 await asyncio.wait([child.settled], timeout=timeout_seconds)
@@ -134,10 +129,12 @@ async def run_process(
                 raise
             finally:
                 await child.close()
+        if leaves_nothing and child.exit_code == -signal.SIGKILL:
+            kill_marked(mark)  # the launcher may have been killed
     return ProcessResult(
         exit_code=child.exit_code,
-        stdout=child.stdout.text,
-        stderr=child.stderr.text,
+        stdout=_decoded(child.stdout.data),
+        stderr=_decoded(child.stderr.data),
         timed_out=timed_out,
         overflowed=child.overflowed,
         duration_ms=(time.perf_counter() - started) * 1000,
@@ -147,20 +144,20 @@ async def run_process(
 
 async def _stop(child: "Child", grace_seconds: float, mark: str) -> None:
     """End the program and its descendants. If this is cancelled, kill them at once."""
-    tree = ProcessTree(child.pid)
+    program = Program(child.pid, mark)
     try:
-        tree.send(signal.SIGTERM)
-        await _wait_for_end(tree, grace_seconds)
+        program.send(signal.SIGTERM)
+        await _wait_for_end(program, grace_seconds)
     finally:
-        tree.send(signal.SIGKILL)
+        program.send(signal.SIGKILL)
         kill_marked(mark)
-    await _wait_for_end(tree, _KILL_SECONDS)
+    await _wait_for_end(program, _KILL_SECONDS)
     await asyncio.wait([child.exited], timeout=_KILL_SECONDS)
 
 
-async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
+async def _wait_for_end(program: Program, seconds: float) -> None:
     deadline = time.monotonic() + seconds  # not a number of rounds, because a round takes longer on a busy machine
-    while tree.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
+    while program.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
         await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -177,11 +174,6 @@ class Output(asyncio.Protocol):
         self.data = bytearray()
         self._settled = settled
         self._listener = listener
-
-    @property
-    def text(self) -> str:
-        """Return the output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
-        return _decoded(self.data)
 
     def data_received(self, data: bytes) -> None:
         if self._listener is not None:
@@ -214,19 +206,8 @@ class Child:
         has_stdin: bool,
     ) -> None:
         """Start the program. Raises `ProcessStartError`."""
-        try:
-            self._program = subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
-                argv,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.PIPE if has_stdin else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise ProcessStartError(_explain(error, argv, cwd)) from error
+        stdin = subprocess.PIPE if has_stdin else subprocess.DEVNULL
+        self._program = _start(argv, cwd, env, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._loop = asyncio.get_running_loop()
         self.pid = self._program.pid
         self.settled: Future[None] = self._loop.create_future()
@@ -295,22 +276,22 @@ def _settle(future: "Future[None]") -> None:
         future.set_result(None)
 
 
-def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
-    """Return why a program cannot be started, for the person who configured it."""
-    if isinstance(error, ValueError):
-        return f"cannot run {argv[0]!r}: {error}"
-    if not Path(cwd).is_dir():
-        return f"cannot run {argv[0]!r}: its working directory {cwd!r} does not exist"
-    if error.errno == errno.ENOENT:
-        return f"cannot run {argv[0]!r}: no such program, neither as a path nor on PATH"
-    if error.errno == errno.E2BIG:
-        size = sum(len(os.fsencode(argument)) + 1 for argument in argv)
-        return (
-            f"cannot run {argv[0]!r}: its arguments are too long ({size} bytes); the system takes 128 KiB for each "
-            "argument and about 2 MiB for all of them and the environment: pass long texts in a file or on "
-            "standard input"
-        )
-    return f"cannot run {argv[0]!r}: {error.strerror}"
+def _start(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], **streams: int | IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    """Start a program in its own session. Raises `ProcessStartError`."""
+    try:
+        # S603: the purpose of this module is to run the user's program
+        return subprocess.Popen(argv, cwd=cwd, env=env, bufsize=0, start_new_session=True, **streams)  # type: ignore[call-overload,no-any-return] # noqa: S603
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error)
+        if not Path(cwd).is_dir():
+            reason = f"its working directory {cwd!r} does not exist"
+        elif isinstance(error, FileNotFoundError):
+            reason = "no such program, neither as a path nor on PATH"
+        elif getattr(error, "errno", None) == errno.E2BIG:
+            reason = "its arguments are too long: pass long texts in a file or on standard input"
+        raise ProcessStartError(f"cannot run {argv[0]!r}: {reason}") from error
 
 
 # A program that starts another one and returns, such as the command line tool of an editor.
@@ -321,25 +302,12 @@ async def launch(
 ) -> tuple[int | None, str]:
     """Run a program to its end, but leave the programs that it started running. Raises `ProcessStartError`.
 
-    Returns its exit code, None if it did not return in time and was terminated, and its output. `run_process` would end
-    what it started. Here the editor belongs to the user, may have been open before and may hold other work. So the
-    program gets its own session, which Ctrl-C does not reach, and its group is never signalled, even if this process is
-    killed. It writes to an unnamed file instead of a pipe, because an editor that inherits a pipe would fail once this
-    run is over.
+    Returns its exit code, None if it did not return in time and was killed, and its output. `run_process` would end
+    what it started, but the editor is the user's, and may hold other work. The program writes to an unnamed file,
+    because an editor that inherits a pipe would fail once this run is over.
     """
     with tempfile.TemporaryFile() as output:
-        try:
-            program = subprocess.Popen(  # noqa: ASYNC220, S603 - starts the user's program, which is awaited below
-                argv,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise ProcessStartError(_explain(error, argv, cwd)) from error
+        program = _start(argv, cwd, env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + timeout_seconds
         try:
             while program.poll() is None and time.monotonic() < deadline:  # noqa: ASYNC110 - the end of this process cannot be awaited
@@ -347,11 +315,7 @@ async def launch(
             exit_code = program.poll()
         finally:
             if program.poll() is None:
-                program.terminate()
-                try:
-                    program.wait(_LAUNCHER_SECONDS)  # blocks, for a program that ignores SIGTERM
-                except subprocess.TimeoutExpired:
-                    program.kill()
-                    program.wait(_LAUNCHER_SECONDS)
+                program.kill()
+                program.wait()
         output.seek(0)
         return exit_code, _decoded(output.read(_OUTPUT_LIMIT))

@@ -1,9 +1,9 @@
 """Ends processes with all their descendants, and temporary folders, even if this process is killed with SIGKILL.
 
 The first use starts a small watcher process that holds the other end of a pipe. This process writes every running
-process group, temporary folder and environment mark to the pipe (`+GROUP 123`, `-GROUP 123`, `+DIR /tmp/x`,
-`+MARK NAME=value`). The pipe closes when this process ends. The watcher then ends those groups, kills the marked
-processes and removes those folders.
+program, temporary folder and environment mark to the pipe (`+PROGRAM 123 NAME=value`, `-PROGRAM 123 NAME=value`,
+`+DIR /tmp/x`, `+MARK NAME=value`). The pipe closes when this process ends. The watcher then ends those programs, kills
+the marked processes and removes those folders.
 
 It runs without site-packages, so this module uses the standard library only.
 """
@@ -17,21 +17,16 @@ import sys
 import tempfile
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 with suppress(ImportError):
     import fcntl  # missing on Windows
 
 _GRACE_SECONDS: Final = 2.0
 """Nobody waits for the watcher, but a new run may need the port or lock of the old processes."""
-
-_MARK: Final = "AGENTV_CALL_ID"
-PROGRAM_MARK: Final = "AGENTV_PROGRAM_ID"
-"""The variable that distinguishes a program and what it starts from all others."""
 
 _PACKAGE_ROOT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = (
@@ -43,25 +38,14 @@ _PROGRAM: Final = (
 def watched(entry: str) -> Iterator[None]:
     """Within the block, have the watcher clean up if this process dies.
 
-    `entry` is `GROUP` with a process group to end, `MARK` with a variable `NAME=value` whose processes are killed, or
-    `DIR` with a folder to remove.
+    `entry` is `PROGRAM` with a process and its variable `NAME=value` to end it, `MARK` with a variable whose processes
+    are killed, or `DIR` with a folder to remove.
     """
     _WATCHER.tell(f"+{entry}")
     try:
         yield
     finally:
         _WATCHER.tell(f"-{entry}")
-
-
-@contextmanager
-def marked_processes() -> Iterator[dict[str, str]]:
-    """Yield a variable for the environment of a program. At the end, kill all processes that inherited it."""
-    value = uuid.uuid4().hex
-    with watched(f"MARK {_MARK}={value}"):
-        try:
-            yield {_MARK: value}
-        finally:
-            kill_marked(f"{_MARK}={value}")
 
 
 @contextmanager
@@ -84,10 +68,7 @@ def remove_at_end(folder: Path) -> None:
 
 
 def remove_with_last(folder: Path) -> None:
-    """Have the watcher remove a folder when this process ends, unless another one uses it.
-
-    A process uses it as long as it holds a lock on the file `in-use` in there.
-    """
+    """Have the watcher remove a folder at the end, unless another process holds a lock on `in-use` in there."""
     _WATCHER.tell(f"+SHARED {folder}")
 
 
@@ -155,7 +136,8 @@ def watch(lines: Iterable[bytes]) -> None:
         change = entries.add if line.startswith(b"+") else entries.discard
         change(line[1:].rstrip(b"\n"))
     found = [os.fsdecode(entry).partition(" ")[::2] for entry in entries]
-    end_trees([int(group) for kind, group in found if kind == "GROUP"], _GRACE_SECONDS)
+    programs = [value.partition(" ") for kind, value in found if kind == "PROGRAM"]
+    _end([Program(int(leader), mark) for leader, _, mark in programs])
     actions: dict[str, Callable[[str], None]] = {
         "MARK": kill_marked,
         "DIR": lambda folder: _remove(Path(folder)),
@@ -165,6 +147,16 @@ def watch(lines: Iterable[bytes]) -> None:
         for each, value in found:
             if each == kind:
                 action(value)
+
+
+def _end(programs: "Sequence[Program]") -> None:
+    for program in programs:
+        program.send(signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < deadline and any(program.is_running() for program in programs):
+        time.sleep(_POLL_SECONDS)
+    for program in programs:
+        program.send(signal.SIGKILL)
 
 
 def remove_unused(folder: Path, seconds: float = 0) -> None:
@@ -192,94 +184,46 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# A process and all its descendants, found through /proc, if there is one. Agents run their tools in other sessions,
-# which a signal to the agent's group does not reach.
+# A program and all that it started. Agents run their tools in other sessions, which a signal to the agent's group does
+# not reach. They are found by a variable that they inherit, in /proc, if there is one.
 
 _POLL_SECONDS: Final = 0.02
 _ROUNDS: Final = 5
 
 
-class ProcessInfo(NamedTuple):
-    """One process in /proc. `started` distinguishes it from a later process with the same id."""
+class Program:
+    """A program that leads its own session, and all processes with its variable `mark`, which is `NAME=value`."""
 
-    pid: int
-    parent: int
-    group: int
-    session: int
-    started: int
-    state: str
-
-
-class ProcessTree:
-    """The known processes that the leader of a session started."""
-
-    def __init__(self, leader: int) -> None:
-        self.leader = leader
-        self._members: dict[int, ProcessInfo] = {}
-
-    def look(self) -> None:
-        """Note the leader's descendants and all processes of their sessions. Finds orphans only if noted before."""
-        living = {info.pid: info for info in read_processes()}
-        self._members = {pid: info for pid, info in self._members.items() if _is_same(living.get(pid), info)}
-        found = True
-        while found:
-            sessions = {self.leader} | {info.session for info in self._members.values()}
-            new = [
-                info
-                for info in living.values()
-                if info.pid not in self._members
-                and (info.pid == self.leader or info.session in sessions or info.parent in self._members)
-            ]
-            self._members.update((info.pid, info) for info in new)
-            found = bool(new)
+    def __init__(self, leader: int, mark: str) -> None:
+        self._leader = leader
+        self._mark = mark
 
     def send(self, signal_number: int) -> None:
-        """Signal every group of the tree."""
-        self.look()
-        for group in {self.leader} | {info.group for info in self._members.values() if info.state != "Z"}:
+        """Signal every group of the processes, each once: a second signal often means something else."""
+        groups = {self._leader}
+        for pid in _marked(self._mark):
+            with suppress(ProcessLookupError):
+                groups.add(os.getpgid(pid))
+        for group in groups:
             send_group(group, signal_number)
 
     def is_running(self) -> bool:
-        """Whether a process of the tree still runs. Zombies do not count."""
-        if not self._members:  # without /proc
-            try:
-                os.killpg(self.leader, 0)
-            except (ProcessLookupError, PermissionError):
-                return False
-            return True
-        return any(
-            _is_same(now := _read_process(pid), info) and now is not None and now.state != "Z"
-            for pid, info in self._members.items()
-        )
-
-
-def end_trees(leaders: Iterable[int], grace_seconds: float) -> None:
-    """Terminate the processes of some trees, and kill those that remain. Blocks."""
-    trees = [ProcessTree(leader) for leader in leaders]
-    for tree in trees:
-        tree.send(signal.SIGTERM)
-    deadline = time.monotonic() + grace_seconds
-    while time.monotonic() < deadline and any(tree.is_running() for tree in trees):
-        time.sleep(_POLL_SECONDS)
-    for tree in trees:
-        tree.send(signal.SIGKILL)
+        try:
+            os.kill(self._leader, 0)
+        except (ProcessLookupError, PermissionError):
+            return bool(_marked(self._mark))
+        return True
 
 
 def kill_marked(variable: str) -> None:
-    """Kill all processes that have a variable `NAME=value` in their environment.
-
-    This is the only way to find a process that left its session and lost its parent. Without /proc it finds none.
-    """
+    """Kill all processes that have a variable `NAME=value`, wherever they went. Without /proc it finds none."""
     for _ in range(_ROUNDS):  # a process may start another one before it dies
-        is_found = False
-        for info in read_processes():
-            with suppress(OSError):  # it is gone, or belongs to another user
-                environment = Path(f"/proc/{info.pid}/environ").read_bytes()
-                if info.state != "Z" and os.fsencode(variable) in environment.split(b"\0"):
-                    os.kill(info.pid, signal.SIGKILL)
-                    is_found = True
-        if not is_found:
+        found = _marked(variable)
+        if not found:
             return
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def send_group(group: int, signal_number: int) -> None:
@@ -288,26 +232,12 @@ def send_group(group: int, signal_number: int) -> None:
         os.killpg(group, signal_number)
 
 
-def read_processes() -> Iterator[ProcessInfo]:
-    """Yield the machine's processes; none without /proc."""
-    try:
-        names = [path.name for path in Path("/proc").iterdir()]
-    except OSError:
-        return
-    for name in names:
-        if name.isdecimal() and (info := _read_process(int(name))):
-            yield info
-
-
-def _read_process(pid: int) -> ProcessInfo | None:
-    try:
-        line = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    fields = line.rpartition(b")")[2].split()  # the name before these fields may hold blanks and parentheses
-    state, parent, group, session = fields[:4]
-    return ProcessInfo(pid, int(parent), int(group), int(session), int(fields[19]), state.decode())
-
-
-def _is_same(now: ProcessInfo | None, before: ProcessInfo) -> bool:
-    return now is not None and now.started == before.started
+def _marked(variable: str) -> list[int]:
+    found, entry = [], os.fsencode(variable)
+    with suppress(FileNotFoundError), os.scandir("/proc") as folders:  # faster than `Path`, for runs with many programs
+        for folder in folders:
+            if folder.name.isdecimal():
+                with suppress(OSError):  # it is gone, or belongs to another user; the environment of a zombie is empty
+                    if entry in Path(folder.path, "environ").read_bytes().split(b"\0"):
+                        found.append(int(folder.name))
+    return found

@@ -1,11 +1,9 @@
 """Runs user code beside the event loop, so that its errors cannot end the run, and describes them."""
 
 import asyncio
-import atexit
 import concurrent.futures
 import contextvars
 import importlib
-import logging
 import re
 import threading
 import time
@@ -16,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, TypeVar
-from weakref import WeakSet
 
 from pytest_agentv.errors import locate
 
@@ -28,10 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """The value or the error of a call.
-
-    Errors are values here, because some end the event loop if a task raises them.
-    """
+    """The value or the error of a call: some errors end the event loop if a task raises them."""
 
     value: T | None = None
     error: BaseException | None = None
@@ -43,28 +37,14 @@ class Outcome(Generic[T]):
         return self.value  # type: ignore[return-value] # it is of type T if there is no error
 
 
-def attempt(function: Callable[[], T]) -> Outcome[T]:
-    """Call a function."""
-    try:
-        return Outcome(function())
-    except BaseException as error:  # noqa: BLE001 - it becomes a value
-        return Outcome(error=error)
-
-
 async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
-    """Await what a function returns in its own task, so that its cancellation differs from the caller's.
-
-    Raises only `CancelledError`, and only when the caller is cancelled.
-    """
+    """Await what a function returns in its own task. Raises only `CancelledError`, when the caller is cancelled."""
     outcome = await attempt_here(lambda: asyncio.ensure_future(capture(start)))
     return outcome.value or Outcome(error=outcome.error)  # a task can also cancel itself
 
 
 async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
-    """Await what a function returns in the caller's task. Only for our own code, which never cancels its own task.
-
-    Raises like `attempt_async`. A separate task would cost three turns of the loop.
-    """
+    """Await what a function of ours returns in the caller's task: another task costs three turns of the loop."""
     caller = asyncio.current_task()
     before = caller.cancelling() if caller else 0
     outcome = await capture(start)
@@ -84,10 +64,6 @@ async def capture(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
 # Blocking code, in threads beside the event loop.
 
 
-_LOCK_SECONDS: Final = 5.0
-_abandoned: "WeakSet[threading.Thread]" = WeakSet()
-
-
 async def run_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> T:
     """Run a function like `attempt_in_thread`, and return its value or raise its error."""
     return (await attempt_in_thread(function, name, stop=stop)).get()
@@ -96,9 +72,8 @@ async def run_in_thread(function: Callable[[], T], name: str, *, stop: bool = Fa
 async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> Outcome[T]:
     """Run a function in its own daemon thread, with the caller's context variables.
 
-    It uses no pool, because the interpreter joins pool threads at exit and a function that hangs would block it.
-    A cancelled caller abandons the thread and drops its result. With `stop`, `SystemExit` is raised in the thread. That
-    ends a loop of Python code; a call of C code ends first.
+    A pool would be joined at exit, which a function that hangs would block. A cancelled caller abandons the thread.
+    With `stop`, `SystemExit` is raised in it, which ends a loop of Python code.
     """
     loop = asyncio.get_running_loop()
     ended: Future[Outcome[T]] = loop.create_future()
@@ -109,7 +84,10 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
             ended.set_result(outcome)
 
     def work() -> None:
-        outcome = attempt(lambda: context.run(function))
+        try:
+            outcome = Outcome(context.run(function))
+        except BaseException as error:  # noqa: BLE001 - it becomes a value
+            outcome = Outcome(error=error)
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             loop.call_soon_threadsafe(deliver, outcome)
 
@@ -121,36 +99,12 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
     try:
         return await ended
     except asyncio.CancelledError:
-        abandon(thread)
         if stop:
             import ctypes  # noqa: PLC0415 - only for code that exceeded its limit
 
             identity = ctypes.c_ulong(thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(SystemExit))
         raise
-
-
-def abandon(thread: threading.Thread) -> None:
-    """Abandon a daemon thread, so that the process can end even if the thread holds the lock of `logging`.
-
-    At its end, the interpreter stops daemon threads without releasing their locks. It then removes the handlers of
-    `logging`, for which it needs the lock of that module. So a thread that was stopped in `getLogger` would make the
-    process hang. May be called from any thread.
-    """
-    if not _abandoned:
-        atexit.register(_keep_logging_free)
-    _abandoned.add(thread)
-
-
-def _keep_logging_free() -> None:
-    """Take the lock of `logging` for the rest of the process, if an abandoned thread could hold it at the end."""
-    if not any(thread.is_alive() for thread in tuple(_abandoned)):
-        return
-    atexit.unregister(logging.shutdown)
-    logging.shutdown()  # before the lock: handlers end threads that may wait for it
-    lock = getattr(logging, "_lock", None)
-    if lock is not None:
-        lock.acquire(timeout=_LOCK_SECONDS)
 
 
 # The event loop for users' async functions. If one of them blocks this loop, the run continues.
@@ -161,7 +115,6 @@ _LOOK_SECONDS: Final = 0.25
 _ANSWER_SECONDS: Final = 1.0
 """How long a loop may take to notice a cancellation. After that it counts as blocked."""
 _CLEANUP_SECONDS: Final = 5.0
-"""How long a cancelled function may take to clean up."""
 _STOP_SECONDS: Final = 2.0
 
 
@@ -192,11 +145,7 @@ class UserLoop:
         return self._thread is threading.current_thread()
 
     async def call(self, start: Callable[[], Awaitable[T]], limit: float | None) -> Outcome[T]:
-        """Call a function and await its result on this loop, with the caller's context variables.
-
-        Raises `CallTimeoutError` after `limit` seconds, counted from the start of the call. Cancelling the caller
-        cancels the call, and waits for its end unless the loop is blocked.
-        """
+        """Await what a function returns on this loop. Raises `CallTimeoutError` `limit` seconds after its start."""
         outcome: Outcome[T] | None = None
         while outcome is None:
             call = _Call(start, self._running_loop())
@@ -227,13 +176,11 @@ class UserLoop:
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
-            if loop is self._loop and self._thread is not None:
-                abandon(self._thread)  # it may be blocked
+            if loop is self._loop:
                 self._loop = self._thread = None
 
 
 USER_LOOP: Final = UserLoop()
-"""The loop of this process."""
 
 
 def run_in_background(loop: asyncio.AbstractEventLoop, name: str) -> threading.Thread:
@@ -280,10 +227,7 @@ class _Call(Generic[T]):
         """Running when the loop has started the call; cancelled when the caller has given up before that."""
 
     async def run(self, limit: float | None, is_left: Callable[[], bool]) -> Outcome[T] | None:
-        """Return the outcome; None: the loop is blocked or abandoned, and the call has not started.
-
-        Raises `TimeoutError` after `limit` seconds, counted from the start.
-        """
+        """Return the outcome; None: the loop is blocked or abandoned before the start. Raises `TimeoutError`."""
         ended = asyncio.wrap_future(self._outcome)
         until = time.monotonic() + _BEGIN_SECONDS
         try:
@@ -343,8 +287,8 @@ class _Call(Generic[T]):
 _SHOWN_FRAMES: Final = 5
 _SHOWN_LEAVES: Final = 10
 _OWN_FOLDER: Final = str(Path(__file__).parents[1])
-_FOLDER_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
-"""Prefix of the module names that belong to one eval folder (`providers/python.py`)."""
+FOLDER_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
+"""Prefix of the names of modules that belong to one eval folder (`providers/user_modules.py`)."""
 _NO_LOOP: Final = ("There is no current event loop in thread", "no running event loop")
 _NO_LOOP_ADVICE: Final = (
     "a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or make it `async def`"
@@ -369,11 +313,7 @@ def told(error: BaseException) -> str:
 
 
 def user_traceback(error: BaseException, *foreign_folders: str) -> str:
-    """Return type and text of an error, and its last frames in user code, innermost last.
-
-    The members of a group follow with their own frames. Files below `foreign_folders` and files of this package do
-    not count as user code.
-    """
+    """Return type and text of an error, its last frames in user code, and the members of a group."""
     lines = [_head(error), *_places(error, foreign_folders)]
     for leaf in leaves(error) if isinstance(error, BaseExceptionGroup) else ():
         lines += [f"  {line}" for line in (_head(leaf), *_places(leaf, foreign_folders))]
@@ -392,7 +332,7 @@ def _head(error: BaseException) -> str:
         text = str(error)
     except (Exception, SystemExit) as fault:  # noqa: BLE001 - an exception here would hide the original error
         text = f"(its text cannot be shown: {type(fault).__name__})"
-    text = _FOLDER_PREFIX.sub("", text)  # module names as their authors wrote them
+    text = FOLDER_PREFIX.sub("", text)  # module names as their authors wrote them
     head = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{head} ({_NO_LOOP_ADVICE})" if text.startswith(_NO_LOOP) else head
 

@@ -1,12 +1,14 @@
 """Folders that targets work in: fresh copies of a folder, shell commands in them, and what changed there."""
 
+import asyncio
 import hashlib
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from itertools import islice
@@ -14,15 +16,15 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.runtime.files import read_regular_file
+from pytest_agentv.runtime.files import flocked, read_regular_file
 from pytest_agentv.runtime.processes import ProcessResult, run_process
+
+_POLL_SECONDS: Final = 0.05
 
 EVAL_DIR: Final = "AGENTV_EVAL_DIR"
 """The variable of commands in a workspace that names the folder of the eval file."""
 LONGEST_CHANGES: Final = 200_000
-"""The most characters of a diff in records, reports and prompts."""
 MOST_CHANGED: Final = 500
-"""The most names of changed files in a record."""
 
 _SKIPPED: Final = frozenset(
     (".git", "node_modules", "__pycache__", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache")
@@ -41,6 +43,18 @@ _UNASKED: Final = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "GIT_SSH_C
 
 Stamp: TypeAlias = tuple[int, int, int, int]
 """Size, times of the content and of the entry, and inode. A program cannot set back the time of the entry."""
+
+
+@asynccontextmanager
+async def hold_folder(folder: Path) -> AsyncIterator[None]:
+    """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short system call, like all others here
+    while (descriptor := flocked(folder)) is None:  # noqa: ASYNC110 - another process cannot notify this one
+        await asyncio.sleep(_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def in_eval_dir(command: str) -> str:
@@ -180,9 +194,7 @@ class Changes:
     """The files that it wrote, changed or removed, in order."""
     diff: str
     files: int
-    """How many files there are."""
     is_whole: bool = True
-    """Whether the diff holds all of them."""
 
     @property
     def shown(self) -> str:
@@ -224,10 +236,8 @@ def _diff(name: str, before: Snapshot, after: Mapping[str, Stamp], root: Path) -
     old = before.text(name) if name in before.stamps else ""
     new = _text(root / name) if name in after else ""
     shown = _shown(name)
-    source, target = (
-        (f"a/{shown}" if name in before.stamps else "/dev/null"),
-        f"b/{shown}" if name in after else "/dev/null",
-    )
+    source = f"a/{shown}" if name in before.stamps else "/dev/null"
+    target = f"b/{shown}" if name in after else "/dev/null"
     head = f"diff --git a/{shown} b/{shown}\n--- {source}\n+++ {target}\n"
     if old is None or new is None:
         return f"{head}no text, or a large one: {after[name][0] if name in after else 0} bytes\n"

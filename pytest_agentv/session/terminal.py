@@ -17,7 +17,7 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.summary import FULL_SUMMARY, summary_lines, waiting_hint
 from pytest_agentv.reports.view import NO_VERDICT, RunView, Trouble, ending_of
-from pytest_agentv.runtime.files import InUse, remove_leftovers
+from pytest_agentv.runtime.files import InUse
 from pytest_agentv.session.compat import TerminalReporter, drop_phases, items_of, junit_case, title_errors
 from pytest_agentv.session.identity import (
     RECORDS,
@@ -90,7 +90,6 @@ class ResultsHome:
             self._sink.close()  # another process may write the results
         self._in_use.begin(self._identity.results_path)  # a run that resumed it now would pay for the same cases
         self.drop_verdict()  # a failure is reported at the end of the run
-        remove_leftovers(self._identity.results_path.parent)
 
     def append(self, texts: Sequence[str]) -> None:
         if texts:

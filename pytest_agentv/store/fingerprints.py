@@ -125,10 +125,7 @@ class Fingerprints:
         return {"settings": evaluator.to_plain(), "files": self._contents(files), "code": codes}
 
     def _of_code(self, code: Any) -> Json:
-        """Return the name and the files of a class or a function of users; None: of a built-in kind.
-
-        What is made within a function may hold values that its file does not show.
-        """
+        """Return the name and the files of a class or a function of users; None: of a built-in kind."""
         if code is None:
             return None
         if not isinstance(code, FunctionType | type):
@@ -279,10 +276,7 @@ class Fingerprints:
 
 
 def source_file(code: Any) -> Path | None:
-    """Return the file in which a function or a class is written; None: it is not known.
-
-    Several conftest files share the name of a module. So the module of that name may be another one.
-    """
+    """Return the file in which a function or a class is written; None: it is not known."""
     if isinstance(code, type):
         module = sys.modules.get(code.__module__)
         if getattr(module, code.__qualname__, None) is code:

@@ -29,12 +29,9 @@ REPORT: Final = re.compile(
     rb"|\[\]|\[\s*\{\s*.description",
     re.DOTALL,
 )
-_KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 KnownLine: TypeAlias = Callable[[bytes], EvalResult | None]
 """Returns the result that a line of JSONL holds, if it is known, so that nobody has to parse the line."""
-_NumberedText: TypeAlias = tuple[int, bytes]
-"""The number of the first line, and the bytes of a line or document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +125,8 @@ def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
             yield _parse_yaml(path, number, text)
 
 
-def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
-    """Yield the non-blank documents. Splits by hand, so that a broken document does not hide later ones."""
+def _documents(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the non-blank documents and their first lines. Splits by hand: a broken one does not hide later ones."""
     start = 1
     parts: list[bytes] = []
     for number, line in enumerate(itertools.chain(lines, [b"---"]), start=1):
@@ -160,7 +157,7 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
 def _checked(path: Path, line: int, value: Json) -> Entry | Problem:
     if isinstance(value, dict):
         return Entry(line, value)
-    return skipped(path, line, f"expected a result (a mapping), got {_KINDS.get(type(value), 'null')}")
+    return skipped(path, line, f"expected a result (a mapping), got {describe_value(value)}")
 
 
 def skipped(path: Path, line: int, what: str) -> Problem:
@@ -168,7 +165,7 @@ def skipped(path: Path, line: int, what: str) -> Problem:
     return Problem(path, line, "", f"{what}; it was skipped", level="warning")
 
 
-def iter_texts(path: Path) -> Iterator[_NumberedText]:
+def iter_texts(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
 
     Unreadable pieces are included. Raises like `iter_entries`.
@@ -199,26 +196,14 @@ def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
     score = entry.value.get("score")
     if fault is None and not (is_number(score) and 0 <= score <= 1):  # pydantic would accept texts and booleans
         fault = f"score: expected a number from 0 to 1, got {describe_value(score)}"
+    if fault is None and entry.value.get("status") is None:  # as in results of AgentV itself
+        fault = "status: the key is missing"
     if fault is None:
         try:
-            return RecordedResult(entry.line, EvalResult.from_plain(_with_status(entry.value)))
+            return RecordedResult(entry.line, EvalResult.from_plain(entry.value))
         except ValueError as error:  # a fault of pydantic, which is not imported for this
             fault = _first_fault(error)
     return Problem(path, entry.line, "", f"{fault}; the result was skipped", level="warning")
-
-
-def _with_status(value: JsonObject) -> JsonObject:
-    """Return a result with a status. AgentV's own results have none, and fail below the threshold, by default 1."""
-    if value.get("status") is not None:
-        return value
-    if value.get("error") is not None:
-        return {**value, "status": "error"}
-    from pytest_agentv.stats.intervals import passing  # noqa: PLC0415 - results of our runs have a status
-
-    written = value.get("threshold")
-    threshold = written if is_number(written) else 1.0
-    is_passed = passing([value["score"]], threshold)
-    return {**value, "status": "pass" if is_passed else "fail"}
 
 
 def _first_fault(error: Any) -> str:

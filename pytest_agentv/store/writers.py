@@ -86,24 +86,21 @@ def without_images(value: Json, seen: Seen) -> Json:
 
 def image_of(part: JsonObject) -> Image | None:
     """Return the image of a message's part; None: the part is no image."""
-    inline = part.get("inline_data", part.get("inlineData"))
-    if isinstance(inline, Mapping):  # Gemini
-        kind = _first(inline, "mime_type", "mimeType")
-        return _of_base64("image", kind, _first(inline, "data")) if kind.startswith("image/") else None
-    if part.get("type") not in _TYPES:
+    inline = part.get("inline_data", part.get("inlineData"))  # Gemini
+    if part.get("type") not in _TYPES and not isinstance(inline, Mapping):
         return None
-    source, link = part.get("source"), part.get("image_url")
-    bytes_of = source if isinstance(source, Mapping) else part  # Anthropic, MCP
-    if isinstance(bytes_of.get("data"), str):
-        return _of_base64(_name(part), _first(bytes_of, "media_type", "mimeType"), bytes_of["data"])
-    holder = next((each for each in (link, source) if isinstance(each, Mapping)), part)  # OpenAI
-    where = _first(holder, "url", "value", "path", "image_url")
-    match = _URI.fullmatch(where)
-    if match is not None:
-        return _of_base64(_name(part), match[1].lower(), match[2])
+    nested = inline, part.get("image_url"), part.get("source")  # OpenAI, Anthropic
+    holder = next((each for each in nested if isinstance(each, Mapping)), part)  # MCP has it in the part itself
+    kind = _first({**part, **holder}, "media_type", "mime_type", "mimeType")
+    if holder is inline and not kind.startswith("image/"):
+        return None
+    data, where = _first(holder, "data"), _first(holder, "url", "value", "path", "image_url")
+    if match := _URI.fullmatch(where):
+        kind, data = match[1].lower(), match[2]
+    if data:
+        return _of_base64(_first(part, "name") or "image", kind, data)
     size = part.get("size")
-    kind = _first(part, "media_type", "mime_type", "mimeType")
-    return Image(_name(part, where[:200]), kind, size if isinstance(size, int) else None)
+    return Image(_first(part, "name") or where[:200] or "image", kind, size if isinstance(size, int) else None)
 
 
 def named_in(text: str, seen: Seen) -> str:
@@ -122,10 +119,6 @@ def named_in(text: str, seen: Seen) -> str:
 def _of_base64(name: str, kind: str, data: str) -> Image:
     clean = "".join(data.split())
     return Image(name, kind, len(clean) * 3 // 4 - clean[-2:].count("="), clean)
-
-
-def _name(part: JsonObject, other: str = "") -> str:
-    return _first(part, "name") or other or "image"
 
 
 def _first(value: JsonObject, *keys: str) -> str:
@@ -181,23 +174,25 @@ _IDENTITY: Final = frozenset(name for name, field in RESULT_FIELDS.items() if no
 
 _NO_TEXTS: Final = ATOMS - {str}
 
-_TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
-"""Valid tool names. Any other tool name of a target is masked like text."""
+_WITH_NAMES: Final = frozenset(
+    (
+        *("evaluator_results", "trace", "trace_summary", "execution_metrics", "output_messages", "tool_calls"),
+        *("name", "type", "tool", "tool_names", "tool_calls_by_name", "tool_durations"),
+    )
+)
+"""Keys of a record with names of evaluators and tools: these, and mappings and lists that have them."""
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
+"""Any other name of an evaluator or a tool is masked like text."""
 
 _SUFFIXES: Final[Mapping[str, OutputFormat]] = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
-
-NUMBER: Final = "answer"
-"""The key of a single answer's number, 0-based, beside those of a result."""
 
 ItemKey: TypeAlias = tuple[str | None, str]
 """Node id and id of a case."""
 
 
 class ResultSink:
-    """Appends each result to the results file at once. Each process has one sink, which its threads share.
-
-    Source: eval-cli-2026-01, "Output Persistence and Formats".
-    """
+    """Appends each result to the results file at once. Each process has one sink, which its threads share."""
 
     def __init__(
         self,
@@ -297,59 +292,23 @@ def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
 
 
 def _masked_field(key: str, value: Json, masker: Masker) -> Json:
-    if type(value) in _NO_TEXTS or key in _IDENTITY:
+    if key in _IDENTITY:
         return value
-    match key:
-        case "evaluator_results":
-            return [_masked_evaluator(each, masker) for each in value]
-        case "trace":
-            return [_masked_item(event, masker, _masked_tool) for event in value]
-        case "output_messages":
-            return bounded_messages([_masked_message(message, masker) for message in value])
-        case "answers":
-            return [recordable(answer, masker) for answer in value]
-        case "trace_summary" | "execution_metrics":
-            return _masked_figures(value, masker)
-    return masker.mask_plain(value)
+    if key == "answers":
+        return [recordable(answer, masker) for answer in value]
+    masked = _masked(key, value, masker)
+    return bounded_messages(masked) if key == "output_messages" else masked
 
 
-def _masked_evaluator(result: JsonObject, masker: Masker) -> JsonObject:
-    masked = _masked_item(result, masker, lambda name, _: name)
-    if "evaluator_results" in result:
-        masked["evaluator_results"] = [_masked_evaluator(each, masker) for each in result["evaluator_results"]]
-    return masked
-
-
-def _masked_message(message: JsonObject, masker: Masker) -> JsonObject:
-    masked = {key: masker.mask_plain(value) for key, value in message.items()}
-    calls = message.get("tool_calls") or ()
-    masked["tool_calls"] = [
-        {key: masker.mask_plain(value) for key, value in call.items()} | {"tool": _masked_tool(call["tool"], masker)}
-        for call in calls
-    ]
-    return masked
-
-
-def _masked_item(item: JsonObject, masker: Masker, name: Callable[[str, Masker], str]) -> dict[str, Json]:
-    """Mask an event or a result, and its name by the function `name`. Its type is a fixed word and stays."""
-    kept = {"type": item["type"]} | ({"name": name(item["name"], masker)} if "name" in item else {})
-    return {key: kept[key] if key in kept else masker.mask_plain(value) for key, value in item.items()}
-
-
-def _masked_figures(figures: JsonObject, masker: Masker) -> JsonObject:
-    masked: dict[str, Json] = {}
-    for key, value in figures.items():
-        if key == "tool_names":
-            masked[key] = [_masked_tool(name, masker) for name in value]
-        elif key in ("tool_calls_by_name", "tool_durations"):
-            masked[key] = {_masked_tool(name, masker): item for name, item in value.items()}
-        else:
-            masked[key] = masker.mask_plain(value)
-    return masked
-
-
-def _masked_tool(name: str, masker: Masker) -> str:
-    return name if _TOOL_NAME.fullmatch(name) else masker.mask(name)
+def _masked(key: str, value: Json, masker: Masker) -> Json:
+    """Mask the value of a key. Names of evaluators and tools stay where a record has them, if they look like names."""
+    if key not in _WITH_NAMES:
+        return masker.mask_plain(value)
+    if isinstance(value, list):
+        return [_masked(key, each, masker) for each in value]
+    if isinstance(value, dict):
+        return {_masked("name", inner, masker): _masked(inner, item, masker) for inner, item in value.items()}
+    return value if not isinstance(value, str) or _NAME.fullmatch(value) else masker.mask(value)
 
 
 def masked_result(value: JsonObject, masker: Masker) -> JsonObject:
@@ -427,8 +386,8 @@ def default_results_path(cwd: Path, started: datetime, output_format: OutputForm
 def amend(path: Path, run_id: str, output_format: OutputFormat, additions: Mapping[ItemKey, JsonObject]) -> None:
     """Add keys to the last results of cases, at the end of their lines. Replaces keys that exist.
 
-    Of lines that repeat a result, only the last one is kept, with the keys that only the earlier ones had. All other
-    bytes stay as they are. The file changes in one step. Raises `FileError`, and then leaves the file as it was.
+    Of lines that repeat a result, only the last one is kept. All other bytes stay as they are. The file changes in one
+    step. Raises `FileError`, and then leaves the file as it was.
     """
     appender = LockedAppender(path)
     try:
@@ -440,37 +399,23 @@ def amend(path: Path, run_id: str, output_format: OutputFormat, additions: Mappi
 def _pieces(
     path: Path, run_id: str, output_format: OutputFormat, additions: Mapping[ItemKey, JsonObject]
 ) -> Iterator[bytes]:
-    last_lines, rewritten_by = _last_lines(path, run_id)
-    changes = {line: additions[key] for key, line in last_lines.items() if key in additions}
-    changes |= {line: {} for line in set(rewritten_by.values()) - changes.keys() - rewritten_by.keys()}
-    earlier: dict[int, JsonObject] = {}
-    """Earlier lines of a result, by the line that replaces them."""
-    values = {*changes, *rewritten_by}
-    entries = (entry for entry in iter_entries(path) if not isinstance(entry, Problem) and entry.line in values)
-    for line, text in iter_texts(path):
-        if line not in values:
-            yield text
-            continue
-        value = {**earlier.pop(line, {}), **next(entries).value}
-        if line in rewritten_by:
-            earlier[rewritten_by[line]] = value
-            continue
-        kept = {name: each for name, each in value.items() if name not in changes[line]}
-        yield result_text({**kept, **changes[line]}, format_of(path, output_format)).encode()
-
-
-def _last_lines(path: Path, run_id: str) -> tuple[dict[ItemKey, int], dict[int, int]]:
-    """Return the last line of each case, and for each line that a later one repeats, that later line."""
     last_lines: dict[ItemKey, int] = {}
-    attempts: dict[tuple[Json, ...], int] = {}
-    rewritten_by: dict[int, int] = {}
+    results: dict[tuple[Json, ...], int] = {}
+    repeated: set[int] = set()
     for entry in iter_entries(path, run_id):
         if isinstance(entry, Problem):
             continue
         node_id = entry.value.get("node_id")
         key = (node_id if isinstance(node_id, str) else None, str(entry.value.get("eval_id")))
-        attempt = (*key, str(entry.value.get("timestamp")), str(entry.value.get("duration_ms")))
-        if attempt in attempts:
-            rewritten_by[attempts[attempt]] = entry.line
-        last_lines[key] = attempts[attempt] = entry.line
-    return last_lines, rewritten_by
+        result = (*key, str(entry.value.get("timestamp")), str(entry.value.get("duration_ms")))
+        if result in results:
+            repeated.add(results[result])
+        last_lines[key] = results[result] = entry.line
+    changes = {line: additions[key] for key, line in last_lines.items() if key in additions}
+    entries = (entry for entry in iter_entries(path) if not isinstance(entry, Problem) and entry.line in changes)
+    for line, text in iter_texts(path):
+        if line in changes:
+            kept = {name: each for name, each in next(entries).value.items() if name not in changes[line]}
+            yield result_text({**kept, **changes[line]}, format_of(path, output_format)).encode()
+        elif line not in repeated:
+            yield text

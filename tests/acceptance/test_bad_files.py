@@ -102,7 +102,7 @@ def test_every_fault_is_told_once_in_every_mode(project_in_all_modes):
         ]
     )
     assert run.lines.count("b.eval.yaml:1: evalcases: expected a list of eval cases, got the number 5") == 1
-    bad = 'a.eval.yaml:8: evalcases[1].input: expected a list of messages, got the number 5 (put it into quotes: "5")'
+    bad = "a.eval.yaml:8: evalcases[1].input: expected a list of messages, got the number 5 (put it into quotes)"
     assert run.lines.count(bad) == 1
     assert sorted((result["eval_id"], result["status"]) for result in run.results) == [
         ("bad", "error"),

@@ -91,13 +91,14 @@ STATE = """
 import json, logging, os, signal, sys, threading, warnings
 
 def pytest_unconfigure(config):
+    finders = [each for each in sys.meta_path if getattr(each, "__module__", "") != "pytest_agentv"]  # finds ours only
     state = {
         "environment": {name: os.environ[name] for name in sorted(os.environ) if not name.startswith("PYTEST_")},
         "threads": [thread.name for thread in threading.enumerate()],
         "handlers": [repr(handler) for handler in logging.getLogger().handlers],
         "signals": [str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)],
         "path": sys.path,
-        "hooks": [str(sys.excepthook), str(threading.excepthook), repr(sys.meta_path)],
+        "hooks": [str(sys.excepthook), str(threading.excepthook), repr(finders)],
         "filters": repr(warnings.filters),
         "folder": os.getcwd(),
         "files": sorted(os.listdir()),

@@ -178,7 +178,6 @@ def test_agents_answer_in_their_own_ways(project, code, write):
         {"keeps_lock": True},
         {"pieces": True, "reply": "hello {query}, written piece by piece ✓ äöü"},
         {"twice": True},
-        {"encoding": "utf-16"},
         {"encoding": "utf-8-sig", "reply": "a\r\nhello {query}"},
     ):
         code.behave(**mode)

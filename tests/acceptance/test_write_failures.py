@@ -128,19 +128,6 @@ def refused(project, out, reason, *mode):
     assert (read_calls(project.path).started, run.internals) == ([], [])
 
 
-@WITH_WORKERS_ON_REQUEST
-def test_a_run_removes_what_a_killed_one_left_beside_its_results(project_in_all_modes):
-    project = project_in_all_modes
-    write_agent(project)
-    write_cases(project, numbered(2))
-    old, new = (project.path / f".agentv-{number:016x}.tmp" for number in (1, 2))
-    for path in (old, new):
-        path.write_text("half a file")
-    os.utime(old, (0, 0))
-    assert project.run().outcomes.get("passed") == 2
-    assert (old.exists(), new.exists()) == (False, True)
-
-
 def test_a_path_that_is_a_folder_is_one_clear_error(project):
     (project.path / "folder").mkdir()
     refused(project, "folder", "folder: cannot be written: Is a directory")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.model.secrets import Masker, masking
+from pytest_agentv.providers import agents
 from pytest_agentv.providers.agent_programs import ClaudeCode, Codex, Pi
 from pytest_agentv.providers.agents import AgentOutput, CodingAgent, StreamLog, summarize
 
@@ -64,17 +65,20 @@ def test_a_stream_is_cut_at_newlines_wherever_its_pieces_end(pieces: list[bytes]
         output.listen("stdout", piece)
     output.end()
     lines = [line.strip().decode("utf-8", "replace") for line in b"".join(pieces).split(b"\n")]
-    assert output.noise == "\n".join(filter(None, lines)).strip()
+    assert output.said("stdout") == "\n".join(filter(None, lines)).strip()
 
 
-def test_a_long_line_is_read_in_no_more_time_than_it_takes_and_one_that_is_too_long_ends_the_reading() -> None:
+def test_a_long_line_is_read_in_no_more_time_than_it_takes_and_one_that_is_too_long_ends_the_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     event = json.dumps({"text": "x" * 20_000_000}).encode() + b"\n"
     started = time.monotonic()
     output = listen(event, pieces=10_000)
     assert time.monotonic() - started < 5  # quadratic work takes minutes
     assert len(output.events) == 1
+    monkeypatch.setattr(agents, "MOST_KEPT", 20)
     for line in (event[:30], event, b'{"a": 1}\n' * 3):
-        assert listen(line, AgentOutput(StreamLog(None), most_kept=20)).overflowed
+        assert listen(line).overflowed
 
 
 def test_no_secret_is_told_whole_or_in_part_wherever_the_output_is_cut() -> None:
@@ -87,7 +91,8 @@ def test_no_secret_is_told_whole_or_in_part_wherever_the_output_is_cut() -> None
                 listen(json.dumps({"text": line}).encode(), output)
             summaries = "".join(map(summarize, output.events))
             assert not any(
-                secret[start : start + 6] in output.stderr + output.stdout + summaries for start in range(13)
+                secret[start : start + 6] in output.said("stderr") + output.said("stdout") + summaries
+                for start in range(13)
             )
 
 

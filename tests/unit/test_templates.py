@@ -149,7 +149,7 @@ def test_nested_values_are_filled_but_keys_and_code_are_not(tmp_path):
         "nested": {"type": "python", "value": "{{ n }}", "other": "{{ n }}"},
         "plain": {"type": "equals", "value": "{{ n }}"},
     }
-    filled = fill(value, VARIABLES, place, ("script", "python"))
+    filled = fill(value, VARIABLES, place)
     assert filled == {
         "{{ n }}": [5, {"deep": "Why?"}],
         "script": "{{ n }}",

@@ -27,7 +27,6 @@ from pytest_agentv.model.cases import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
 from pytest_agentv.model.secrets import beginning
 from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url
 from pytest_agentv.runtime.files import READ_LIMIT
-from pytest_agentv.runtime.user_code import abandon
 
 T = TypeVar("T")
 
@@ -46,9 +45,7 @@ def begin(load: Callable[[], T]) -> "Future[T]":
         except BaseException as error:  # noqa: BLE001 - all waiting cases raise it again
             future.set_exception(error)
 
-    thread = threading.Thread(target=work, name="agentv-import", daemon=True)
-    thread.start()
-    abandon(thread)  # nobody may wait for it any more when the run ends
+    threading.Thread(target=work, name="agentv-import", daemon=True).start()
     return future
 
 
