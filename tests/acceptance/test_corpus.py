@@ -19,7 +19,6 @@ import re
 import shlex
 import shutil
 import sys
-import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -140,7 +139,7 @@ def run(words: list[str], project: Path, place: Path, pytester: pytest.Pytester,
     if words[0] == "pytest" and "-n" not in words:
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
-            finished = pytester.runpytest_inprocess(*others, *words[1:], plugins=[EndOfImports()])
+            finished = pytester.runpytest_inprocess(*others, *words[1:])
         return int(finished.ret), "\n".join([*finished.outlines, *finished.errlines])
     environment = {**warm.environment_of_a_user(), "PYTEST_ADDOPTS": shlex.join(others)}
     installed = Path(sys.executable).parent / words[0]  # else it is a command of the system, such as `cat`
@@ -150,15 +149,6 @@ def run(words: list[str], project: Path, place: Path, pytester: pytest.Pytester,
         [*program, *words[1:]], cwd=place, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
     )
     return forked.returncode, forked.stdout + forked.stderr
-
-
-class EndOfImports:
-    """Waits for what a run imports in a thread, such as litellm. Then pytester goes through all modules."""
-
-    def pytest_unconfigure(self) -> None:
-        for thread in threading.enumerate():
-            if thread.name == "agentv-import":
-                thread.join()
 
 
 def without(plugins: tuple[str, ...]) -> list[str]:
