@@ -12,8 +12,9 @@ from pathlib import Path
 from llm_peers import install_llm_peers
 from measure import Contender, Run, create_parser, difference, exit_code, take_turns
 from peers import Load, Pair
-from pytest_agentv.providers.api.model import DEFAULT_SYSTEM_PROMPT
 from suites import write_jsonl
+
+from pytest_agentv.providers.api.model import DEFAULT_SYSTEM_PROMPT
 
 LOAD = Load(cases=500, workers=50, delay_ms=200)
 IDEAL_SECONDS = LOAD.cases / LOAD.workers * LOAD.delay_ms / 1000

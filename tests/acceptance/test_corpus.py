@@ -1,9 +1,9 @@
 """Each folder of `tests/corpus` is a small project, the commands that a user types there, and what comes out.
 
-`run.txt` holds the command lines, each with the exit code after `->`. Lines that begin with `#` say what the folder
-shows. What comes out is compared with `expected.txt` (what a person sees), `expected.jsonl` (the records of the results
-files) and each file of `expected/` (another output of the same path). `pytest tests/acceptance/test_corpus.py
---update-corpus -k NAME` writes all of these anew: read the diff.
+`run.txt` holds the command lines, each with the exit code after `->`; `cd` alone goes to a folder of the project. Lines
+that begin with `#` say what the folder shows. What comes out is compared with `expected.txt` (what a person sees),
+`expected.jsonl` (the records of the results files) and each file of `expected/` (another output of the same path).
+`pytest tests/acceptance/test_corpus.py --update-corpus -k NAME` writes all of these anew: read the diff.
 
 `env.txt` sets variables of the environment (`NAME=VALUE`). `server.yaml` scripts the replies of a model server
 (`NAME: [Reply fields]`, see `fake_llm.records`), whose address is in `FAKE_LLM`; what it was asked is in
@@ -40,33 +40,41 @@ UNMENTIONED = re.compile(
 )
 """Lines that differ from machine to machine: pytest's own, and the hint of a run that took long."""
 VOLATILE = {"timestamp", "run_id", "duration_ms", "waited_ms", "schema_version", "eval_file", "line_hash", "pid"}
-CHANGES = (
-    (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
-    (r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
-    (r"/[^\s'\"]*/agentv-([\w-]+)-[a-z0-9_]{8}(?![a-z0-9_])", r"$TEMP/agentv-\1"),
-    (r"(_attempt-\d+_)[0-9a-f]{8}\b", r"\1HASH"),
-    (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
-    (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
-    (r'("judge": ?"[^"@]*)@[^"]*"', r'\1@…"'),  # the fingerprint of a judge, which holds the port of the server
-    (r"\bquoted-[0-9a-f]{16}\b", "quoted-…"),
-    (r"file:///\S*/pytest_agentv/", "file://$PACKAGE/"),
-    (r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),  # a class, wherever its module is
-    (r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
-    (r"^(Time: +).*", r"\1N"),
-    (r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
-    (r"available fixtures: [\w, ]+", "available fixtures: …"),  # those of plugins and of pytest's version
-    (r" /\S+\.\.\.$", " /…"),  # a path that pytest cuts, in a folder of any name
-    (r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),  # the place of a warning that no file of the project causes
-    (r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),  # the place of a line of a log
-    (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
-    (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
-    (r'(time|timestamp|hostname|agentv_(?:duration|latency)_ms" value)="[^"]*"', r'\1="…"'),
-    (r'"[0-9a-f]{12,64}"', '"HASH"'),
-    (r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
-    (r"\b\d+\.\d s of waiting\b", "N s of waiting"),
-    (r"\(\d+\.\d\d MB\)", "(N MB)"),
-    (r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
+CHANGES = tuple(
+    (re.compile(pattern, re.MULTILINE), new, word)
+    for word, pattern, new in (
+        ("T", r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
+        ("T", r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
+        ("/agentv-", r"/[^\s'\"]*/agentv-([\w-]+)-[a-z0-9_]{8}(?![a-z0-9_])", r"$TEMP/agentv-\1"),
+        ("_attempt-", r"(_attempt-\d+_)[0-9a-f]{8}\b", r"\1HASH"),
+        ("127.0.0.1:", r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+        (" ms", r"\b\d+(?:\.\d+)? ms\b", "N ms"),
+        # the fingerprint of a judge, which holds the port of the server
+        ('"judge"', r'("judge": ?"[^"@\n]*)@[^"\n]*"', r'\1@…"'),
+        ("quoted-", r"\bquoted-[0-9a-f]{16}\b", "quoted-…"),
+        ("file:///", r"file:///\S*/pytest_agentv/", "file://$PACKAGE/"),
+        # a class, wherever its module is
+        ("pytest_agentv.", r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),
+        ("attempt", r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
+        ("Time:", r"^(Time: +).*", r"\1N"),
+        ("  ", r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
+        # those of plugins and of pytest's version
+        ("available fixtures", r"available fixtures: [\w, ]+", "available fixtures: …"),
+        ("...", r" /\S+\.\.\.$", " /…"),  # a path that pytest cuts, in a folder of any name
+        # the place of a warning that no file of the project causes, and of a line of a log
+        ("/pytest_agentv/", r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),
+        ("pytest_agentv", r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),
+        ("in ", r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
+        ("", r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
+        ('="', r'(time|timestamp|hostname|agentv_(?:duration|latency)_ms" value)="[^"\n]*"', r'\1="…"'),
+        ('"', r'"[0-9a-f]{12,64}"', '"HASH"'),
+        ("Made ", r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
+        ("waiting", r"\b\d+\.\d s of waiting\b", "N s of waiting"),
+        (" MB)", r"\(\d+\.\d\d MB\)", "(N MB)"),
+        ("| ", r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
+    )
 )
+"""What differs from run to run, what stands for it, and a text that is in all of it."""
 
 
 def folders() -> list[str]:
@@ -86,16 +94,24 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
     for variable, value in read_variables(source / "env.txt"):
         monkeypatch.setenv(variable, value.replace("$PROJECT", str(project)))
     seen: list[str] = []
+    place, asked = project, list[tuple[Path, str]]()
     commands = [line for line in (source / "run.txt").read_text("utf-8").splitlines() if line and line[0] != "#"]
+    remembers = any(re.search(r" (--lf|--ff|--sw|ls -A)\b", f" {line}") for line in commands)
     with model_server(source / "server.yaml", project, monkeypatch):
         for line in commands:
             command, _, expected_code = line.partition(" -> ")
             words, _, most = command.partition(" | head -n ")
-            code, text = run(shlex.split(words), project, unrecorded)
+            if words.startswith("cd "):
+                place = project / words[3:]
+                monkeypatch.chdir(place)
+                seen += [f"$ {command}", ""]
+                continue
+            asked.append((place, command))
+            code, text = run(shlex.split(words), project, place, unrecorded, remembers=remembers)
             seen += [f"$ {command} -> {code}", *shown(text, project, words)[: int(most or 0) or None], ""]
             assert str(code) == expected_code.strip(), text
     made = {"expected.txt": "\n".join(seen)}
-    if (records := "".join(f"{line}\n" for line in read_records(commands, project))) or (
+    if (records := "".join(f"{line}\n" for line in read_records(asked, project))) or (
         source / "expected.jsonl"
     ).exists():
         made["expected.jsonl"] = records
@@ -114,9 +130,11 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
         assert not changes, "\n".join(changes)
 
 
-def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int, str]:
-    """Run a command of a user in the project. pytest runs in this process, unless it starts workers."""
-    others = [*OTHER_PLUGINS, *("-p", "no:rerunfailures", "-p", "no:timeout", "-p", "no:teamcity")]
+def run(words: list[str], project: Path, place: Path, pytester: pytest.Pytester, *, remembers: bool) -> tuple[int, str]:
+    """Run a command of a user in a folder of the project. pytest runs in this process, unless it starts workers."""
+    others = [*OTHER_PLUGINS, *without(("rerunfailures", "timeout", "teamcity", "freeze_support", "terminalprogress"))]
+    others += [] if any(word.startswith("--setup") for word in words) else without(("setuponly", "setupplan"))
+    others += [] if remembers else without(("cacheprovider", "stepwise"))
     words = [word.replace("$PROJECT", str(project)) for word in words]
     if words[0] == "pytest" and "-n" not in words:
         with warnings.catch_warnings():
@@ -128,9 +146,14 @@ def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int
     program = [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(installed)]
     program = program if installed.exists() else words[:1]
     forked = warm.run(
-        [*program, *words[1:]], cwd=project, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
+        [*program, *words[1:]], cwd=place, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
     )
     return forked.returncode, forked.stdout + forked.stderr
+
+
+def without(plugins: tuple[str, ...]) -> list[str]:
+    """Return the flags that leave out plugins: a short run takes a tenth longer with those that no command asks for."""
+    return [word for name in plugins for word in ("-p", f"no:{name}")]
 
 
 def shown(text: str, project: Path, command: str) -> list[str]:
@@ -174,26 +197,28 @@ def read_output(path: Path) -> list[str]:
     return (text.replace("><", ">\n<") if path.suffix == ".xml" else text).split("\n")
 
 
-def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
-    for line in lines:
-        text = (
-            line.replace(str(project), "$PROJECT")
-            .replace(project.name, "PROJECT")
-            .replace(sys.executable, "python")
-            .rstrip()
-        )
-        for pattern, new in CHANGES:
-            text = re.sub(pattern, new, text)
-        yield text
+def replaced(lines: Iterable[str], project: Path) -> list[str]:
+    text = "\n".join(line.rstrip() for line in lines)
+    for old, new in ((str(project), "$PROJECT"), (project.name, "PROJECT"), (sys.executable, "python")):
+        text = text.replace(old, new)
+    for pattern, new, word in CHANGES:
+        if word in text:
+            text = pattern.sub(new, text)
+    return text.split("\n")
 
 
-def read_records(commands: list[str], project: Path) -> Iterator[str]:
+def read_records(asked: list[tuple[Path, str]], project: Path) -> Iterator[str]:
     """Return the lines of all results files: those of the usual folder, and those that a flag names."""
     flags = [
-        word for command in commands for word in shlex.split(command) if re.match(r"--(agentv-)?out=.*\.jsonl", word)
+        (place, word)
+        for place, command in asked
+        for word in shlex.split(command)
+        if re.match(r"--(agentv-)?out=.*\.jsonl", word)
     ]
-    named = dict.fromkeys(project / flag.partition("=")[2].replace("$PROJECT", str(project)) for flag in flags)
-    for path in [*sorted((project / ".agentv/results").glob("*.jsonl")), *named]:
+    named = [place / flag.partition("=")[2].replace("$PROJECT", str(project)) for place, flag in flags]
+    places = dict.fromkeys(place for place, _ in asked)
+    usual = [path for place in places for path in sorted((place / ".agentv/results").glob("*.jsonl"))]
+    for path in [*usual, *dict.fromkeys(named)]:
         if path.is_file():
             lines = path.read_text("utf-8").splitlines()
             records = [json.loads(line) for line in replaced(lines, project) if re.match(r"\{.*\}$", line)]

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from _pytest import fixtures  # noqa: TID251 - what is remembered is how it searches
+from jinja2 import Environment
 
 import pytest_agentv
 
@@ -35,6 +36,8 @@ def read_once() -> Iterator[None]:
         _search_for_fixtures_once(patch)
         _search_for_hooks_once(patch)
         _list_modules_of_plugins_once(patch)
+        _compile_templates_once(patch)
+        importlib.import_module("warm.hooks").find_hooks_once(patch)
         yield
 
 
@@ -148,6 +151,24 @@ def _list_modules_of_plugins_once(patch: pytest.MonkeyPatch) -> None:
             hook.mark_rewrite(*known[found])
 
     patch.setattr(pytest.Config, "_mark_plugins_for_rewrite", mark_plugins)
+
+
+def _compile_templates_once(patch: pytest.MonkeyPatch) -> None:
+    """Compile the templates of the package once: each HTML report does."""
+    compile_ = Environment.compile
+    known: dict[tuple[type, str, str | None, str], Any] = {}
+
+    def compiled(
+        self: Environment, source: Any, name: str | None = None, filename: str | None = None, *flags: bool, **more: bool
+    ) -> Any:
+        if not (isinstance(source, str) and str(filename).startswith(CONSTANT)) or any(flags) or any(more.values()):
+            return compile_(self, source, name, filename, *flags, **more)
+        key = (type(self), source, name, str(filename))
+        if key not in known:
+            known[key] = compile_(self, source, name, filename)
+        return known[key]
+
+    patch.setattr(Environment, "compile", compiled)
 
 
 def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:

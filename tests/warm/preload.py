@@ -24,6 +24,7 @@ CLUSTER = ("distributed", "distributed.cli.dask_scheduler", "distributed.cli.das
 """Modules of runs on a cluster, of its scheduler and of its workers, where the package is installed."""
 
 TARGETS = "targets: [{name: default, provider: mock, response: hello}]\n"
+COMMANDS = (["validate", "."], ["report", "out.jsonl", "-o", "out.html"])
 EVALS = """
 evalcases:
   - id: passes
@@ -81,6 +82,8 @@ def _rehearse(folder: Path) -> None:
     folder.joinpath("rehearsal.eval.yaml").write_text(EVALS)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         pytest.main(["-p", "no:cacheprovider", "--agentv-out=out.jsonl", "--junitxml=out.xml"])
+        for words in COMMANDS:
+            importlib.import_module("pytest_agentv.cli.main").main(words)
 
 
 def load_all(package: str) -> None:
