@@ -19,7 +19,10 @@ from pooled import TWO
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries, varied
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc"),
+]
 
 SECRET = "s3cr3t-value-of-the-worker"
 LONGEST_WAIT = 60.0

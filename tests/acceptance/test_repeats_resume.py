@@ -9,6 +9,8 @@ from thorough import varied
 
 from .conftest import agentv
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def project(project):
@@ -21,10 +23,6 @@ def results(project, name="own.jsonl"):
 
 
 SUITE = {"tent": "ppppp", "lamp": "ppkpp", "hook": "pfppp"}
-
-
-def slow(*mode):
-    return pytest.param(mode, marks=pytest.mark.slow)
 
 
 @pytest.mark.kills
@@ -367,7 +365,7 @@ def said(project, run, capsys):
     return [tuple(told.get(name, "0").strip() for name in names) for told in (lines, table)]
 
 
-@pytest.mark.parametrize("mode", [(), slow("-n", "2"), varied(("--agentv-cache",))], ids=str)
+@pytest.mark.parametrize("mode", [(), ("-n", "2"), varied(("--agentv-cache",))], ids=str)
 def test_answers_that_a_case_took_over_count_once_whatever_follows(project, capsys, mode):
     flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", *mode)
     calls = []
@@ -405,7 +403,7 @@ def judge(prompt):
 
 
 @pytest.mark.parametrize(
-    "mode", [(), varied(("--agentv-include-answers",)), slow("-n2", "--agentv-include-answers")], ids=str
+    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
 )
 def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)
@@ -432,7 +430,7 @@ def test_answers_that_were_not_judged_are_judged_later_and_count_once(project, c
 
 
 @pytest.mark.parametrize(
-    "mode", [(), varied(("--agentv-include-answers",)), slow("-n2", "--agentv-include-answers")], ids=str
+    "mode", [(), varied(("--agentv-include-answers",)), ("-n2", "--agentv-include-answers")], ids=str
 )
 def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(project, capsys, mode):
     project.write("repeating_agent.py", COSTLY)

@@ -9,6 +9,8 @@ from repeating_agent import answered, asked, counts, write_project, write_suite
 
 from .conftest import agentv
 
+pytestmark = pytest.mark.slow
+
 SUITE = {
     "tent": "ppp|tags: [gear]",
     "lamp": "fff|tags: [gear]",

@@ -18,6 +18,8 @@ from thorough import varied
 
 from .conftest import agentv
 
+pytestmark = pytest.mark.slow
+
 VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
 OUTAGE = Reply(status=401)
 """A failure that is not retried."""
@@ -67,14 +69,13 @@ RETRY = ("--agentv-resume=own.jsonl", "--agentv-retry-errors")
 
 
 IN_ONE_PROCESS, WITH_WORKERS, ELSEWHERE = [], ["-n2"], list(TWO)
-SLOW_WITH_WORKERS = pytest.param(WITH_WORKERS, marks=pytest.mark.slow)
 CACHED = ["--agentv-cache"]
 SIGNALS = {"kill": signal.SIGKILL, "^C": signal.SIGINT}
 
 
 @pytest.mark.parametrize(
     "mode",
-    [IN_ONE_PROCESS, SLOW_WITH_WORKERS, varied(ELSEWHERE), varied(CACHED), varied(CACHED + WITH_WORKERS)],
+    [IN_ONE_PROCESS, WITH_WORKERS, varied(ELSEWHERE), varied(CACHED), varied(CACHED + WITH_WORKERS)],
     ids=str,
 )
 def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, model, mode):
@@ -569,7 +570,7 @@ def reported_cost(project):
 IN_FULL = ["--agentv-include-answers"]
 
 
-@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, SLOW_WITH_WORKERS, varied(IN_FULL), varied(ELSEWHERE)], ids=str)
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(IN_FULL), varied(ELSEWHERE)], ids=str)
 def test_answers_that_were_judged_after_an_outage_keep_their_cost_beside_further_ones(project, model, mode):
     flags = (*mode, "--agentv-stop=never", "--junitxml=j.xml", "--agentv-resume=own.jsonl")
     run(project, *flags[:-1], "--agentv-repeat=2")

@@ -17,6 +17,8 @@ from thorough import varied
 from pytest_agentv.providers import vscode
 from pytest_agentv.providers import vscode as window
 
+pytestmark = pytest.mark.slow
+
 TARGETS = """
 targets:
   - name: default
@@ -190,20 +192,13 @@ def test_agents_answer_in_their_own_ways(project, code, write):
 @pytest.mark.parametrize(
     ("mode", "kind", "start", "end"),
     [
-        pytest.param(
-            {"deaf": True},
-            "timeout",
-            "VS Code timed out after 2s: its window on ",
-            " was not ready for the request",
-            marks=pytest.mark.slow,
-        ),
+        ({"deaf": True}, "timeout", "VS Code timed out after 2s: its window on ", " was not ready for the request"),
         *(
-            pytest.param(
+            (
                 {"reply": reply, "encoding": "latin-1"},
                 "timeout",
                 "VS Code timed out after 2s: ",
                 "_res.md is there, but blank, no UTF-8 text, or still being written",
-                marks=pytest.mark.slow,
             )
             for reply in (" \n", "\xff")
         ),
@@ -225,7 +220,6 @@ def test_a_request_without_an_answer_is_an_error_that_says_what_is_there(
     assert locks(project.path) == []
 
 
-@pytest.mark.slow
 def test_the_late_answer_to_a_request_is_not_taken_for_that_to_the_next(project, code, write):
     code.behave(until="late")
     write("one")
@@ -288,7 +282,6 @@ def test_each_edition_has_its_own_folder_in_the_home_of_the_user_and_a_command_m
     assert (code.calls("chat")[0]["argv"][:2] == ["--profile", "evals"]) is (provider == "vscode")
 
 
-@pytest.mark.slow
 @pytest.mark.scenario("VS Code worker cap")
 @pytest.mark.parametrize(
     ("flags", "source"),
@@ -323,7 +316,6 @@ def test_with_one_worker_or_in_a_dry_run_nothing_is_said(project, code, write):
     assert len(code.calls("chat")) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.scenario("VS Code worker cap")
 def test_other_targets_keep_their_workers_beside_it(project, code, write):
     code.behave(seconds=1)
@@ -369,7 +361,6 @@ def test_a_batch_goes_out_in_one_chat(project, code, write):
     assert f"renaming that file to: {messages}/{stamp}_2_res.md\n" in chat["files"][requests[2]]
 
 
-@pytest.mark.slow
 def test_a_case_that_a_batch_left_out_is_the_only_error(project, code, write):
     code.behave(left_out=[1])
     write("one", "two", "three", more="provider_batching: true")
@@ -379,7 +370,6 @@ def test_a_case_that_a_batch_left_out_is_the_only_error(project, code, write):
     assert (run.internals, locks(project.path)) == ([], [])
 
 
-@pytest.mark.slow
 def test_a_time_out_is_repeated_and_then_an_error(project, code, write):
     code.behave(silent=True)
     code.open_windows(1)
@@ -470,7 +460,6 @@ def test_without_waiting_and_in_rehearsal_there_is_no_answer_and_nothing_is_judg
     assert (run.outcomes["errors"], len(code.calls("chat"))) == (4, 2)
 
 
-@pytest.mark.slow
 @pytest.mark.scenario("VS Code worker cap")
 def test_as_a_judge_it_is_asked_one_question_at_a_time(project, code, write):
     code.behave(reply='{{"score": 1, "hits": [], "misses": []}}', seconds=0.2)
@@ -516,7 +505,6 @@ class Started:
         return [json.loads(line)["candidate_answer"] for line in self.out.read_text().splitlines()]
 
 
-@pytest.mark.slow
 def test_several_runs_that_share_a_root_wait_for_each_other(project, code, write):
     code.behave(seconds=0.5)
     write("one", "two")
