@@ -46,8 +46,8 @@ class Mutant(NamedTuple):
     def stages(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the tests to run one after another, each with who is said to have found the fault."""
         if self.hint:
-            yield "corpus", [CORPUS, "-k", " or ".join(self.hint)]
-        yield "corpus", [CORPUS, "-n", "2"]
+            yield "corpus", [CORPUS, "-m", "", "-k", " or ".join(self.hint)]
+        yield "corpus", [CORPUS, "-m", "", "-n", "2"]
         yield "acceptance", [ACCEPTANCE, f"--deselect={CORPUS}", "-n", "2"]
         yield "acceptance", [ACCEPTANCE, "-n", "2", "-m", "kills or slow"]
 

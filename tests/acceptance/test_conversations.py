@@ -21,6 +21,7 @@ def cases() -> str:
     return json.dumps({"cases": [case(number) for number in range(TALKS)]})
 
 
+@pytest.mark.slow
 @SLOW_WITH_WORKERS
 def test_fifty_conversations_in_flight_with_a_model_never_mix(project: Project, mode: tuple[str, ...]) -> None:
     with FakeLlm() as server:
@@ -46,6 +47,7 @@ def test_fifty_conversations_in_flight_with_a_model_never_mix(project: Project, 
         assert server.most_in_flight["talk"] > TURNS
 
 
+@pytest.mark.slow
 @SLOW_WITH_WORKERS
 def test_fifty_conversations_of_commands_with_sessions_never_mix(project: Project, mode: tuple[str, ...]) -> None:
     project.write("answer.sh", 'echo "$2" >> "session-$1"; sed s/q/a/ "session-$1"')

@@ -1,8 +1,9 @@
 """Each folder of `tests/corpus` is a small project, the commands that a user types there, and what comes out.
 
 `run.txt` holds the command lines, each with the exit code after `->`; `cd` alone goes to a folder of the project. Lines
-that begin with `#` say what the folder shows. What comes out is compared with `expected.txt` (what a person sees),
-`expected.jsonl` (the records of the results files) and each file of `expected/` (another output of the same path).
+that begin with `#` say what the folder shows; the line `# slow` before them leaves it to runs with `-m slow`. What
+comes out is compared with `expected.txt` (what a person sees), `expected.jsonl` (the records of the results files) and
+each file of `expected/` (another output of the same path).
 `pytest tests/acceptance/test_corpus.py --update-corpus -k NAME` writes all of these anew: read the diff.
 
 `env.txt` sets variables of the environment (`NAME=VALUE`). `server.yaml` scripts the replies of a model server
@@ -77,8 +78,15 @@ CHANGES = tuple(
 """What differs from run to run, what stands for it, and a text that is in all of it."""
 
 
-def folders() -> list[str]:
-    return sorted(path.parent.name for path in CORPUS.glob("*/run.txt"))
+def folders() -> list[Any]:
+    """Return the names of all folders, those of slow ones with the marker."""
+    found = sorted(CORPUS.glob("*/run.txt"))
+    return [
+        pytest.param(
+            path.parent.name, marks=[pytest.mark.slow] if path.read_text("utf-8").startswith("# slow\n") else []
+        )
+        for path in found
+    ]
 
 
 @pytest.mark.parametrize("name", folders())

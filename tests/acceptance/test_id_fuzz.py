@@ -10,6 +10,8 @@ import pytest
 import yaml
 from thorough import tries, varied
 
+pytestmark = pytest.mark.slow
+
 COUNT = tries(45, 1000)
 FRAGMENTS = [
     *("[", "]", "[]", "[a-b]", "::", ":", ":::", "()", "(", "@", "@group", "-", "--lf", "-n", "=", "$HOME", "`x`", "*"),
@@ -96,7 +98,7 @@ def statuses(run, name):
     [
         pytest.param("qa.eval.yaml", (), id="yaml"),
         varied("qa.eval.yaml", ("-n", "2"), id="yaml-n2"),
-        pytest.param("qa.eval.jsonl", (), id="jsonl", marks=pytest.mark.slow),
+        pytest.param("qa.eval.jsonl", (), id="jsonl"),
     ],
 )
 def test_last_failed_failed_first_and_stepwise_run_exactly_what_failed(project, name, failing, mode):

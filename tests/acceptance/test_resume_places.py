@@ -4,6 +4,8 @@ import pytest
 
 from .conftest import WITH_WORKERS_ON_REQUEST
 
+pytestmark = pytest.mark.slow
+
 WORDS = '[{"contains": "good"}]'
 
 

@@ -18,6 +18,8 @@ from pooled import TWO
 
 from pytest_agentv.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 AGENT = """
 import json
 import os
@@ -105,7 +107,7 @@ def delete_store(project):
         path.unlink()
 
 
-MODES = [pytest.param((), id="plain"), pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
+MODES = [pytest.param((), id="plain"), pytest.param(("-n2",), id="n2")]
 JUNIT = "junit.xml"
 TWICE = ("judge", "judge")
 ALL_ANSWERS = ("--agentv-stop=never", "--agentv-include-answers")
@@ -172,7 +174,6 @@ def test_a_store_that_is_read_only_is_one_warning_and_the_run_goes_on(project):
 # Several processes at once.
 
 
-@pytest.mark.slow
 def test_two_shards_with_two_workers_each_use_one_store_at_once(project):
     """In each process the first answer waits until both runs are at work."""
     cases = {f"case-{number:02}": {"input": "meet", "repeat": 1 + number % 3, **JUDGED} for number in range(16)}

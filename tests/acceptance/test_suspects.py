@@ -7,6 +7,8 @@ import pytest
 from pooled import TWO
 from thorough import varied
 
+pytestmark = pytest.mark.slow
+
 AGENT = """
     import os
     from collections import Counter
@@ -76,7 +78,7 @@ def broke(run):
     return {line["eval_id"] for line in run.results if line["baseline"]["broke"]}
 
 
-@pytest.mark.parametrize("mode", [(), pytest.param(WORKERS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", [(), WORKERS])
 def test_the_cost_of_fresh_answers_is_in_the_junit_file_as_in_the_results(project, suspects, mode):
     project.write("a.eval.yaml", SUITE + "".join(map(CASE.format, range(3))))
     costly = AGENT.replace('return "no"', 'return {"text": "no", "cost_usd": 0.25}')
@@ -113,7 +115,7 @@ def test_a_case_with_fixtures_is_asked_again_while_these_are_there(project, susp
     assert run.exit_code == 1
 
 
-@pytest.mark.parametrize("mode", [(), pytest.param(WORKERS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", [(), WORKERS])
 def test_an_eval_in_python_is_asked_again_in_its_test(project, suspects, mode):
     project.write("test_p.py", PYTHON)
     run = suspects("--agentv-gate=run", broken="p0", unlucky="p1", mode=mode)
@@ -139,7 +141,6 @@ HANGING = """
 """
 
 
-@pytest.mark.slow
 def test_a_case_whose_fresh_answers_take_too_long_stays_judged(project, suspects, monkeypatch):
     """Its item is not ended by the time limit of an item: its verdict was there before."""
     monkeypatch.setenv("CALLS", str(project.path / "calls"))
@@ -153,7 +154,6 @@ def test_a_case_whose_fresh_answers_take_too_long_stays_judged(project, suspects
     assert "Not confirmed" in run.text
 
 
-@pytest.mark.slow
 def test_nothing_is_asked_again_where_the_run_is_about_to_stop_or_is_a_part(project, suspects):
     project.write("test_p.py", PYTHON)
     run = suspects("-x", broken="p0")
