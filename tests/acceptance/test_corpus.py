@@ -49,6 +49,7 @@ CHANGES = tuple(
         ("/agentv-", r"/[^\s'\"]*/agentv-([\w-]+)-[a-z0-9_]{8}(?![a-z0-9_])", r"$TEMP/agentv-\1"),
         ("_attempt-", r"(_attempt-\d+_)[0-9a-f]{8}\b", r"\1HASH"),
         ("127.0.0.1:", r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+        (" s", r"\b(attempts?, |call \d+, |exit code \d+ after |p50 |p95 )\d+(?:\.\d+)? s\b", r"\1N ms"),
         (" ms", r"\b\d+(?:\.\d+)? ms\b", "N ms"),
         # the fingerprint of a judge, which holds the port of the server
         ('"judge"', r'("judge": ?"[^"@\n]*)@[^"\n]*"', r'\1@…"'),
@@ -56,7 +57,6 @@ CHANGES = tuple(
         ("file:///", r"file:///\S*/pytest_agentv/", "file://$PACKAGE/"),
         # a class, wherever its module is
         ("pytest_agentv.", r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),
-        ("attempt", r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
         ("Time:", r"^(Time: +).*", r"\1N"),
         ("  ", r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
         # those of plugins and of pytest's version
