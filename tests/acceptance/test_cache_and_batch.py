@@ -11,6 +11,8 @@ from thorough import varied
 
 from .conftest import SDK, WITH_WORKERS_ON_REQUEST
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def project(project):
@@ -60,9 +62,7 @@ def test_a_dry_run_neither_fills_nor_uses_the_store(project):
 NOT_KEPT = "answers cannot be kept, so that a run which goes on with this one pays for them again: "
 
 
-@pytest.mark.parametrize(
-    "mode", [[], pytest.param(["-n2"], marks=pytest.mark.slow), TWO, ["--agentv-repeat=2"]], ids=str
-)
+@pytest.mark.parametrize("mode", [[], ["-n2"], TWO, ["--agentv-repeat=2"]], ids=str)
 def test_a_run_warns_once_that_its_answers_cannot_be_kept(project, mode):
     write_cases(project, numbered(4))
     (project.path / ".agentv/answers.sqlite").mkdir(parents=True)

@@ -6,6 +6,8 @@ import pytest
 from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
+pytestmark = pytest.mark.slow
+
 DISTRIBUTIONS = ["load", "loadfile", *map(varied, ("loadscope", "loadgroup", "worksteal"))]
 
 
@@ -85,7 +87,6 @@ def test_workers_say_how_many_cases_they_may_have_in_flight(project, scope, plac
     assert (project.path / "places.txt").read_text().split()[-1:] == places
 
 
-@pytest.mark.slow
 def test_all_places_are_filled_from_several_small_files(project):
     for number in range(16):
         write_cases(project, numbered(2, "in_flight 16; say hello", f"f{number}"), f"{number}.eval.yaml")
@@ -97,7 +98,6 @@ def test_all_places_are_filled_from_several_small_files(project):
     assert [each.most for each in calls.by_process] == [8, 8]
 
 
-@pytest.mark.slow
 def test_a_scheduling_of_the_project_stays(project):
     project.write(
         "conftest.py",
@@ -275,7 +275,6 @@ def test_a_failure_stops_all_workers_and_what_they_began_ahead(project, dist):
     assert len(started) == len(set(started)) <= sum(run.outcomes.values()) + 8 + 2
 
 
-@pytest.mark.slow
 def test_workers_may_have_any_ids(project):
     write_two_files(project, "in_flight 5; say hello")
     run = project.run("--tx=popen//id=alpha", "--tx=popen//id=beta", "--dist=loadfile", "--agentv-workers=5")

@@ -15,6 +15,8 @@ from pytest_agentv.session import schedule
 from pytest_agentv.session.schedule import LoadScheduling
 from pytest_agentv.session.workers import PLACES
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("LoadScheduling", "LoadFileScheduling", "LoadScopeScheduling", "LoadGroupScheduling")
 
 
