@@ -46,7 +46,7 @@ def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterato
     if interactor is None:
         return None
     with suppress(AttributeError, TypeError, IndexError):
-        with interactor.torun.lock() as positions:  # a class of xdist since 3.7
+        with interactor.torun.lock() as positions:
             indices = [interactor.nextitem_index, *positions]
         return (items[index] for index in indices if isinstance(index, int) and index < len(items))
     return None

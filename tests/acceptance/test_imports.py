@@ -12,8 +12,6 @@ import pytest
 import warm
 from thorough import variation
 
-pytestmark = pytest.mark.slow
-
 HEAVY = {"pydantic", "yaml", "litellm", "asyncio", "dotenv", "wcmatch"}
 LIST_MODULES = """
 import sys
@@ -92,6 +90,7 @@ def test_a_run_without_eval_files_loads_next_to_nothing_of_ours(loaded, loaded_w
     assert {module for module in added if not module.startswith("pytest_agentv")} == set()
 
 
+@pytest.mark.slow
 def test_files_of_others_load_neither_yaml_nor_pydantic_nor_the_engine(project, loaded, loaded_without):
     for name in ("other.yaml", "targets.yaml", "evals/targets.yaml", "evals/other.yml", "data.jsonl"):
         project.write(name, "targets:\n  - name: default\n    provider: mock\n")
@@ -133,6 +132,7 @@ def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(plain
     assert not {"litellm", "dotenv", "openai", "httpx", "aiohttp"} & plain_run
 
 
+@pytest.mark.slow
 def test_a_run_of_a_command_loads_no_http_client(project, loaded):
     project.write("qa.eval.yaml", ONE_CASE)
     project.write("targets.yaml", "targets: [{name: default, provider: cli, command_template: 'echo {PROMPT}'}]\n")
